@@ -46,30 +46,23 @@ class NotMeasured(ValueError):
 class Measured:
     """A metric of a task, over all documents of all runs.
 
-    Attributes:
-        metric: its name.
-        values: number of a run to (documents,) numbers, whose mean the figure is; or to (documents, ratios, 2) numerators
-            and denominators, where it is a ratio of sums. ``nan`` where a document does not count.
-        clusters: (documents,) numbers of what is drawn together.
-        unit: what the clusters are.
-        names: of the clusters, by their number; a cluster that several tasks have is drawn once. Empty where each task has
-            its own.
-        annotated: (documents, ratios) what there is to find, where the ratios are categories. Those that do not occur are
-            left out; one that occurs and is never flagged counts as 0.
-        harmonic: whether the figure is the harmonic mean of the ratios, not their mean.
-        errors: of the detector, where a calibration corrects the ratio.
-        expected: whether they are expected from other languages.
+    The values of a run are (documents,) numbers, whose mean the figure is; or (documents, ratios, 2) numerators and
+    denominators, where it is a ratio of sums. They are ``nan`` where a document does not count.
     """
 
     metric: str
-    values: Mapping[int, Floats]
-    clusters: NDArray[np.int64]
-    unit: str
-    names: Sequence[str] = ()
-    annotated: Floats | None = None
-    harmonic: bool = False
-    errors: Errors | None = None
-    expected: bool = False
+    values: Mapping[int, Floats]  # by the number of the run
+    clusters: NDArray[np.int64]  # (documents,) numbers of what is drawn together
+    unit: str  # what the clusters are
+    names: Sequence[
+        str
+    ] = ()  # of clusters, by their number; one of several tasks is drawn once. Empty: each has its own
+    annotated: Floats | None = (
+        None  # (documents, ratios) what there is to find in each category; absent ones do not count
+    )
+    harmonic: bool = False  # whether the figure is the harmonic mean of the ratios, not their mean
+    errors: Errors | None = None  # of the detector, where a calibration corrects the ratio
+    expected: bool = False  # whether the errors are expected from other languages
 
     @property
     def is_mean(self) -> bool:
@@ -121,7 +114,7 @@ class Measured:
         if self.metric.startswith("win_rate"):  # each question counts the same, however many verdicts it has
             has = sums[..., 1] > 0
             return np.stack([np.divide(sums[..., 0], sums[..., 1], out=np.zeros(has.shape), where=has), has], axis=-1)
-        if self.annotated is not None:
+        if self.annotated is not None:  # a category that occurs and is never flagged counts as 0
             sums = sums[:, self.annotated[documents].sum(axis=0) > 0]
             sums[:, sums[..., 1].sum(axis=0) == 0, 1] = 1.0
         return sums
@@ -147,13 +140,7 @@ def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> Pair
 
 
 def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, corrected: bool = True) -> Measured:
-    """A metric of a joined task.
-
-    Args:
-        task: with all its answers.
-        metric, filter_name: as in the results file.
-        aggregation: of the metric.
-        corrected: whether a rate that a calibration corrects is; else it is the share of words flagged.
+    """A metric of a joined task. A rate that a calibration corrects is the share of words flagged where not `corrected`.
 
     Raises:
         NotMeasured: it cannot be compared.
