@@ -81,26 +81,24 @@ def write_leaderboard(place: Path, site: Path, reports: bool = False) -> Site:
     index = site / _INDEX
     if index.is_file() and _GENERATOR not in index.read_text("utf-8", errors="replace")[:4096]:
         raise UsageError(f"{index} is not a leaderboard's; name another folder (-o)")
-    found = read_entries(place, site / _CACHE)
+    entries, unreadable, read = read_entries(place, site / _CACHE)
     if reports:
-        _write_reports(found.entries, place, site)
-    named = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in found.entries])
+        _write_reports(entries, place, site)
+    named = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries])
     shown = []
-    for entry, label in zip(found.entries, named, strict=True):
+    for entry, label in zip(entries, named, strict=True):
         there = (path for path in (_report_beside(entry, place), _report_of(entry, site)) if path.is_file())
         report = next((quote(os.path.relpath(path, site).replace(os.sep, "/")) for path in there), "")
         shown.append(run := ShownRun(label, f"{_RUNS}/run-{_name_of(entry)}.html", report))
         _write_run(site / run.page, entry, run)
-    others = Counter(name for entry in found.entries for name in entry.others)
-    tables = {"sections": sections_of(found.entries), "unreadable": found.unreadable}
+    others = Counter(name for entry in entries for name in entry.others)
+    tables = {"sections": sections_of(entries), "unreadable": unreadable}
     _write(index, _render("index.html.jinja", runs=shown, other_tasks=dict(sorted(others.items())), **tables))
-    # What was written for runs that are gone.
-    pages = {site / run.page for run in shown} | {_report_of(entry, site) for entry in found.entries}
-    gone = [path for path in (site / _RUNS).glob("*.html") if path not in pages and _OURS.fullmatch(path.name)]
-    gone += [path for path in (site / _CACHE).glob("*.json") if path not in found.cache_files]
-    for path in gone:
-        path.unlink(missing_ok=True)
-    return Site(index, len(shown), found.read, found.unreadable)
+    pages = {site / run.page for run in shown} | {_report_of(entry, site) for entry in entries}
+    for path in (site / _RUNS).glob("*.html"):  # what was written for runs that are gone
+        if path not in pages and _OURS.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    return Site(index, len(shown), read, unreadable)
 
 
 def _write_run(path: Path, entry: Entry, run: ShownRun) -> None:

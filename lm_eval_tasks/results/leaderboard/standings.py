@@ -25,19 +25,15 @@ MEAN_COLUMN = "mean"
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure of a run.
-
-    Attributes:
-        rank: ``None`` where it has none.
-        competes: whether it could have one: its value is measurable, and the run does not answer every question alike.
-        marked: whether something is wrong with the run's answers to these tasks: a first rank is then no distinction.
-    """
+    """A figure of a run."""
 
     figure: Figure
     unit: Unit
     rank: int | None = None
-    competes: bool = True
-    marked: bool = False
+    competes: bool = (
+        True  # it can have a rank: its value is measurable, and the run does not answer every question alike
+    )
+    marked: bool = False  # something is wrong with the run's answers to these tasks: a first rank is no distinction
 
 
 class Column(NamedTuple):
@@ -72,20 +68,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """Runs of a family of tasks that were asked the same.
-
-    Attributes:
-        number: from 1, where runs of the family were not asked the same; else 0.
-        conditions: what they share, name to what it is: one value where it is the same for all tasks.
-        doubts: why figures are not comparable with the published ones, with the tasks they concern.
-        unranked: entry to why it has no rank.
-    """
+    """Runs of a family of tasks that were asked the same."""
 
     family: str
-    number: int
-    conditions: Mapping[str, str]
-    doubts: tuple[str, ...]
-    unranked: Mapping[int, str]
+    number: int  # from 1, where runs of the family were not asked the same; else 0
+    conditions: Mapping[str, str]  # what they share, name to what it is: one value where it is the same for all tasks
+    doubts: tuple[str, ...]  # why figures are not comparable with the published ones, with the tasks they concern
+    unranked: Mapping[int, str]  # entry to why it has no rank
     tables: tuple[Table, ...]
 
 
