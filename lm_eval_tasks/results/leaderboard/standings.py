@@ -211,7 +211,7 @@ def _table(title: str, part: _Part, columns: Sequence[tuple[str, str, MetricOfFi
             and all(len(each.numbers) for each in found)
             and not any(part.members[number][task].unranked for task in tasks)
         }
-        of_models = _ranks(testable, of_column, part) if direction is not None and len(testable) > 1 else {}
+        of_models = _ranks(testable, of_column, part) if len(testable) > 1 else {}
         for number, cell in of_column.items():
             cells[number][column] = replace(cell, rank=of_models.get(number))
     asked = dict.fromkeys(task for *_, tasks in columns for task in tasks)
