@@ -61,7 +61,7 @@ def asked_beside_paper(
 def render_with_paper(
     comparison: Comparison | None, found: Sequence[BesidePaper], models: Sequence[str], form: str
 ) -> str:
-    """A comparison, ``None`` for one run alone, followed by the published figures; `form` is one of ``FORMATS``. A CSV file
+    """A comparison, ``None`` for one run alone, followed by the published figures; `form` as of :func:`render`. A CSV file
     holds the published figures alone, as its columns are others than those of the comparison."""
     if form == "csv":
         return csv_of(_rows(found))

@@ -11,6 +11,7 @@ import logging
 import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
@@ -173,17 +174,12 @@ def _headline(task: TaskRun, metric: Metric, filter_name: str, joined: JoinedTas
     figure = task.figure(metric.name, filter_name)
     if math.isnan(figure.value):
         raise ValueError(f"{task.task}: the results have no value of {metric.name}")
-    without = HeadlineFigure(metric, filter_name, figure)
-    if joined is None:
-        return without
-    try:
-        measured = measure(joined, metric.name, filter_name, metric.aggregation, corrected=False)
-    except NotMeasured:
-        return without
-    numbers = measured.numbers(0)
-    if np.isnan(numbers).all():
-        return without
-    return HeadlineFigure(metric, filter_name, figure, numbers, measured.is_mean, measured.names)
+    if joined is not None:
+        with suppress(NotMeasured):
+            measured = measure(joined, metric.name, filter_name, metric.aggregation, corrected=False)
+            if not np.isnan(numbers := measured.numbers(0)).all():
+                return HeadlineFigure(metric, filter_name, figure, numbers, measured.is_mean, measured.names)
+    return HeadlineFigure(metric, filter_name, figure)
 
 
 def _conditions(task: TaskRun) -> dict[str, str]:

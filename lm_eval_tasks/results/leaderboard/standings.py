@@ -135,9 +135,6 @@ def _section(family: str, number: int, part: _Part) -> Section:
         for name, task in members.items():
             for doubt in task.doubts:
                 concerned.setdefault(doubt, set()).add(name)
-    reasons = {
-        entry: [task.unranked for task in members.values() if task.unranked] for entry, members in part.members.items()
-    }
     return Section(
         family=family,
         number=number,
@@ -149,7 +146,11 @@ def _section(family: str, number: int, part: _Part) -> Section:
             doubt if len(of) == len(tasks) or len(of) > 3 else f"{', '.join(sorted(of))}: {doubt}"
             for doubt, of in concerned.items()
         ),
-        unranked={entry: of_entry[0] for entry, of_entry in reasons.items() if of_entry},
+        unranked={
+            entry: reason
+            for entry, members in part.members.items()
+            for reason in [task.unranked for task in members.values() if task.unranked][:1]
+        },
         tables=tuple(_tables(part, sorted(tasks.values(), key=lambda task: task.task))),
     )
 
