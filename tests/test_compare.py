@@ -21,8 +21,7 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.results.compare import Comparison, Difference, Incomparable, compare_runs
 from lm_eval_tasks.runs import read_runs
 from tests.changed_runs import Row, change_results, change_samples, copied_models, written_samples
-from tests.logged_runs import copied, only_predicted
-from tests.shared_once import SharedOnce
+from tests.logged_runs import copied
 
 FEW = ("nomiracl_de", "clapnq_rag", "mfava_de")
 
@@ -67,14 +66,8 @@ def test_every_value_is_that_of_the_run(two_models: Path, whole: Comparison) -> 
 
 
 def test_a_share_is_compared_by_mcnemar(two_models: Path, whole: Comparison) -> None:
-    values = [
-        [
-            math.nan if value is None else value
-            for answer in model.tasks["nomiracl_fi"].answers()
-            for value in [answer.readings["strict"].values["accuracy"]]
-        ]
-        for model in read_runs([two_models])
-    ]
+    of_models = [model.tasks["nomiracl_fi"].answers().readings["strict"] for model in read_runs([two_models])]
+    values = [readings.columns["accuracy"].numbers for readings in of_models]
     expected, row = compare_shares([values]), the(whole, "accuracy", "nomiracl_fi")
     assert (row.difference, row.low, row.high, row.p) == expected[2:6]
     assert (row.n, row.unit, row.p_exact) == (8, "documents", expected.p_exact)
@@ -148,16 +141,13 @@ def test_documents_that_count_for_one_model_are_said(whole: Comparison, two_mode
 
 
 def test_the_order_of_the_runs_changes_the_sign(two_models: Path) -> None:
-    folders = sorted({path.parent for path in two_models.rglob("results_*.json")})
+    folders = sorted(two_models.iterdir())
     there, back = compared(*folders, tasks=list(FEW)), compared(*reversed(folders), tasks=list(FEW))
     assert back.models == there.models[::-1]
     for one, other in zip(there.differences, back.differences, strict=True):
         assert (one.task, one.metric) == (other.task, other.metric)
-        assert other.difference == pytest.approx(-one.difference, nan_ok=True)
-        assert (other.low, other.p) == (
-            pytest.approx(-one.high, nan_ok=True),
-            pytest.approx(one.p, nan_ok=True),
-        )
+        turned = (-one.difference, -one.high, one.p)
+        assert (other.difference, other.low, other.p) == pytest.approx(turned, nan_ok=True)
 
 
 # ---------------------------------------------------------------------------------------------------------- documents
@@ -269,7 +259,7 @@ def test_other_chat_templates_and_generation_are_a_note(
 
 
 def test_a_run_without_a_detector_or_scores_is_compared_by_what_both_have(
-    two_models: Path, shared_once: SharedOnce, tmp_path: Path
+    two_models: Path, predicted: Path, tmp_path: Path
 ) -> None:
     first, second = copied_models(two_models, tmp_path, ["mfava_de"])
 
@@ -281,7 +271,7 @@ def test_a_run_without_a_detector_or_scores_is_compared_by_what_both_have(
     change_results(first, without)
     found = compared(first, second, tasks=["mfava_de"], every_metric=True)
     assert [row.metric for row in found.differences] == ["response_words", "hallucinated_words"]
-    unscored = compared(only_predicted(shared_once), second, tasks=["mfava_de"])
+    unscored = compared(predicted, second, tasks=["mfava_de"])
     assert unscored.differences == ()
     assert unscored.notes == ("mfava_de: no metric is in two runs (answers of --predict_only are scored by `score`)",)
 
@@ -409,11 +399,8 @@ def test_two_runs_are_needed_with_a_task_in_common_and_answers(two_models: Path,
 
 
 def test_a_task_of_ones_own_is_compared_by_its_numbers(tmp_path: Path) -> None:
-    one = written_samples(
-        tmp_path / "one", "mine", [{"acc": float(i % 2), "bleu": i / 7, "said": "x"} for i in range(30)]
-    )
-    other = written_samples(tmp_path / "other", "mine", [{"acc": 0.0, "bleu": i / 9, "said": "y"} for i in range(30)])
-    found = compared(one, other)
+    values = ([{"acc": (i % 2) * at, "bleu": i / (9 - 2 * at), "said": "x"} for i in range(30)] for at in (1.0, 0.0))
+    found = compared(*(written_samples(tmp_path / str(at), "mine", of_run) for at, of_run in enumerate(values)))
     acc, bleu = the(found, "acc", "mine"), the(found, "bleu", "mine")
     assert (acc.first_value, acc.second_value, acc.method[:7]) == (0.5, 0.0, "McNemar")
     assert (bleu.method, bleu.higher_is_better, bleu.better) == ("paired bootstrap-t", None, None)
@@ -442,51 +429,30 @@ def test_word_scores_are_ratios_of_sums_or_their_mean_over_categories_that_occur
     assert scores("_category", by_category, by_category)["f1"][0] == pytest.approx((6 / 9 + 2 / 3) / 2)
 
 
-def verdicts(metric: str, *values: Any) -> list[Row]:
-    """Values of a judge: each names its question, of which two documents have one."""
-    return [
-        {metric: [f"q{n // 2}", *(value if isinstance(value, tuple) else (value,))]} for n, value in enumerate(values)
-    ]
-
-
-def rated(*ratings: int) -> list[Row]:
-    aspects = ("faithfulness", "appropriateness")
-    return verdicts("f_plus_a", *((aspects[n % 2], float(rating)) for n, rating in enumerate(ratings)))
+FAITHFUL, FITTING = "faithfulness", "appropriateness"
+RATED = (
+    [(FAITHFUL, 4.0), (FITTING, 3.0), (FAITHFUL, 2.0), (FITTING, 1.0)],
+    [(FAITHFUL, 1.0), (FITTING, 4.0), (FAITHFUL, 2.0), (FITTING, 3.0)],
+)
 
 
 @pytest.mark.parametrize(
     ("metric", "first", "second", "values", "n"),
     [
         # faithfulness 3.0 and 1.5, appropriateness 2.0 and 3.5: a harmonic mean over questions
-        (
-            "f_plus_a",
-            rated(*[4, 3, 2, 1] * 5),
-            rated(*[1, 4, 2, 3] * 5),
-            (2 / (1 / 3 + 1 / 2), 2 / (1 / 1.5 + 1 / 3.5)),
-            10,
-        ),
+        ("f_plus_a", RATED[0] * 5, RATED[1] * 5, (2 / (1 / 3 + 1 / 2), 2 / (1 / 1.5 + 1 / 3.5)), 10),
         # each question counts the same, however many verdicts it has
-        (
-            "win_rate_x",
-            verdicts("win_rate_x", 1.0, 0.0, 0.0, None, None),
-            verdicts("win_rate_x", *[1.0] * 5),
-            (0.25, 1.0),
-            2,
-        ),
-        (
-            "unread_rate",
-            verdicts("unread_rate", *((n % 3 == 0, 1) for n in range(12))),
-            verdicts("unread_rate", *[(0, 1)] * 12),
-            (1 / 3, 0.0),
-            6,
-        ),
+        ("win_rate_x", [(1.0,), (0.0,), (0.0,), (None,), (None,)], [(1.0,)] * 5, (0.25, 1.0), 2),
+        ("unread_rate", [(n % 3 == 0, 1) for n in range(12)], [(0, 1)] * 12, (1 / 3, 0.0), 6),
     ],
 )
 def test_what_a_judge_says_is_compared_over_questions(
-    tmp_path: Path, metric: str, first: list[Row], second: list[Row], values: tuple[float, float], n: int
+    tmp_path: Path, metric: str, first: list[Any], second: list[Any], values: tuple[float, float], n: int
 ) -> None:
+    """Values of a judge name their question, of which two documents have one."""
     docs = [{"id": f"q{number // 2}", "subset": f"s{number}"} for number in range(len(first))]
-    places = [written_samples(tmp_path / str(at), "clapnq_judge", of, docs) for at, of in enumerate((first, second))]
+    of_models = [[{metric: [f"q{at // 2}", *said]} for at, said in enumerate(judged)] for judged in (first, second)]
+    places = [written_samples(tmp_path / str(at), "clapnq_judge", of, docs) for at, of in enumerate(of_models)]
     row = the(compared(*places), metric, "clapnq_judge")
     assert (row.first_value, row.second_value) == pytest.approx(values)
     assert (row.first_own, row.n, row.unit) == (pytest.approx(row.first_value), n, "questions")

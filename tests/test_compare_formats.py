@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.compare import FORMATS as OFFERED
+from lm_eval_tasks.commands.compare import FORMATS
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.compare import Comparison, Difference, Joined, Refusal
-from lm_eval_tasks.results.compare.rendering import FORMATS, number, p_value, render, sentences
+from lm_eval_tasks.results.compare.rendering import number, p_value, render, sentences
 from tests.changed_runs import written_samples
 
 ROW = Difference(
@@ -223,22 +223,12 @@ def test_the_command_prints_or_writes_a_file(
     assert capsys.readouterr().out == ""
     found = json.loads(file.read_text("utf-8"))
     assert ([row["metric"] for row in found["differences"]], found["models"]) == (["acc", "f"], ["one", "other"])
-    assert tuple(FORMATS) == OFFERED
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--tasks", "yours"], "no two runs have the task yours; they have mine"),
-        (["--metrics", "bleu"], "no common task has the metric bleu"),
-        (["--calibration", "none.json"], "none.json"),
-    ],
-)
-def test_the_command_says_what_is_wrong(
-    runs: tuple[str, str], arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", *runs, *arguments]) == 2
-    assert says in capsys.readouterr().err
+def test_the_command_says_what_is_wrong(runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, says in ((["--tasks", "yours"], "no two runs have the task yours"), (["--calibration", "x"], "x")):
+        assert main(["compare", *runs, *arguments]) == 2
+        assert says in capsys.readouterr().err
 
 
 def test_the_readme_shows_what_the_command_prints(two_models: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard import write_leaderboard
 from lm_eval_tasks.runs import read_runs
-from tests.changed_runs import change_samples
+from tests.changed_runs import change_results, change_samples
 
 HOSTILE = [
     '</title><script>alert(1)</script><img src=x onerror="alert(2)">',
@@ -36,15 +35,8 @@ def folder(two_models: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(two_models, tmp_path / "runs"))
 
 
-def changed(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    (results,) = run.glob("results_*.json")
-    content = json.loads(results.read_text("utf-8"))
-    change(content)
-    results.write_text(json.dumps(content), "utf-8")
-
-
 def named(run: Path, model: str) -> None:
-    changed(run, lambda content: content.update(model_name=model))
+    change_results(run, lambda content: content.update(model_name=model))
 
 
 def page_of(index: Path) -> Any:
@@ -142,7 +134,7 @@ def test_a_run_that_declines_everything_is_marked_and_leads_nowhere(folder: Path
             figures[metric] |= {"value": 1.0, "low": 0.9, "high": 1.0}
 
     run = shutil.copytree(folder / "baseline-answer", folder / name)
-    changed(run, declining)
+    change_results(run, declining)
     change_samples(run, "clapnq_gold", lambda rows: [{**row, "resps": [["unanswerable"]]} for row in rows])
     page = page_of(write_leaderboard(folder, tmp_path / "site").index)
     (gold,) = tables(page, "clapnq_gold")
@@ -242,7 +234,7 @@ def test_runs_that_were_not_asked_the_same_are_ranked_apart(folder: Path, tmp_pa
         content["model_name"] = "prompted"
         content["configs"]["clapnq_gold"]["metadata"]["provenance"]["prompt"]["template_sha256"] = "f" * 64
 
-    changed(other_prompt, prompted)
+    change_results(other_prompt, prompted)
     page = page_of(write_leaderboard(folder, tmp_path / "site").index)
     groups = [heading.text_content() for heading in page.iter("h2")]
     assert groups == [*(f"clapnq_gold group {number}" for number in (1, 2, 3)), "clapnq_rag", "mfava", "nomiracl"]

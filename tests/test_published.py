@@ -14,8 +14,8 @@ import pytest
 
 from custom_metrics.statistics.intervals import newcombe
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.published import PublishedRow, family_of, rows_for
-from lm_eval_tasks.published.beside import NEWCOMBE, OWN_BOUNDS, BesidePaper, answered_otherwise, beside_paper, differs
+from lm_eval_tasks.published import family_of, rows_for
+from lm_eval_tasks.published.beside import NEWCOMBE, OWN_BOUNDS, answered_otherwise, beside_paper, differs
 from lm_eval_tasks.results.compare.beside_paper import asked_beside_paper, paper_sections
 from lm_eval_tasks.runs import Settings, TaskRun, labels, read_runs
 from tests.conftest import command, run
@@ -209,50 +209,48 @@ def test_newcombes_interval(counts: tuple[int, int, int, int], bounds: tuple[flo
     assert all(math.isnan(value) for value in newcombe(0, 0, *counts[2:]))
 
 
-def of_model(found: list[BesidePaper], model: str) -> dict[str, tuple[PublishedRow, Any]]:
-    return {one.metric: (row, against[0]) for one in found for row, against in one.rows if row.model == model}
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    assert main(["compare", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
 
 
 @pytest.mark.slow("scores the released answers to 500 questions")
 def test_released_answers_scored_again_differ_by_nothing_from_the_published_row(
-    shared: Path, hub: str, tmp_path: Path
+    shared: Path, hub: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers = shared / "reference" / "nomiracl_outputs" / "en.jsonl.gz"
     arguments = ["--model", "replay", "--model_args", f"path={answers},model=gpt-4-azure"]
     into = ["--output_path", ".", "--metadata", f"mirror={hub}"]
     run([command("lm_eval"), "--tasks", "nomiracl_en", *arguments, *into], tmp_path)
-    found = beside_paper(read_runs([tmp_path]))
-    same = of_model(found, "gpt-4-azure")
+    rows = json.loads(printed(capsys, tmp_path, "--paper", "--all", "--format", "json"))["published"]
+    same = {row["metric"]: row for row in rows if row["published_model"] == "gpt-4-azure"}
     assert {*same} == {"hallucination_rate", "error_rate", "accuracy", "invalid_rate"}
-    for row, against in same.values():
-        assert (against.why_none, against.said, against.by) == ((), (), NEWCOMBE)
-        assert against.difference == 0
-        assert against.low == pytest.approx(-against.high)
-        (own,) = next(one.own for one in found if one.metric == row.metric).values()
-        assert (own.value, own.n) == (row.value, row.n)
-    other = of_model(found, "flan-t5-xxl")["hallucination_rate"][1]
-    assert other.high < 0  # every question answered
+    for row in same.values():
+        assert (row["why_none"], row["differs_in"], row["method"]) == ("", "", NEWCOMBE)
+        assert (row["difference"], row["difference_low"]) == (0, pytest.approx(-row["difference_high"]))
+        assert (row["value"], row["n"]) == (row["published_value"], row["published_n"])
+    (other,) = (row for row in rows if (row["published_model"], row["metric"]) == ("flan-t5-xxl", "hallucination_rate"))
+    assert other["difference_high"] < 0  # every question answered
 
 
 @pytest.mark.slow("600 questions of CLAPnq")
 def test_the_whole_passage_is_the_papers_row(hub: str, tmp_path: Path) -> None:
     arguments = ["--model", "grounded-baseline", "--model_args", "strategy=full_passage", "--tasks", "clapnq_gold"]
     run([command("lm_eval"), *arguments, "--output_path", ".", "--metadata", f"mirror={hub}"], tmp_path)
-    same = of_model(beside_paper(read_runs([tmp_path])), "Full Passage")
+    found = beside_paper(read_runs([tmp_path]))
+    rows = {
+        each.metric: (row, against) for each in found for row, (against,) in each.rows if row.model == "Full Passage"
+    }
+    same = {metric: against for metric, (_, against) in rows.items()}
     assert {*same} == {"rougeL", "recall", "rougeLp", "length", "unanswerable_accuracy"}
-    assert same["unanswerable_accuracy"][1].why_none == (STRINGS,)
+    assert same["unanswerable_accuracy"].why_none == (STRINGS,)
     for metric in ("rougeL", "recall", "rougeLp"):
-        assert abs(same[metric][1].difference) < 0.0005  # the paper's rounding
-    assert abs(same["length"][1].difference) < 0.5
-    assert abs(same["unanswerable_accuracy"][0].value) == 0
+        assert abs(same[metric].difference) < 0.0005  # the paper's rounding
+    assert abs(same["length"].difference) < 0.5
+    assert rows["unanswerable_accuracy"][0].value == 0
 
 
 # --------------------------------------------------------------------------------------------- `compare --paper`
-
-
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    assert main(["compare", *map(str, arguments)]) == 0
-    return capsys.readouterr().out
 
 
 def test_one_run_of_the_sample_is_not_comparable(two_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -352,29 +350,3 @@ def test_hostile_names_stay_names(two_models: Path) -> None:
     shown = "\n".join(cell for row in section.rows for cell in row) + "\n".join(section.before + section.after)
     assert "\x1b" not in shown
     assert "\u202e" not in shown
-
-
-@pytest.mark.slow("scores the released answers of two models to 443 questions")
-def test_a_replayed_model_differs_by_nothing_from_its_published_row(
-    shared: Path, hub: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answers = shared / "reference" / "nomiracl_outputs" / "de.jsonl.gz"
-    for model in ("gpt-4-azure", "flan-t5-xxl"):
-        arguments = ["--model", "replay", "--model_args", f"path={answers},model={model}", "--log_samples"]
-        into = ["--output_path", ".", "--metadata", f"mirror={hub}"]
-        run([command("lm_eval"), "--tasks", "nomiracl_de", *arguments, *into], tmp_path)
-    rows = json.loads(printed(capsys, tmp_path, "--paper", "--format", "json"))["published"]
-    found = {(row["run"], row["published_model"], row["metric"]): row for row in rows}
-    for model in ("gpt-4-azure", "flan-t5-xxl"):
-        same = found[model, model, "error_rate"]
-        assert same["difference"] == 0
-        assert same["value"] == same["published_value"]
-        assert same["n"] == same["published_n"]
-        # The mirror lacks 24 of the questions without an answer, and says so.
-        lacking = found[model, model, "hallucination_rate"]
-        assert lacking["difference"] is None
-        assert lacking["why_none"] == "193 of 217 non-relevant questions"
-    other = found["flan-t5-xxl", "gpt-4-azure", "error_rate"]
-    assert other["difference_high"] < 0
-    assert "Newcombe" in other["method"]
-    assert "not paired" in other["method"]

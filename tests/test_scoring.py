@@ -19,14 +19,9 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.results.score import score
 from tests.conftest import results_of, run
-from tests.logged_runs import copied, files_of, generate, lines, only_predicted, sample, write_samples
+from tests.logged_runs import copied, files_of, generate, lines, sample, write_samples
 from tests.report_runs import changed
 from tests.shared_once import SharedOnce
-
-
-@pytest.fixture(scope="module")
-def predicted(shared_once: SharedOnce) -> Path:
-    return only_predicted(shared_once)
 
 
 @pytest.mark.slow("processes are started, one of them killed while its detector works")

@@ -22,13 +22,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import UnusableDetector
 from lm_eval_tasks.results.score import Work, score, tag_part
 from tests.conftest import ROOT, results_of, run
-from tests.logged_runs import copied, lines, only_predicted
-from tests.shared_once import SharedOnce
-
-
-@pytest.fixture(scope="module")
-def predicted(shared_once: SharedOnce) -> Path:
-    return only_predicted(shared_once)
+from tests.logged_runs import copied, lines
 
 
 def launched(arguments: list[str], cwd: Path) -> None:

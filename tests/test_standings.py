@@ -92,6 +92,25 @@ def test_a_mean_over_languages_is_of_runs_that_have_them_all() -> None:
     assert {number: cells[french].rank for number, cells in rows.items()} == {0: 1, 1: 1, 2: 1}
 
 
+@pytest.mark.parametrize(("value", "bounds"), [(0.0, (0.0002205, 0.0070524)), (1.0, (0.9929476, 0.9997795))])
+def test_the_bounds_of_a_mean_stay_on_its_scale(value: float, bounds: tuple[float, float]) -> None:
+    """0 of 400 in one language and 1 of 400 in the other: value +- 1.96 standard errors would leave [0, 1]."""
+    one, other = [value] * 400, [value] * 399 + [1 - value]
+    (section,) = sections_of([entry("a", task("de", [*one]), task("fr", [*other]))])
+    figure = section.tables[0].rows[0].cells[section.tables[0].columns[0]].figure
+    assert figure == mean_of_shares([share_figure(one), share_figure(other)])
+    assert figure[:3] == pytest.approx((abs(value - 1 / 800), *bounds), abs=1e-7)
+
+
+@pytest.mark.parametrize(("better", "rank_of_worst"), [(1, 2), (2, 3), (3, 4), (4, 1), (5, 1)])
+def test_ranks_are_by_the_p_that_holm_corrects_for_all_pairs(better: int, rank_of_worst: int) -> None:
+    """0 and 7 of 40 differ at p = 2 / 2^8 (mid-p): of 6 pairs 0.047 is significant, of 10 pairs 0.078 is not."""
+    runs = [entry(f"a{n}", task("de", [0.0] * 40)) for n in range(better)]
+    (section,) = sections_of([entry("b", task("de", [0.0] * 33 + [1.0] * 7)), *runs])
+    found = {row.entry: row.cells[ERROR].rank for row in section.tables[0].rows}
+    assert found == {0: rank_of_worst, **dict.fromkeys(range(1, better + 1), 1)}
+
+
 def test_parallel_languages_are_no_strata_of_their_own() -> None:
     """The same 40 passages in both languages: as sure as 40 documents, not as 80."""
     worse = [*GOOD[:34], *[1.0] * 6]

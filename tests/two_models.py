@@ -26,6 +26,14 @@ def closed_book(shared_once: SharedOnce) -> Path:
     return in_one_step(shared_once)
 
 
+@pytest.fixture(scope="session")
+def predicted(shared_once: SharedOnce) -> Path:
+    """The same answers, logged and not yet tagged. Nobody writes into it."""
+    from tests.logged_runs import only_predicted
+
+    return only_predicted(shared_once)
+
+
 def _make(folder: Path) -> None:
     from tests.conftest import command, run
 

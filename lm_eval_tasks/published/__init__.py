@@ -25,21 +25,7 @@ _CALIBRATED = "mfava_table10"
 
 @dataclass(frozen=True)
 class Source:
-    """A table or figure of a paper, and what it was measured on.
-
-    Attributes:
-        name: of the table in this folder.
-        unit: ``percent`` or ``share``, of the table's cells.
-        of: what a row names: ``model``, ``retriever`` or ``detector``.
-        documents, prompt, decoding: in words; empty where the source does not say.
-        filter: the filter of our task that reads answers as the source did; empty where there is no answer to read.
-        sampled: whether answers were sampled; ``None`` where the source does not say.
-        passages_given: passages in a prompt, where a retriever chose them.
-        any_prompt: rows that no prompt changes.
-        detector: that tagged the answers.
-        subset: metric to the only subset of documents that it counts.
-        counting: metric to why our number counts otherwise.
-    """
+    """A table or figure of a paper, and what it was measured on; ``sources.yaml`` describes the fields."""
 
     name: str
     citation: str
@@ -65,27 +51,17 @@ class Source:
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """A published figure.
-
-    Attributes:
-        model: as the source names it: a model, a retriever, a detector or a team.
-        task: the task of ours that asks the same.
-        split: of the public data; empty where there is one only.
-        num_fewshot: examples before the question; ``None`` where none can be.
-        value: as our tasks report it: a share in [0, 1], or characters.
-        spread: standard deviation, as the source defines it; ``None`` where it gives none.
-        count, n: a share's count and its denominator, in documents; ``None`` where they are not published.
-    """
+    """A published figure."""
 
     source: Source
-    model: str
-    task: str
-    split: str
-    num_fewshot: int | None
+    model: str  # or the retriever, detector or team, as the source names it
+    task: str  # the task of ours that asks the same
+    split: str  # of the public data; empty where there is one only
+    num_fewshot: int | None  # examples before the question; None where none can be
     metric: str
-    value: float
-    spread: float | None = None
-    count: int | None = None
+    value: float  # as our tasks report it: a share in [0, 1], or characters
+    spread: float | None = None  # standard deviation, as the source defines it
+    count: int | None = None  # of a share and its denominator, in documents, where they are published
     n: int | None = None
 
     @property

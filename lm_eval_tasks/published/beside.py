@@ -39,50 +39,32 @@ _LACKING = re.compile(r"\d+ of \d+ (?P<subset>relevant|non-relevant) questions")
 
 @dataclass(frozen=True)
 class Against:
-    """A run's figure less a published one.
-
-    Attributes:
-        difference, low, high: with 95 % bounds; ``nan`` where it is not computed or they are not known.
-        by: what the bounds are.
-        why_none: why no difference is computed; empty where it is.
-        said: what else differs, in how the answers were made.
-    """
+    """A run's figure less a published one; ``nan`` where it is not computed."""
 
     run: str
     difference: float
-    low: float
+    low: float  # 95 % bounds; nan where they are not known
     high: float
-    by: str
-    why_none: tuple[str, ...]
-    said: tuple[str, ...]
+    by: str  # what the bounds are
+    why_none: tuple[str, ...]  # why no difference is computed; empty where it is
+    said: tuple[str, ...]  # what else differs, in how the answers were made
 
 
 @dataclass(frozen=True)
 class BesidePaper:
     """A metric of a task: the runs' figures and the published ones.
 
-    Attributes:
-        own: label of a run to its figure, by the source's filter.
-        rows: the published figures, each with every run that has this task. Of a long ranking the first, the middle, the
-            last, and those next to the runs.
-        of: how many published figures there are.
-        measured: the metric, as the table of its benchmark describes it.
-        run_filters: all filters that the runs have.
+    Of a long ranking the first, the middle, the last and those next to the runs are in `rows`.
     """
 
     task: str
     metric: str
     source: Source
-    own: Mapping[str, Figure]
-    rows: tuple[tuple[PublishedRow, tuple[Against, ...]], ...]
-    of: int
+    own: Mapping[str, Figure]  # by the label of the run; read by the source's filter
+    rows: tuple[tuple[PublishedRow, tuple[Against, ...]], ...]  # with every run that has this task
+    of: int  # how many published figures there are
     measured: Metric
-    run_filters: tuple[str, ...] = ()
-
-    @property
-    def filter(self) -> str:
-        """Of the runs' figures; empty where there is no answer to read."""
-        return self.source.filter
+    run_filters: tuple[str, ...] = ()  # all that the runs have
 
 
 def beside_paper(runs: Sequence[Run]) -> list[BesidePaper]:

@@ -12,8 +12,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, product
 from statistics import fmean
+
+import numpy as np
 
 from custom_metrics.statistics.multiple_comparisons import holm
 from custom_metrics.statistics.strata import mean_of
@@ -22,7 +24,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, Incomparable, Joined, Refusal
-from lm_eval_tasks.results.compare.joining import JoinedTask, Refused, check_joined
+from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
 from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure
 from lm_eval_tasks.runs import Answers, Run, TaskRun, headline_filter, labels
 
@@ -39,8 +41,8 @@ _REMEDIES = {
 
 @dataclass
 class _Task:
-    """A task whose metrics are compared: one of its runs, the filter that reads the answers, and its metrics, of which
-    some have values."""
+    """A task whose metrics are compared: one of its runs, the filter that reads the answers, and its metrics, some of which
+    have values."""
 
     run: TaskRun
     filter: str
@@ -91,23 +93,21 @@ def compare_runs(
     for name in progress(_chosen_tasks(runs, models, groups, tasks)):
         of_task = {number: run.tasks[name] for number, run in enumerate(runs) if name in run.tasks}
         if not refuse:
-            unlogged = [number for number, run in of_task.items() if run.samples is None]
             refused += [
                 Refusal(name, "answers", f"the answers of {models[number]} were not logged (--log_samples)")
-                for number in unlogged
+                for number, run in of_task.items()
+                if run.samples is None
             ]
-            of_task = {number: run for number, run in of_task.items() if number not in unlogged}
+            of_task = {number: run for number, run in of_task.items() if run.samples is not None}
             if len(of_task) < 2:
                 continue
         of_this: list[str] = []
-        try:
-            task = JoinedTask.of(name, {number: (models[number], run, read(run)) for number, run in of_task.items()})
-            check_joined(task, of_this)
-            read_by = _filter_of(task, filter_name)
-            _refuse_unread(task, read_by, of_this)
-        except Refused as error:
-            refused += error.refusals
-        else:
+        task = JoinedTask.of(name, {number: (models[number], run, read(run)) for number, run in of_task.items()})
+        differing = check_joined(task, of_this)
+        read_by = "" if differing else _filter_of(task, filter_name)
+        differing = differing or _unread(task, read_by, of_this)
+        refused += differing
+        if not differing:
             chosen = _chosen_metrics(task, metrics, every_metric)
             joined.append(task.summary(len(runs)))
             compared[name] = _Task(task.any_run, read_by, chosen)
@@ -118,8 +118,7 @@ def compare_runs(
                 of_this.append(f"the filter {read_by} counts; there is also {', '.join(others)} (--filter)")
             for metric in chosen:
                 try:
-                    values = measure(task, metric.name, read_by, metric.aggregation)
-                    compared[name].measured[metric.name] = values
+                    compared[name].measured[metric.name] = measure(task, metric.name, read_by, metric.aggregation)
                 except NotMeasured as error:
                     of_this.append(f"{metric.name} is not compared: {error}")
                     uncompared.setdefault(metric.name, str(error))
@@ -129,7 +128,7 @@ def compare_runs(
         raise Incomparable(_refusals(refused))
     if metrics and not refused:
         missing = [name for name in metrics if not any(name in task.measured for task in compared.values())]
-        if missing and (why := [f"{metric}: {uncompared[metric]}" for metric in missing if metric in uncompared]):
+        if why := [f"{metric}: {uncompared[metric]}" for metric in missing if metric in uncompared]:
             raise Incomparable(f"the runs cannot be compared. {'; '.join(why)}")
         if missing:
             has = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
@@ -213,9 +212,9 @@ def _filter_of(task: JoinedTask, asked: str | None) -> str:
     return headline_filter(names, task.any_run.metrics)
 
 
-def _refuse_unread(task: JoinedTask, filter_name: str, notes: list[str]) -> None:
-    """Runs whose samples lack rows of a filter, though the task has it: their file was cut. Where a run has none, the task
-    cannot be compared; where some are there, a note says that the rest is missing."""
+def _unread(task: JoinedTask, filter_name: str, notes: list[str]) -> list[Refusal]:
+    """Runs whose samples have no row of a filter, though the task has it: their file was cut. Of those that lack some rows,
+    a note says so."""
     refusals = []
     for model, run, answers, _ in task.parts.values():
         readings = answers.readings.get(filter_name)
@@ -232,8 +231,7 @@ def _refuse_unread(task: JoinedTask, filter_name: str, notes: list[str]) -> None
             notes.append(
                 f"{read} of the {len(answers)} documents of {model} have a row of the filter {filter_name}: {file} was cut"
             )
-    if refusals:
-        raise Refused(refusals)
+    return refusals
 
 
 def _refusals(refused: Sequence[Refusal]) -> str:
@@ -260,16 +258,16 @@ def _rows(
         if not all(member in compared for member in members):
             continue
         tasks = {member: compared[member] for member in members}
-        for metric in tasks[members[0]].metrics:
-            for filter_name in dict.fromkeys(task.filter for task in tasks.values()):
-                read = [task.measured for task in tasks.values() if task.filter == filter_name]
-                parts = [measured[metric.name] for measured in read if metric.name in measured]
-                for pair in combinations(range(len(runs)), 2):
-                    both = [part for part in parts if all(run in part.values for run in pair)]
-                    if name not in tasks:  # of a task the row says that nothing counts
-                        both = [part for part in both if all(part.counted(run).any() for run in pair)]
-                    if both and len({(part.is_mean, part.errors is None) for part in both}) == 1:
-                        yield _row(name, tasks, metric, filter_name, both, parts, pair, runs)
+        filters = dict.fromkeys(task.filter for task in tasks.values())
+        pairs = combinations(range(len(runs)), 2)
+        for metric, filter_name, pair in product(tasks[members[0]].metrics, filters, pairs):
+            read = [task.measured for task in tasks.values() if task.filter == filter_name]
+            parts = [measured[metric.name] for measured in read if metric.name in measured]
+            both = [part for part in parts if all(run in part.values for run in pair)]
+            if name not in tasks:  # of a task the row says that nothing counts
+                both = [part for part in both if all(part.counted(run).any() for run in pair)]
+            if both and len({(part.is_mean, part.errors is None) for part in both}) == 1:
+                yield _row(name, tasks, metric, filter_name, both, parts, pair, runs)
 
 
 def _row(
@@ -337,9 +335,10 @@ def _corrected(rows: Sequence[Difference]) -> list[Difference]:
         families.setdefault((row.benchmark or row.task, row.metric, row.filter, row.group), []).append(place)
     found = list(rows)
     for places in families.values():
-        tested = sum(not math.isnan(rows[place].p) for place in places)
-        for place, p in zip(places, holm([rows[place].p for place in places]), strict=True):
-            found[place] = replace(rows[place], p_adjusted=float(p), family=max(1, tested))
+        adjusted = holm([rows[place].p for place in places])
+        tested = max(1, np.isfinite(adjusted).sum())
+        for place, p in zip(places, adjusted.tolist(), strict=True):
+            found[place] = replace(rows[place], p_adjusted=p, family=int(tested))
     return found
 
 

@@ -61,15 +61,16 @@ def asked_beside_paper(
 def render_with_paper(
     comparison: Comparison | None, found: Sequence[BesidePaper], models: Sequence[str], form: str
 ) -> str:
-    """A comparison, ``None`` for one run alone, followed by the published figures; `form` is one of ``FORMATS``. A CSV file
+    """A comparison, ``None`` for one run alone, followed by the published figures; `form` as of :func:`render`. A CSV file
     holds the published figures alone, as its columns are others than those of the comparison."""
     if form == "csv":
         return csv_of(_rows(found))
     if form == "json":
         return json_of({**({} if comparison is None else comparison.as_json()), "published": _rows(found)})
-    first, *others = paper_sections(found, models)
+    published = paper_sections(found, models)
     if comparison is not None:
-        return render_sections([*sections(comparison), first, *others], form)
+        return render_sections([*sections(comparison), *published], form)
+    first, *others = published
     return render_sections([replace(first, before=(*legend(models), *first.before)), *others], form)
 
 
@@ -110,12 +111,10 @@ def _section(part: Sequence[BesidePaper], letters: dict[str, str], described: bo
             name = f"{row.model}{shots}" + (f" ({row.task})" if row.task != beside.task else "")
             rows.append((beside.metric, name, _published(row), *(cells.get(run, "") for run in runs)))
     after = [f"({place}) {note}" for note, place in notes.items()]
-    if shown_in_part := [beside for beside in part if len(beside.rows) < beside.of]:
-        number_of_all = shown_in_part[0].of
-        after.append(
-            f"Of {number_of_all} published figures: the first, the middle, the last, and those next to the runs."
-        )
-    given = f" Answers are read by the filter {first.filter}." if len(first.run_filters) > 1 and first.filter else ""
+    if all_of := next((beside.of for beside in part if len(beside.rows) < beside.of), 0):
+        after.append(f"Of {all_of} published figures: the first, the middle, the last, and those next to the runs.")
+    filter_name = first.source.filter
+    given = f" Answers are read by the filter {filter_name}." if len(first.run_filters) > 1 and filter_name else ""
     source = f"{first.task}: {first.source}. Measured on: {first.rows[0][0].measured_on}.{given}"
     return Section(
         ("metric", "model", "value", *(f"{letters[run]} - published" for run in runs)),
@@ -142,7 +141,7 @@ def _rows(found: Sequence[BesidePaper]) -> list[dict[str, Any]]:
         {
             "task": beside.task,
             "metric": beside.metric,
-            "filter": beside.filter,
+            "filter": beside.source.filter,
             "run": each.run,
             "value": beside.own[each.run].value,
             "low": beside.own[each.run].low,

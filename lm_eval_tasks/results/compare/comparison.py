@@ -17,63 +17,39 @@ __all__ = ["Comparison", "Difference", "Incomparable", "Joined", "Refusal"]
 
 @dataclass(frozen=True)
 class Difference:
-    """Two models on one metric of a task, or of a group of tasks. What is not defined is ``nan``.
+    """Two models on one metric of a task, or of a group of tasks. What is not defined is ``nan``."""
 
-    Attributes:
-        task: name of the task or group.
-        benchmark: folder of its benchmark; empty for a task that is in no table of ours.
-        language: of the task; empty for a group.
-        group: whether it is a group: the mean over its tasks, each of which counts the same.
-        tasks: how many tasks it is of.
-        metric, filter: as in the results file.
-        higher_is_better: ``None`` where neither is.
-        headline: whether the metric is one of the benchmark's headlines.
-        first, second: numbers of the models, places in :attr:`Comparison.models`.
-        first_value, second_value: over what both models have.
-        difference: first minus second, with its 95 % bounds `low` and `high`.
-        p: two-sided. `p_adjusted` is corrected by Holm over the `family` comparisons of this metric; `p_exact` is McNemar's
-            without mid-p.
-        n: what was paired, in `unit`: documents, articles, questions.
-        only_first, only_second: documents that count for one of the models alone, and are in neither value.
-        first_own, second_own: the models' values over all documents that count for them, as their runs report them.
-        first_measurable, second_measurable: whether these may be shown (:mod:`custom_metrics.statistics.units`). The
-            difference may be known where they are not: it is paired.
-        method: what bounds and p come from.
-        denominator: the documents that count, in words.
-        measured: the metric, as the table of its benchmark describes it.
-    """
-
-    task: str
-    benchmark: str
-    language: str
-    group: bool
+    task: str  # or the group
+    benchmark: str  # its folder; empty for a task that is in no table of ours
+    language: str  # empty for a group
+    group: bool  # a group is the mean over its tasks, each of which counts the same
     tasks: int
     metric: str
     filter: str
-    higher_is_better: bool | None
+    higher_is_better: bool | None  # None: neither is
     headline: bool
-    first: int
+    first: int  # the models, by their places in :attr:`Comparison.models`
     second: int
-    first_value: float
+    first_value: float  # over what both models have
     second_value: float
-    difference: float
+    difference: float  # first minus second, with its 95 % bounds
     low: float
     high: float
-    p: float
-    p_exact: float
-    p_adjusted: float
+    p: float  # two-sided
+    p_exact: float  # McNemar's, without mid-p
+    p_adjusted: float  # by Holm, over the `family` comparisons of this metric
     family: int
-    n: int
+    n: int  # what was paired, in `unit`: documents, articles, questions
     unit: str
-    only_first: int
+    only_first: int  # documents that count for one of the models alone, and are in neither value
     only_second: int
-    first_own: float
+    first_own: float  # the models' values over all documents that count for them, as their runs report them
     second_own: float
-    method: str
-    denominator: str
+    method: str  # of bounds and p
+    denominator: str  # the documents that count, in words
     measured: Metric
-    first_measurable: bool = True
-    second_measurable: bool = True
+    first_measurable: bool = True  # own values may be shown (:mod:`custom_metrics.statistics.units`)
+    second_measurable: bool = True  # the difference may be known where they are not: it is paired
 
     @property
     def is_measurable(self) -> bool:
@@ -128,21 +104,13 @@ class Incomparable(ValueError):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs compared pair by pair.
+    """Runs compared pair by pair."""
 
-    Attributes:
-        models: a name for each run, all different.
-        differences: headline metrics first, groups before their tasks.
-        joined: of each task, which documents were compared.
-        notes: what a reader should know: other generation settings, left out documents and metrics.
-        refused: tasks that were left out because they cannot be compared.
-    """
-
-    models: tuple[str, ...]
-    differences: tuple[Difference, ...]
-    joined: tuple[Joined, ...]
-    notes: tuple[str, ...]
-    refused: tuple[Refusal, ...] = ()
+    models: tuple[str, ...]  # all different
+    differences: tuple[Difference, ...]  # headline metrics first, groups before their tasks
+    joined: tuple[Joined, ...]  # of each task, which documents were compared
+    notes: tuple[str, ...]  # what a reader should know: other generation settings, left out documents and metrics
+    refused: tuple[Refusal, ...] = ()  # tasks that cannot be compared, and were left out
 
     def of(self, metric: str, task: str | None = None) -> Iterator[Difference]:
         """The differences on a metric, of one task or of all."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lm_eval_tasks.results.compare.comparison import Joined, Refusal
 from lm_eval_tasks.runs import Answers, Readings, TaskRun, differing_columns
 
-__all__ = ["JoinedTask", "Part", "Refused", "calibrations_of", "check_joined"]
+__all__ = ["JoinedTask", "Part", "calibrations_of", "check_joined"]
 
 
 class Part(NamedTuple):
@@ -28,17 +28,11 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class JoinedTask:
-    """A task of several runs.
-
-    Attributes:
-        name: of the task.
-        parts: number of a run to its part; runs that did not do the task have none.
-        documents: names of the documents of all runs, in an order that does not depend on that of the runs.
-    """
+    """A task of several runs."""
 
     name: str
-    parts: Mapping[int, Part]
-    documents: Sequence[str]
+    parts: Mapping[int, Part]  # by the number of the run; runs that did not do the task have none
+    documents: Sequence[str]  # names of those of all runs, in an order that does not depend on that of the runs
 
     @classmethod
     def of(cls, name: str, runs: Mapping[int, tuple[str, TaskRun, Answers]]) -> JoinedTask:
@@ -85,23 +79,11 @@ class JoinedTask:
         return Joined(self.name, int((times > 1).sum()), tuple(map(only.get, range(runs))))
 
 
-class Refused(Exception):
-    """A task that cannot be compared, for one reason or several."""
-
-    def __init__(self, refusals: Sequence[Refusal]) -> None:
-        super().__init__(refusals)
-        self.refusals = refusals
-
-
-def check_joined(task: JoinedTask, notes: list[str]) -> None:
-    """Check that a task can be compared. What differs without harm is added to the notes.
-
-    Raises:
-        Refused: the documents, prompts, detectors or calibrations differ.
-    """
+def check_joined(task: JoinedTask, notes: list[str]) -> list[Refusal]:
+    """Why a task cannot be compared: documents, prompts, detectors or calibrations differ. What differs without harm is
+    added to the notes."""
     refusals = _settings(task, notes)
-    differing = _documents(task)
-    refusals += differing or _prompts(task)
+    refusals += _documents(task) or _prompts(task)
     if not any(refusal.kind in ("detectors", "calibrations") for refusal in refusals):
         keys = {
             part.model: ", ".join(
@@ -119,8 +101,7 @@ def check_joined(task: JoinedTask, notes: list[str]) -> None:
             if len(part.places)
         ]
         refusals.append(Refusal(task.name, "documents", f"no document is in two runs ({'; '.join(first)})"))
-    if refusals:
-        raise Refused(refusals)
+    return refusals
 
 
 def calibrations_of(readings: Readings) -> dict[str, list[int]]:
@@ -168,12 +149,12 @@ def _documents(task: JoinedTask) -> list[Refusal]:
         return []
     name, places, number = found
     docs = [part.answers[at].doc for part, at in places]
-    columns = differing_columns(*docs)
-    reason = f"{number} of {len(task.documents)} documents differ; the first is {name}, in "
-    if not columns:
-        return [Refusal(task.name, "documents", f"{reason}its content")]
-    values = [f"{_short(doc.get(columns[0]))} in {part.model}" for doc, (part, _) in zip(docs, places, strict=True)]
-    return [Refusal(task.name, "documents", f"{reason}{', '.join(columns)}: {', '.join(values)}")]
+    where = "its content"
+    if columns := differing_columns(*docs):
+        values = [f"{_short(doc.get(columns[0]))} in {part.model}" for doc, (part, _) in zip(docs, places, strict=True)]
+        where = f"{', '.join(columns)}: {', '.join(values)}"
+    reason = f"{number} of {len(task.documents)} documents differ; the first is {name}, in {where}"
+    return [Refusal(task.name, "documents", reason)]
 
 
 def _prompts(task: JoinedTask) -> list[Refusal]:

@@ -6,6 +6,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -46,30 +47,23 @@ class NotMeasured(ValueError):
 class Measured:
     """A metric of a task, over all documents of all runs.
 
-    Attributes:
-        metric: its name.
-        values: number of a run to (documents,) numbers, whose mean the figure is; or to (documents, ratios, 2) numerators
-            and denominators, where it is a ratio of sums. ``nan`` where a document does not count.
-        clusters: (documents,) numbers of what is drawn together.
-        unit: what the clusters are.
-        names: of the clusters, by their number; a cluster that several tasks have is drawn once. Empty where each task has
-            its own.
-        annotated: (documents, ratios) what there is to find, where the ratios are categories. Those that do not occur are
-            left out; one that occurs and is never flagged counts as 0.
-        harmonic: whether the figure is the harmonic mean of the ratios, not their mean.
-        errors: of the detector, where a calibration corrects the ratio.
-        expected: whether they are expected from other languages.
+    The values of a run are (documents,) numbers, whose mean the figure is; or (documents, ratios, 2) numerators and
+    denominators, where it is a ratio of sums. They are ``nan`` where a document does not count.
     """
 
     metric: str
-    values: Mapping[int, Floats]
-    clusters: NDArray[np.int64]
-    unit: str
-    names: Sequence[str] = ()
-    annotated: Floats | None = None
-    harmonic: bool = False
-    errors: Errors | None = None
-    expected: bool = False
+    values: Mapping[int, Floats]  # by the number of the run
+    clusters: NDArray[np.int64]  # (documents,) numbers of what is drawn together
+    unit: str  # what the clusters are
+    names: Sequence[
+        str
+    ] = ()  # of clusters, by their number; one of several tasks is drawn once. Empty: each has its own
+    annotated: Floats | None = (
+        None  # (documents, ratios) what there is to find in each category; absent ones do not count
+    )
+    harmonic: bool = False  # whether the figure is the harmonic mean of the ratios, not their mean
+    errors: Errors | None = None  # of the detector, where a calibration corrects the ratio
+    expected: bool = False  # whether the errors are expected from other languages
 
     @property
     def is_mean(self) -> bool:
@@ -121,7 +115,7 @@ class Measured:
         if self.metric.startswith("win_rate"):  # each question counts the same, however many verdicts it has
             has = sums[..., 1] > 0
             return np.stack([np.divide(sums[..., 0], sums[..., 1], out=np.zeros(has.shape), where=has), has], axis=-1)
-        if self.annotated is not None:
+        if self.annotated is not None:  # a category that occurs and is never flagged counts as 0
             sums = sums[:, self.annotated[documents].sum(axis=0) > 0]
             sums[:, sums[..., 1].sum(axis=0) == 0, 1] = 1.0
         return sums
@@ -147,13 +141,7 @@ def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> Pair
 
 
 def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, corrected: bool = True) -> Measured:
-    """A metric of a joined task.
-
-    Args:
-        task: with all its answers.
-        metric, filter_name: as in the results file.
-        aggregation: of the metric.
-        corrected: whether a rate that a calibration corrects is; else it is the share of words flagged.
+    """A metric of a joined task. A rate that a calibration corrects is the share of words flagged where not `corrected`.
 
     Raises:
         NotMeasured: it cannot be compared.
@@ -172,8 +160,7 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
     first = next((column[int(document)] for column in columns for document in column.others[:1]), None)
     if first is not None and _is_of_judge(first):
         rated = first[1] in ASPECTS
-        shape = (len(ASPECTS) if rated else 1, 2)
-        found = _measured(task, filter_name, metric, partial(_arrays, metric=metric, array_of=_of_judge, shape=shape))
+        found = _measured(task, filter_name, metric, partial(_arrays, metric=metric, array_of=_of_judge))
         questions = {
             number: [part.answers.ids.get(at, key) for at, key in enumerate(part.answers.keys)]
             for number, part in task.parts.items()
@@ -199,22 +186,26 @@ def _of_unknown_detectors(task: JoinedTask, read: Mapping[int, Readings], metric
 
 
 def _measured(
-    task: JoinedTask, filter_name: str, metric: str, values_of: Callable[[Answers, Readings], Floats]
+    task: JoinedTask,
+    filter_name: str,
+    metric: str,
+    values_of: Callable[[Answers, Readings], Floats | None],
+    shape: tuple[int, ...] = (),
 ) -> Measured:
     """A metric's values by the numbers of the documents, each of which is drawn by itself; `values_of` gives (answers, ...)
-    values of a run, ``nan`` where an answer has none."""
+    values of a run, ``nan`` where an answer has none. `shape` is that of a document's values where no run has any."""
     read = task.readings(filter_name)
+    if not read:
+        raise NotMeasured("no answer was read")
     found = {number: values_of(task.parts[number].answers, readings) for number, readings in read.items()}
-    shapes = {values.shape[1:] for values in found.values()}
+    shapes = {values.shape[1:] for values in found.values() if values is not None} or {shape}
     if len(shapes) > 1:
-        shapes = {values.shape[1:] for values in found.values() if not np.isnan(values).all()}
-    if len(shapes) != 1:
-        raise NotMeasured(_SEVERAL_FORMS if shapes else "no answer was read")
+        raise NotMeasured(_SEVERAL_FORMS)
     (shape,) = shapes
     values = {}
     for number, of_run in found.items():
         values[number] = np.full((len(task.documents), *shape), np.nan)
-        if of_run.shape[1:] == shape:
+        if of_run is not None:
             values[number][task.parts[number].places] = of_run
     return Measured(metric, values, np.arange(len(task.documents)), "documents")
 
@@ -254,38 +245,28 @@ def _number(value: Any) -> float:
     raise NotMeasured(f"the values are {type(value).__name__}, not numbers")
 
 
-def _numbers(answers: Answers, readings: Readings, metric: str) -> Floats:
+def _numbers(answers: Answers, readings: Readings, metric: str) -> Floats | None:
     """(answers,): a number each, ``nan`` for what is not finite."""
     column = readings.columns.get(metric)
     if column is None:
-        return np.full(len(answers), np.nan)
+        return None
     for document in column.others[:1]:
         _number(column[int(document)])
     return np.where(np.isfinite(column.numbers), column.numbers, np.nan)
 
 
-def _arrays(
-    answers: Answers,
-    readings: Readings,
-    metric: str,
-    array_of: Callable[[Any], Floats],
-    shape: tuple[int, ...],
-) -> Floats:
-    """(answers, ...) arrays of a metric's values, one by one; of this shape where there are none."""
+def _arrays(answers: Answers, readings: Readings, metric: str, array_of: Callable[[Any], Floats]) -> Floats | None:
+    """(answers, ...) arrays of a metric's values, one by one."""
     column = readings.columns.get(metric)
-    stacked = np.full((len(answers), *shape), np.nan)
-    if column is None:
-        return stacked
-    has_form = False
-    for document, value in enumerate(column.values()):
-        if value is None:
-            continue
-        array = array_of(value)
-        if not has_form:
-            stacked, has_form = np.full((len(answers), *array.shape), np.nan), True
-        if array.shape != stacked.shape[1:]:
-            raise NotMeasured(_SEVERAL_FORMS)
-        stacked[document] = array
+    values = enumerate(column.values()) if column is not None else ()
+    arrays = {document: array_of(value) for document, value in values if value is not None}
+    shapes = {array.shape for array in arrays.values()}
+    if len(shapes) > 1:
+        raise NotMeasured(_SEVERAL_FORMS)
+    if not shapes:
+        return None
+    stacked = np.full((len(answers), *shapes.pop()), np.nan)
+    stacked[[*arrays]] = [*arrays.values()]
     return stacked
 
 
@@ -315,7 +296,7 @@ def _of_judge(value: Any) -> Floats:
 
 def _word_score(task: JoinedTask, metric: str, filter_name: str, score: str) -> Measured:
     """A score of summed word counts, or the mean of it over the categories that occur."""
-    counts = _measured(task, filter_name, metric, partial(_arrays, metric="precision", array_of=_counts, shape=(1, 4)))
+    counts = _measured(task, filter_name, metric, partial(_arrays, metric="precision", array_of=_counts), (1, 4))
     weights = np.array(_WORD_SCORES[score], dtype=float).T
     found = _by_passage(task, replace(counts, values={run: each @ weights for run, each in counts.values.items()}))
     if next(iter(counts.values.values())).shape[1] == 1:
@@ -339,7 +320,7 @@ def _rate(task: JoinedTask, metric: str, filter_name: str, corrected: bool) -> M
     """A rate over the words of answers; answers about one article are drawn together."""
     keys: set[str] = set()
     words = partial(_words, metric=metric, filter_name=filter_name, keys=keys)
-    found = _measured(task, filter_name, metric, words)
+    found = _measured(task, filter_name, metric, words, (1, 2))
     if any(part.answers.articles is not None for part in task.parts.values()):
         articles = {number: part.answers.articles or part.answers.keys for number, part in task.parts.items()}
         found = replace(_in_clusters(task, found, articles, "articles"), names=())
@@ -357,12 +338,12 @@ def _rate(task: JoinedTask, metric: str, filter_name: str, corrected: bool) -> M
     return replace(found, errors=errors, expected=expected)
 
 
-def _words(answers: Answers, readings: Readings, metric: str, filter_name: str, keys: set[str]) -> Floats:
+def _words(answers: Answers, readings: Readings, metric: str, filter_name: str, keys: set[str]) -> Floats | None:
     """(answers, 1, 2) words flagged and words in all, which corrected rates carry; of answers without them counted here.
     The keys of their calibrations are added to `keys`."""
-    words = np.full((len(answers), 1, 2), np.nan)
     if metric not in readings.columns:
-        return words
+        return None
+    words = np.full((len(answers), 1, 2), np.nan)
     known = readings.columns[metric].known
     tagged = np.zeros(len(answers), dtype=bool)
     for rate in (*RATES[1:], RATES[0]):
@@ -391,19 +372,15 @@ def _words(answers: Answers, readings: Readings, metric: str, filter_name: str, 
 def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None, bool]:
     """The detector's errors by the key of its calibration, which one of the files may hold, and whether they are expected
     from other languages. The draws have their seed from the task: languages are calibrated on answers of their own."""
-    parsed = CalibrationKey.parse(key)
+    parsed, found = CalibrationKey.parse(key), None
     try:
         calibrations.loaded(parsed.calibration)
     except calibrations.CalibrationError:
         for name in (*calibrations.shipped().values(), *files):
-            try:
+            with suppress(calibrations.CalibrationError):
                 calibrations.load(name)
-            except calibrations.CalibrationError:
-                continue
-    try:
+    with suppress(calibrations.CalibrationError):
         found = in_force(parsed, task)
-    except calibrations.CalibrationError:
-        found = None
     if found is None:
         return None, False
     seed = SEED + zlib.crc32(task.encode()) % 10_000

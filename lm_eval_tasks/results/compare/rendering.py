@@ -21,7 +21,6 @@ from custom_metrics.usage.printable import on_one_line, printable
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference
 
 __all__ = [
-    "FORMATS",
     "Section",
     "csv_of",
     "json_of",
@@ -47,8 +46,12 @@ class Section:
 
 
 def render(comparison: Comparison, form: str = "text") -> str:
-    """The comparison in one of ``FORMATS``, with a line end."""
-    return FORMATS[form](comparison)
+    """The comparison as ``text``, ``markdown``, ``latex``, ``csv`` or ``json``, with a line end."""
+    if form == "csv":
+        return csv_of(comparison.as_json()["differences"])
+    if form == "json":
+        return json_of(comparison.as_json())
+    return render_sections(sections(comparison), form)
 
 
 # --------------------------------------------------------------------------------------------------------------- words
@@ -302,13 +305,3 @@ def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
 def json_of(content: Mapping[str, Any]) -> str:
     """An object as a JSON file; nothing in it can act on a terminal."""
     return printable(json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
-
-
-FORMATS: Mapping[str, Callable[[Comparison], str]] = {
-    "text": lambda comparison: _text(sections(comparison)),
-    "markdown": lambda comparison: _markdown(sections(comparison)),
-    "latex": lambda comparison: _latex(sections(comparison)),
-    "csv": lambda comparison: csv_of(comparison.as_json()["differences"]),
-    "json": lambda comparison: json_of(comparison.as_json()),
-}
-"""Name of a format to what makes it."""

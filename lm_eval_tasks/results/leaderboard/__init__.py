@@ -39,31 +39,27 @@ __all__ = ["Site", "write_leaderboard"]
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _GENERATOR = "lm-eval-grounded leaderboard"
-_MADE_FROM = ("leaderboard.css", "leaderboard.js", "templates/frame.html.jinja", "templates/run.html.jinja")
 _INDEX, _CACHE, _RUNS = "index.html", ".runs", "runs"
-_HEAD = 1024  # characters of a page in which it says what it was made from
 _OURS = re.compile(r"run-[0-9a-f]{16}\.html|report-[0-9a-f]{16}-[0-9a-f]{12}\.html")
 
 
 @dataclass(frozen=True)
 class Site:
-    """What was written: its first page, how many runs are on it, how many folders were read, rather than found as they
-    were, and what no run could be read from."""
+    """What was written."""
 
-    index: Path
-    runs: int
-    read: int
-    unreadable: Sequence[Unreadable]
+    index: Path  # its first page
+    runs: int  # on it
+    read: int  # folders that were read, rather than found as they were
+    unreadable: Sequence[Unreadable]  # what no run could be read from
 
 
 @dataclass(frozen=True)
 class ShownRun:
-    """A run as pages name it: a label that no other has, its page below the site, and its report, empty where there is
-    none."""
+    """A run as pages name it."""
 
-    label: str
-    page: str
-    report: str
+    label: str  # that no other has
+    page: str  # below the site
+    report: str  # empty where there is none
 
 
 def write_leaderboard(place: Path, site: Path, reports: bool = False) -> Site:
@@ -81,45 +77,32 @@ def write_leaderboard(place: Path, site: Path, reports: bool = False) -> Site:
     index = site / _INDEX
     if index.is_file() and _GENERATOR not in index.read_text("utf-8", errors="replace")[:4096]:
         raise UsageError(f"{index} is not a leaderboard's; name another folder (-o)")
-    found = read_entries(place, site / _CACHE)
+    entries, unreadable, read = read_entries(place, site / _CACHE)
     if reports:
-        _write_reports(found.entries, place, site)
-    named = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in found.entries])
+        _write_reports(entries, place, site)
+    named = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries])
     shown = []
-    for entry, label in zip(found.entries, named, strict=True):
-        there = (path for path in (_report_beside(entry, place), _report_of(entry, site)) if path.is_file())
+    for entry, label in zip(entries, named, strict=True):
+        there = (path for path in _reports_of(entry, place, site) if path.is_file())
         report = next((quote(os.path.relpath(path, site).replace(os.sep, "/")) for path in there), "")
         shown.append(run := ShownRun(label, f"{_RUNS}/run-{_name_of(entry)}.html", report))
-        _write_run(site / run.page, entry, run)
-    others = Counter(name for entry in found.entries for name in entry.others)
-    tables = {"sections": sections_of(found.entries), "unreadable": found.unreadable}
+        to_report = f"../{run.report}" if run.report else ""
+        _write(site / run.page, _render("run.html.jinja", entry=entry, run=run, report=to_report))
+    others = Counter(name for entry in entries for name in entry.others)
+    tables = {"sections": sections_of(entries), "unreadable": unreadable}
     _write(index, _render("index.html.jinja", runs=shown, other_tasks=dict(sorted(others.items())), **tables))
-    # What was written for runs that are gone.
-    pages = {site / run.page for run in shown} | {_report_of(entry, site) for entry in found.entries}
-    gone = [path for path in (site / _RUNS).glob("*.html") if path not in pages and _OURS.fullmatch(path.name)]
-    gone += [path for path in (site / _CACHE).glob("*.json") if path not in found.cache_files]
-    for path in gone:
-        path.unlink(missing_ok=True)
-    return Site(index, len(shown), found.read, found.unreadable)
-
-
-def _write_run(path: Path, entry: Entry, run: ShownRun) -> None:
-    """A run's page, where it is not there as it should be."""
-    report = f"../{run.report}" if run.report else ""
-    parts = [version(PACKAGE), *map(_file, _MADE_FROM), entry.digest, run.label, report]
-    state = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]
-    try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            current = f'content="{state}"' in stream.read(_HEAD)
-    except FileNotFoundError:
-        current = False
-    if not current:
-        _write(path, _render("run.html.jinja", entry=entry, run=run, report=report, state=state))
+    pages = {site / run.page for run in shown} | {_reports_of(entry, place, site)[1] for entry in entries}
+    for path in (site / _RUNS).glob("*.html"):  # what was written for runs that are gone
+        if path not in pages and _OURS.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    return Site(index, len(shown), read, unreadable)
 
 
 def _write(path: Path, html: str) -> None:
-    with whole_file(path) as partial:
-        partial.write_text(html, "utf-8")
+    """Write a page; one that is there as it should be stays."""
+    if not path.is_file() or path.read_text("utf-8", errors="replace") != html:
+        with whole_file(path) as partial:
+            partial.write_text(html, "utf-8")
 
 
 # ------------------------------------------------------------------------------------------------------------- reports
@@ -130,23 +113,16 @@ def _name_of(entry: Entry) -> str:
     return hashlib.sha256(f"{entry.folder}\n{entry.model}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _report_beside(entry: Entry, place: Path) -> Path:
-    """A report that somebody wrote beside the run's files."""
-    return place / entry.folder / "report.html"
-
-
-def _report_of(entry: Entry, site: Path) -> Path:
-    """The site's own report of a run; its name says which content of the run's files it is of."""
-    return site / _RUNS / f"report-{_name_of(entry)}-{entry.digest[:12]}.html"
+def _reports_of(entry: Entry, place: Path, site: Path) -> tuple[Path, Path]:
+    """The report that somebody wrote beside the run's files, and the site's own, whose name says which content of the run's
+    files it is of."""
+    own = site / _RUNS / f"report-{_name_of(entry)}-{entry.digest[:12]}.html"
+    return place / entry.folder / "report.html", own
 
 
 def _write_reports(entries: Sequence[Entry], place: Path, site: Path) -> None:
     """Write the reports that are missing. A run of which none can be written goes without, and the log says why."""
-    missing = [
-        entry
-        for entry in entries
-        if not _report_beside(entry, place).is_file() and not _report_of(entry, site).is_file()
-    ]
+    missing = [entry for entry in entries if not any(path.is_file() for path in _reports_of(entry, place, site))]
     if not missing:
         return
     from lm_eval_tasks.results.report import write_report
@@ -155,7 +131,8 @@ def _write_reports(entries: Sequence[Entry], place: Path, site: Path) -> None:
         folder = place / entry.folder
         try:
             (files,) = (files for files in find_files(folder) if files.folder == folder)
-            write_report([run for run in read_files(files) if run.model == entry.model], _report_of(entry, site))
+            runs = [run for run in read_files(files) if run.model == entry.model]
+            write_report(runs, _reports_of(entry, place, site)[1])
         except (OSError, ValueError) as error:
             log.warning("%s: no report could be written: %s", folder, error)
 

@@ -11,6 +11,7 @@ import logging
 import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
@@ -42,75 +43,49 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 @dataclass(frozen=True)
 class HeadlineFigure:
-    """A figure on the leaderboard.
+    """A figure on the leaderboard, and the numbers whose mean it is, as a comparison has them
+    (:meth:`lm_eval_tasks.results.compare.measuring.Measured.numbers`).
 
-    Attributes:
-        metric, filter: of the task.
-        figure: of the results file.
-        numbers: whose mean it is, as a comparison has them
-            (:meth:`lm_eval_tasks.results.compare.measuring.Measured.numbers`); empty where it cannot be compared. Of rates
-            that a calibration corrects, those of the flagged share: corrected by the same calibration, of one language,
-            they differ significantly where the flagged shares do.
-        by_document: whether there is a number for each document.
-        passages: of annotated answers, the passage of each number.
+    Numbers of rates that a calibration corrects are those of the flagged share: corrected by the same calibration, of one
+    language, rates differ significantly where the flagged shares do.
     """
 
     metric: Metric
     filter: str
     figure: Figure
-    numbers: Floats = field(default_factory=partial(np.empty, 0), compare=False)
-    by_document: bool = True
-    passages: Sequence[str] = ()
+    numbers: Floats = field(default_factory=partial(np.empty, 0), compare=False)  # empty where it cannot be compared
+    by_document: bool = True  # whether there is a number for each document
+    passages: Sequence[str] = ()  # of annotated answers, the passage of each number
 
 
 @dataclass(frozen=True)
 class TaskEntry:
-    """A task of a run.
-
-    Attributes:
-        conditions: what must be the same for two runs to be ranked together: name to what it is. ``documents`` is absent
-            where the answers were not logged.
-        headlines: its figures on the leaderboard.
-        figures: all of them, filter to name to figure; `units` are theirs, by name.
-        doubts: why they are not comparable with the published ones.
-        unranked: why it cannot be ranked; empty where it can.
-        alike: how it answers every question alike (:func:`~lm_eval_tasks.results.report.doubts.one_sided`), and
-            is not ranked for that; empty where it does not.
-        unread: what else is wrong with its answers, such as many that are Invalid.
-    """
+    """A task of a run."""
 
     task: str
     language: str
     family: str
-    conditions: dict[str, str]
+    conditions: dict[str, str]  # the same for runs that are ranked together; no `documents` where they were not logged
     headlines: Sequence[HeadlineFigure]
-    figures: Mapping[str, Any]
-    units: Mapping[str, Unit]
-    doubts: Sequence[str]
-    unranked: str = ""
-    alike: Sequence[str] = ()
-    unread: Sequence[str] = ()
+    figures: Mapping[str, Any]  # all of them, by filter and metric
+    units: Mapping[str, Unit]  # of the figures, by metric
+    doubts: Sequence[str]  # why they are not comparable with the published ones
+    unranked: str = ""  # why it cannot be ranked; empty where it can
+    alike: Sequence[str] = ()  # how it answers every question alike, for which it is not ranked
+    unread: Sequence[str] = ()  # what else is wrong with its answers, such as many that are Invalid
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A run.
-
-    Attributes:
-        folder: that its files lie in, below the leaderboard's; ``.`` for that itself.
-        made: what is known of how it was made, in words: the model's arguments, versions.
-        tasks: with a figure on the leaderboard.
-        others: names of tasks without one: of other benchmarks, or not scored.
-        digest: of the files that it was read from.
-    """
+    """A run."""
 
     model: str
-    folder: str
+    folder: str  # that its files lie in, below the leaderboard's; ``.`` for that itself
     date: str
-    made: dict[str, str]
-    tasks: Sequence[TaskEntry]
-    others: Sequence[str] = ()
-    digest: str = ""
+    made: dict[str, str]  # how, as far as it is known, in words: the model's arguments, versions
+    tasks: Sequence[TaskEntry]  # with a figure on the leaderboard
+    others: Sequence[str] = ()  # names of tasks without one: of other benchmarks, or not scored
+    digest: str = ""  # of the files that it was read from
 
     def to_json(self) -> dict[str, Any]:
         """Numbers of documents are 64-bit floats, little-endian, in base 64."""
@@ -199,17 +174,12 @@ def _headline(task: TaskRun, metric: Metric, filter_name: str, joined: JoinedTas
     figure = task.figure(metric.name, filter_name)
     if math.isnan(figure.value):
         raise ValueError(f"{task.task}: the results have no value of {metric.name}")
-    without = HeadlineFigure(metric, filter_name, figure)
-    if joined is None:
-        return without
-    try:
-        measured = measure(joined, metric.name, filter_name, metric.aggregation, corrected=False)
-    except NotMeasured:
-        return without
-    numbers = measured.numbers(0)
-    if np.isnan(numbers).all():
-        return without
-    return HeadlineFigure(metric, filter_name, figure, numbers, measured.is_mean, measured.names)
+    if joined is not None:
+        with suppress(NotMeasured):
+            measured = measure(joined, metric.name, filter_name, metric.aggregation, corrected=False)
+            if not np.isnan(numbers := measured.numbers(0)).all():
+                return HeadlineFigure(metric, filter_name, figure, numbers, measured.is_mean, measured.names)
+    return HeadlineFigure(metric, filter_name, figure)
 
 
 def _conditions(task: TaskRun) -> dict[str, str]:
@@ -251,23 +221,13 @@ class Unreadable:
     reason: str
 
 
-@dataclass(frozen=True)
-class RunsRead:
-    """The runs below a folder, in the order of their folders; what is no run; how many folders were read, rather than
-    found as they were; and the files that hold what was read."""
-
-    entries: Sequence[Entry]
-    unreadable: Sequence[Unreadable]
-    read: int
-    cache_files: Sequence[Path]
-
-
-def read_entries(place: Path, cache: Path) -> RunsRead:
-    """The runs below a folder.
+def read_entries(place: Path, cache: Path) -> tuple[list[Entry], list[Unreadable], int]:
+    """The runs below a folder, in the order of their folders; what is no run; and how many folders were read, rather than
+    found in the cache as they were.
 
     Args:
         place: folder of runs.
-        cache: where to keep what was read; a damaged file in it is written anew.
+        cache: where to keep what was read; a damaged file in it is written anew, and one of a run that is gone removed.
 
     Raises:
         MissingSource: there is no run in it, readable or not.
@@ -296,7 +256,9 @@ def read_entries(place: Path, cache: Path) -> RunsRead:
             continue
         entries += of_folder
         cache_files.append(cache_file)
-    return RunsRead(entries, unreadable, read, cache_files)
+    for path in {*cache.glob("*.json")} - {*cache_files}:
+        path.unlink(missing_ok=True)
+    return entries, unreadable, read
 
 
 def _load(cache_file: Path, paths: Sequence[Path]) -> list[Entry] | None:

@@ -25,19 +25,15 @@ MEAN_COLUMN = "mean"
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure of a run.
-
-    Attributes:
-        rank: ``None`` where it has none.
-        competes: whether it could have one: its value is measurable, and the run does not answer every question alike.
-        marked: whether something is wrong with the run's answers to these tasks: a first rank is then no distinction.
-    """
+    """A figure of a run."""
 
     figure: Figure
     unit: Unit
     rank: int | None = None
-    competes: bool = True
-    marked: bool = False
+    competes: bool = (
+        True  # it can have a rank: its value is measurable, and the run does not answer every question alike
+    )
+    marked: bool = False  # something is wrong with the run's answers to these tasks: a first rank is no distinction
 
 
 class Column(NamedTuple):
@@ -72,20 +68,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """Runs of a family of tasks that were asked the same.
-
-    Attributes:
-        number: from 1, where runs of the family were not asked the same; else 0.
-        conditions: what they share, name to what it is: one value where it is the same for all tasks.
-        doubts: why figures are not comparable with the published ones, with the tasks they concern.
-        unranked: entry to why it has no rank.
-    """
+    """Runs of a family of tasks that were asked the same."""
 
     family: str
-    number: int
-    conditions: Mapping[str, str]
-    doubts: tuple[str, ...]
-    unranked: Mapping[int, str]
+    number: int  # from 1, where runs of the family were not asked the same; else 0
+    conditions: Mapping[str, str]  # what they share, name to what it is: one value where it is the same for all tasks
+    doubts: tuple[str, ...]  # why figures are not comparable with the published ones, with the tasks they concern
+    unranked: Mapping[int, str]  # entry to why it has no rank
     tables: tuple[Table, ...]
 
 
@@ -146,9 +135,6 @@ def _section(family: str, number: int, part: _Part) -> Section:
         for name, task in members.items():
             for doubt in task.doubts:
                 concerned.setdefault(doubt, set()).add(name)
-    reasons = {
-        entry: [task.unranked for task in members.values() if task.unranked] for entry, members in part.members.items()
-    }
     return Section(
         family=family,
         number=number,
@@ -160,7 +146,11 @@ def _section(family: str, number: int, part: _Part) -> Section:
             doubt if len(of) == len(tasks) or len(of) > 3 else f"{', '.join(sorted(of))}: {doubt}"
             for doubt, of in concerned.items()
         ),
-        unranked={entry: of_entry[0] for entry, of_entry in reasons.items() if of_entry},
+        unranked={
+            entry: reason
+            for entry, members in part.members.items()
+            for reason in [task.unranked for task in members.values() if task.unranked][:1]
+        },
         tables=tuple(_tables(part, sorted(tasks.values(), key=lambda task: task.task))),
     )
 
@@ -222,7 +212,7 @@ def _table(title: str, part: _Part, columns: Sequence[tuple[str, str, MetricOfFi
             and all(len(each.numbers) for each in found)
             and not any(part.members[number][task].unranked for task in tasks)
         }
-        of_models = _ranks(testable, of_column, part) if direction is not None and len(testable) > 1 else {}
+        of_models = _ranks(testable, of_column, part) if len(testable) > 1 else {}
         for number, cell in of_column.items():
             cells[number][column] = replace(cell, rank=of_models.get(number))
     asked = dict.fromkeys(task for *_, tasks in columns for task in tasks)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.results.compare import compare_runs
-from lm_eval_tasks.results.compare.rendering import FORMATS
+from lm_eval_tasks.results.compare.rendering import render
 from lm_eval_tasks.results.report.answers import read_once
 from lm_eval_tasks.results.report.headlines import Headline, headlines
 from lm_eval_tasks.results.report.numbers import UNDEFINED_TEXT
@@ -33,7 +33,7 @@ def markdown_of(runs: Sequence[Run]) -> str:
     read = read_once(runs)
     if len(runs) > 1:
         try:
-            compared = FORMATS["markdown"](compare_runs(runs, refuse=False, read=read))
+            compared = render(compare_runs(runs, refuse=False, read=read), "markdown")
         except (ValueError, MissingSource) as error:
             compared = escaped(f"The models are not compared: {error}")
     commands = [command for one in made(dict(zip(labels(runs), runs, strict=True))) for command in one["commands"]]

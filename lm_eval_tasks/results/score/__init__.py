@@ -241,16 +241,15 @@ def _move(partial: Path, folder: Path, date: str, rows: Mapping[str, int]) -> Pa
 
 def _earlier_results(samples: Path) -> dict[str, Any]:
     """The results file that was written with a samples file; empty where there is none."""
-    date = samples.stem.rsplit("_", 1)[-1]
-    path = samples.with_name(f"results_{date}.json")
-    if not path.is_file():
-        log.warning("%s is not there: the results will not say which model gave the answers", path)
-        return {}
+    path = samples.with_name(f"results_{samples.stem.rsplit('_', 1)[-1]}.json")
     try:
         return read_results(path)
+    except FileNotFoundError:
+        why = f"{path} is not there"
     except ValueError as error:
-        log.warning("%s: the results will not say which model gave the answers", error)
-        return {}
+        why = str(error)
+    log.warning("%s: the results will not say which model gave the answers", why)
+    return {}
 
 
 # ------------------------------------------------------------------------------------------------------ tagging
@@ -359,12 +358,11 @@ def _in_workers(work: Work, of: int) -> None:
                         f"(was it killed, for want of memory?); what was tagged is kept, and the same command goes on"
                     )
     finally:
-        for worker in workers:
-            if worker.is_alive():
-                worker.terminate()
-        for worker in workers:
-            if worker.pid is not None:
-                worker.join()
+        started = [worker for worker in workers if worker.pid is not None]
+        for worker in started:
+            worker.terminate()
+        for worker in started:
+            worker.join()
 
 
 def _worker(work: Work, number: int, of: int, failures: Any) -> None:
