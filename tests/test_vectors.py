@@ -89,13 +89,10 @@ def test_vectors_lie_in_float16_blocks_beside_what_they_are_of(tmp_path: Path) -
     assert sorted(path.name for path in folder.iterdir()) == ["00000.npy", "00001.npy", "00002.npy", "about.json"]
     assert re.fullmatch("[0-9a-f]{32}", folder.name)
     assert json.loads((folder / "about.json").read_text("utf-8")) == {**OF, **CALLED, "rows": 10, "block": 4, "form": 2}
-
-
-def test_the_second_time_they_are_mapped_and_nothing_is_encoded(tmp_path: Path) -> None:
-    open_vectors(tmp_path, Encoding())
-    opened = open_vectors(tmp_path, never)
-    assert all(isinstance(block, np.memmap) and not block.flags.writeable for block in opened)
-    assert np.array_equal(whole(opened), row_vectors(0, 10))
+    # The second time they are mapped and nothing is encoded, whatever the model is called.
+    again = vectors.open_vectors(tmp_path, OF, ROWS, never, {"model": "a-folder", "revision": None})
+    assert all(isinstance(block, np.memmap) and not block.flags.writeable for block in again)
+    assert np.array_equal(whole(again), row_vectors(0, 10))
 
 
 @pytest.mark.parametrize(("rows", "shapes"), [(1, [1]), (3, [3]), (4, [4]), (5, [4, 1]), (8, [4, 4])])
@@ -144,11 +141,6 @@ def test_another_corpus_model_or_prefix_has_vectors_of_its_own(tmp_path: Path, o
     open_vectors(tmp_path, second, **other)
     assert second.done == [0, 4, 8]
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
-
-
-def test_what_a_model_is_called_does_not_matter(tmp_path: Path) -> None:
-    open_vectors(tmp_path, Encoding())
-    vectors.open_vectors(tmp_path, OF, ROWS, never, {"model": "a-folder", "revision": None})
 
 
 @pytest.mark.parametrize(

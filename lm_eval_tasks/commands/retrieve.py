@@ -78,7 +78,6 @@ def retrieve(
     from lm_eval_tasks.data import sources
     from lm_eval_tasks.definition import metadata
 
-    metadata.choice("retriever", name, retrieval.names(), _WHO)
     metadata.choice("split", split, FILE_SPLIT, _WHO)
     metadata.positive("k", k, _WHO)
     retrieval.refuse_unfitting(name, options, _WHO)

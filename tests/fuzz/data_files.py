@@ -16,7 +16,7 @@ from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
 from lm_eval_tasks.mfava.dataset import read_articles
 from lm_eval_tasks.mushroom import dataset as mushroom
-from lm_eval_tasks.mushroom.pages import Page
+from lm_eval_tasks.mushroom.html_text import WebPage
 from lm_eval_tasks.nomiracl import dataset as nomiracl
 from lm_eval_tasks.runs.finding import read_runs
 from lm_eval_tasks.runs.run import labels
@@ -57,7 +57,7 @@ def _mfava(content: bytes) -> None:
 
 def _mushroom(content: bytes) -> None:
     seen: Counter[str] = Counter()
-    pages = {"u": Page("T", "text")}
+    pages = {"u": WebPage("u", "T", "text")}
     rows = from_file(content, "val.jsonl", lambda path: mushroom._answers(path, "de", "val", pages, seen))
     for row in rows:
         assert all(0 <= span["start"] < span["end"] <= len(row["answer"]) for span in row["spans"])
