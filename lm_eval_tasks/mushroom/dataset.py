@@ -39,15 +39,10 @@ BLANK = "answers left out, empty or only white space"
 
 @dataclass(frozen=True)
 class Language:
-    """A language of Mu-SHROOM whose Wikipedia pages are in the public repository.
+    """A language of Mu-SHROOM whose Wikipedia pages are in the public repository."""
 
-    Attributes:
-        code: ISO 639, as in the files' names.
-        name: English.
-    """
-
-    code: str
-    name: str
+    code: str  # ISO 639, as in the files' names
+    name: str  # English
 
     @property
     def pages_file(self) -> str:

@@ -31,15 +31,10 @@ _FORM = "3"  # of the text and of the file it is kept in; a new form gets a new 
 
 
 class Pages(NamedTuple):
-    """The pages of an archive.
+    """The pages of an archive."""
 
-    Attributes:
-        by_address: canonical address, percent-decoded, to page.
-        left_out: what of the archive is no page, and how often.
-    """
-
-    by_address: dict[str, WebPage]
-    left_out: Counter[str]
+    by_address: dict[str, WebPage]  # the canonical one, percent-decoded
+    left_out: Counter[str]  # what of the archive is no page, and how often
 
 
 def open_pages(archive: Path) -> Pages:

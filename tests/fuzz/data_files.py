@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import strategies as st
 
@@ -66,14 +67,8 @@ def _mushroom(content: bytes) -> None:
 
 def _clapnq(content: bytes) -> None:
     def read(path: Path) -> Any:
-        def located(*_: Any) -> Path:
-            return path
-
-        before, clapnq.sources.locate = clapnq.sources.locate, located
-        try:
+        with patch.object(clapnq.sources, "locate", return_value=path):
             return clapnq._annotations("dev", None, "answerable")
-        finally:
-            clapnq.sources.locate = before
 
     rows = from_file(content, "clapnq_dev_answerable.jsonl", read)
     assert rows
