@@ -40,7 +40,6 @@ def evaluated(harness: Harness, task: str, cached: bool, **metadata: Any) -> Any
 
 CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("nomiracl_de", {"subset": "non_relevant"}),
-    ("nomiracl_de", {"max_samples": 3, "seed": 7}),
     ("nomiracl_de", {"max_passage_tokens": 5}),
     ("clapnq_gold", {"split": "train"}),
     ("clapnq_gold", {"num_fewshot": 1}),
@@ -49,7 +48,6 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("clapnq_gold", {"detector": "lexical"}),
     ("clapnq_rag", {"detector": "lexical", "calibration": "lexical"}),
     ("mfava_de", {"detector_args": "threshold=0.9"}),
-    ("mfava_de", {"calibration": "none"}),
 ]
 
 

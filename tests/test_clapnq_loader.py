@@ -259,16 +259,6 @@ def test_without_the_question_file_gold_passages_are_found_by_their_text(
     assert without.startswith("WARNING t: 1 answerable questions have no gold passage")
 
 
-def test_a_retriever_that_has_no_task_is_told_to_write_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset.retrieval, "names", lambda: ["bm25", "mine"])
-    with pytest.raises(UsageError) as refused:
-        load_task.options({"task_name": "clapnq_rag", "task_retriever": "bm25", "retriever": "mine"})
-    assert str(refused.value).endswith(
-        ". mine has none: `lm-eval-grounded retrieve --retriever mine -o FILE` writes its run, and clapnq_rag_run reads it "
-        "with --metadata run=FILE."
-    )
-
-
 def test_questions_of_an_earlier_run_come_from_its_samples(tmp_path: Path) -> None:
     passages = [{"id": "p1", "title": "Moon", "text": "pulls"}, {"id": "p2", "title": "Sun", "text": "shines"}]
     doc = {"id": "q1", "question": "why", "answerable": True, "answers": ["a", "b"], "passages": passages, "more": 1}

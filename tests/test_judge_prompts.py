@@ -181,30 +181,11 @@ def test_no_special_id_comes_from_what_is_judged(prompt: Prompt, llama: Path) ->
 def test_a_model_as_the_judge_from_the_command_line(runs: Path, llama: Path, tmp_path: Path) -> None:
     """Random weights talk nonsense: it is counted, and nothing breaks."""
     one, other = files(runs, "full_passage", "lexical")
-    base = [
-        *(sys.executable, "-m", "lm_eval", "--model", "hf", "--model_args", f"pretrained={llama}", "--device", "cpu"),
-        *(
-            "--batch_size",
-            "4",
-            "--limit",
-            "4",
-            "--gen_kwargs",
-            "max_gen_toks=8",
-            "--apply_chat_template",
-            "--log_samples",
-        ),
-    ]
-    run(
-        [*base, "--tasks", RATINGS, "--metadata", f"samples={one}", "--output_path", str(tmp_path / "ratings")],
-        tmp_path,
-    )
-    run(
-        [
-            *(*base, "--tasks", PAIRS, "--output_path", str(tmp_path / "pairs")),
-            *("--metadata", f"samples=['{one}','{other}']", "judge_names=['x','y']", "judge_reference=true"),
-        ],
-        tmp_path,
-    )
+    how = "--device cpu --batch_size 4 --limit 4 --gen_kwargs max_gen_toks=8 --apply_chat_template --log_samples"
+    base = [sys.executable, "-m", "lm_eval", "--model", "hf", "--model_args", f"pretrained={llama}", *how.split()]
+    of_pairs = [f"samples=['{one}','{other}']", "judge_names=['x','y']", "judge_reference=true"]
+    run([*base, "--tasks", RATINGS, "--output_path", "ratings", "--metadata", f"samples={one}"], tmp_path)
+    run([*base, "--tasks", PAIRS, "--output_path", "pairs", "--metadata", *of_pairs], tmp_path)
     ratings, pairs = (results_of(tmp_path / name)["results"] for name in ("ratings", "pairs"))
     assert 0.5 <= ratings[RATINGS]["unread_rate,rating"] <= 1
     assert 0.5 <= pairs[PAIRS]["unread_rate,preference"] <= 1

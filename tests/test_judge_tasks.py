@@ -127,18 +127,6 @@ def test_every_pair_of_every_question_is_shown_in_both_orders(runs: Path) -> Non
     assert set(first.values()) == {ANSWERABLE // 2}
 
 
-def test_the_answers_stand_where_the_document_says(runs: Path) -> None:
-    options = {"samples": files(runs, "full_passage", "lexical"), "judge_names": ["x", "y"]}
-    answers = {
-        (name, row["doc"]["id"]): row["resps"][0][0]
-        for name, path in zip("xy", options["samples"], strict=True)
-        for row in samples(path)
-    }
-    for doc in compared(**options):
-        for place in ("first", "second"):
-            assert doc["quoted"][place] == f"> {answers[doc[place], doc['id']]}"
-
-
 def test_one_order_each_for_half_of_the_questions(runs: Path) -> None:
     docs = compared(samples=files(runs, *STRATEGIES), judge_names=["x", "y", "z"], judge_orders=1)
     assert len(docs) == ANSWERABLE * 3
@@ -414,29 +402,20 @@ def test_several_runs_are_too_many_for_ratings(runs: Path, tmp_path: Path, same_
     assert len(re.findall(r"\n  \S+samples_clapnq_(?:gold|rag)_\S+\.jsonl", str(caught.value))) == 4
 
 
-def test_one_run_is_too_few_for_pairs(runs: Path) -> None:
-    with pytest.raises(ValueError, match=r"only one run in .*; name two or more, .* or add judge_reference=true"):
-        compared(samples=file(runs, "lexical"))
-
-
-def test_the_same_file_twice(runs: Path) -> None:
-    with pytest.raises(ValueError, match=r"cannot be told apart by folder and task .*judge_names="):
-        compared(samples=files(runs, "lexical", "lexical"))
-
-
-def test_no_question_in_common(tmp_path: Path) -> None:
+def test_runs_that_cannot_be_compared(runs: Path, tmp_path: Path) -> None:
     write(tmp_path / "one", [sample("1", "Paris.")])
     write(tmp_path / "other", [sample("2", "Paris.")])
-    with pytest.raises(ValueError, match="no question was answered by all of one, other"):
-        compared(samples=str(tmp_path))
-
-
-def test_no_gold_answers(tmp_path: Path) -> None:
-    path = write(tmp_path / "one", [sample("1", "Paris.", answers=[])])
+    without_gold = write(tmp_path / "third", [sample("1", "Paris.", answers=[])])
+    for options, message in (
+        ({"samples": file(runs, "lexical")}, r"only one run in .*; name two or more, .* or add judge_reference=true"),
+        ({"samples": files(runs, *["lexical"] * 2)}, r"cannot be told apart by folder and task .*judge_names="),
+        ({"samples": [tmp_path / "one", tmp_path / "other"]}, "no question was answered by all of one, other"),
+        ({"samples": without_gold, "judge_reference": True}, "no question was answered by all of third, reference"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            compared(**options)
     with pytest.raises(ValueError, match=r"none of the questions in .* has a gold answer"):
-        rated(samples=path, judge_reference=True)
-    with pytest.raises(ValueError, match="no question was answered by all of one, reference"):
-        compared(samples=path, judge_reference=True)
+        rated(samples=without_gold, judge_reference=True)
 
 
 @pytest.mark.parametrize(
@@ -486,12 +465,6 @@ def test_options_that_do_not_fit(runs: Path, options: Mapping[str, Any], message
         compared(samples=files(runs, "full_passage", "lexical"), **options)
 
 
-GOOD: Row = {
-    **{"id": "1", "question": "why", "answerable": True, "answers": ["so"]},
-    "passages": [{"title": "T", "text": "t"}],
-}
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -507,16 +480,13 @@ GOOD: Row = {
     ],
 )
 def test_documents_written_by_hand_are_checked(wrong: Row, tmp_path: Path) -> None:
-    path = tmp_path / "samples_clapnq_gold_2026-01-01T00-00-00.jsonl"
-    rows = [{"doc_id": 0, "doc": {**GOOD, **wrong}, "resps": [["x"]]}]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    row = sample("1", "Paris.")
+    row["doc"] |= wrong
     with pytest.raises(CorruptSource, match="document '1' is no CLAPnq document"):
-        rated(samples=str(path))
+        rated(samples=write(tmp_path, [row]))
 
 
 def test_two_documents_of_one_id_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "samples_clapnq_gold_2026-01-01T00-00-00.jsonl"
-    rows = [{"doc_id": number, "doc": GOOD, "resps": [["x"]]} for number in (0, 1)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    first = sample("1", "Paris.")
     with pytest.raises(CorruptSource, match="two documents have the id '1'"):
-        rated(samples=str(path))
+        rated(samples=write(tmp_path, [first, {**first, "doc_id": 2}]))

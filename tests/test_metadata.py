@@ -37,13 +37,10 @@ MISSPELT = [
     ("topk", "top_k"),
     ("top-k", "top_k"),
     ("detecter", "detector"),
-    ("detectorargs", "detector_args"),
     ("max_sample", "max_samples"),
     ("sample", "samples"),
-    ("mirrors", "mirror"),
     ("callibration", "calibration"),
     ("calibration_anotation", "calibration_annotations"),
-    ("encoderdevice", "encoder_device"),
     ("judge_refrence", "judge_reference"),
     ("hybird", "hybrid"),
 ]

@@ -22,6 +22,7 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.baseline import GroundedBaseline, coverage, split_sentences, terms
 from lm_eval_tasks.models.replay import Replay, StoredAnswer
+from lm_eval_tasks.nomiracl.dataset import load
 
 Harness = Callable[..., dict[str, Any]]
 
@@ -150,11 +151,8 @@ def replay(harness: Harness, path: Path, tasks: list[str], **arguments: str) -> 
     return harness(tasks, "replay", model_args, metadata={"mirror": "sample"})
 
 
-def ids(subset: str = "relevant") -> list[str]:
-    from lm_eval_tasks.nomiracl.dataset import load
-
-    documents = load("de", mirror="sample", subset=subset)["evaluation"]
-    return list(documents["query_id"])
+def ids(subset: str = "both") -> list[str]:
+    return list(load("de", mirror="sample", subset=subset)["evaluation"]["query_id"])
 
 
 def test_released_results_are_replayed(harness: Harness, tmp_path: Path) -> None:
@@ -169,12 +167,6 @@ def test_released_results_are_replayed(harness: Harness, tmp_path: Path) -> None
         replay(harness, tmp_path, ["nomiracl_de_role"], model="a")
 
 
-def in_order() -> list[str]:
-    from lm_eval_tasks.nomiracl.dataset import load
-
-    return list(load("de", mirror="sample")["evaluation"]["query_id"])
-
-
 def said(*query_ids: str) -> list[dict[str, str]]:
     return [{"query_id": i, "response": "Yes, answer is present", "task": "nomiracl_de"} for i in query_ids]
 
@@ -183,14 +175,12 @@ def test_skipped_documents_are_in_no_figure_and_counted(
     harness: Harness, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A document that is left out has no row, so that no figure, bound, or converter can see it."""
-    path = write(tmp_path / "x.jsonl", *said(*in_order()[1:4]))
+    path = write(tmp_path / "x.jsonl", *said(*ids()[1:4]))
     got = replay(harness, path, ["nomiracl_de"], missing="skip")
     results = got["results"]["nomiracl_de"]
     assert (results["sample_len"], got["n-samples"]["nomiracl_de"]) == (3, {"original": 8, "effective": 3})
-    assert [row["doc"]["query_id"] for row in got["samples"]["nomiracl_de"] if row["filter"] == "strict"] == in_order()[
-        1:4
-    ]
-    assert [row["doc_id"] for row in got["samples"]["nomiracl_de"] if row["filter"] == "strict"] == [1, 2, 3]
+    rows = [row for row in got["samples"]["nomiracl_de"] if row["filter"] == "strict"]
+    assert [(row["doc_id"], row["doc"]["query_id"]) for row in rows] == list(enumerate(ids()))[1:4]
     assert (results["hallucination_rate,strict"], results["error_rate,strict"]) == (1.0, 0.0)
     assert results["invalid_rate,strict"] == 0.0
     metadata = got["configs"]["nomiracl_de"]["metadata"]
@@ -220,7 +210,7 @@ def test_a_second_run_of_a_task_starts_with_all_documents(tmp_path: Path) -> Non
 
     manager = TaskManager(include_path=[task_folder()], include_defaults=False, metadata={"mirror": "sample"})
     loaded = manager.load(["nomiracl_de"])
-    path = write(tmp_path / "x.jsonl", *said(*in_order()[1:4]))
+    path = write(tmp_path / "x.jsonl", *said(*ids()[1:4]))
     skipping = evaluator.evaluate(Replay(path=str(path), missing="skip"), loaded)
     assert skipping["n-samples"]["nomiracl_de"]["effective"] == 3
     whole = evaluator.evaluate(GroundedBaseline(strategy="abstain"), loaded)
@@ -249,8 +239,6 @@ def test_released_outputs_give_the_rates_of_the_recorded_labels(
     path = shared / "reference" / "nomiracl_outputs" / f"{language}.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         rows = [row for row in map(json.loads, lines) if row["model"] == model]
-    from lm_eval_tasks.nomiracl.dataset import load
-
     asked = {(d["subset"], d["query_id"]) for d in load(language, mirror=hub)["evaluation"]}
     n = Counter((row["subset"], row["label"]) for row in rows if (row["subset"], row["query_id"]) in asked)
     yes, no = "Yes, answer is present", "I don't know"
@@ -306,22 +294,10 @@ def asked(replay: Replay, *requests: Any) -> list[str]:
 
 
 def test_plain_lines_say_of_themselves_what_they_know(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "a.jsonl",
-        {"id": 1, "response": "one"},
-        "",
-        {
-            "query_id": "q",
-            "id": "other",
-            "response": "two",
-            "task": "t",
-            "language": "de",
-            "subset": "relevant",
-            "model": "m",
-        },
-        {"id": "n", "response": None},
-        {"id": "m", "response": ["x"]},
-    )
+    known = {"task": "t", "language": "de", "subset": "relevant", "model": "m"}
+    two = {"query_id": "q", "id": "other", "response": "two", **known}
+    others = ({"id": "n", "response": None}, {"id": "m", "response": ["x"]})
+    path = write(tmp_path / "a.jsonl", {"id": 1, "response": "one"}, "", two, *others)
     replay = Replay(str(path))
     assert replay.answers == {
         "1": [StoredAnswer("one", "a.jsonl:1")],

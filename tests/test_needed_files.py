@@ -53,11 +53,8 @@ def test_the_files_that_are_named_are_those_that_are_read(
         return locate(repository, path, mirror)
 
     monkeypatch.setattr(sources, "locate", noted)
-    for module in (nomiracl, clapnq, mfava, detection):
-        for name in ("_documents", "documents"):
-            if hasattr(getattr(module, name, None), "cache_clear"):
-                getattr(module, name).cache_clear()
-    mushroom._documents.cache_clear()
+    for cached in (*(module._documents for module in (nomiracl, clapnq, mfava, mushroom)), detection.documents):
+        cached.cache_clear()
     loader(**options, mirror="sample")
     assert [file.path for file in needed_files(loader, options)] == [path for path in read if path not in OPTIONAL]
 

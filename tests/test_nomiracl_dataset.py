@@ -57,16 +57,8 @@ def mirror(tmp_path: Path) -> Mirror:
 
 def test_a_question_has_ten_passages_the_relevant_first(mirror: Mirror) -> None:
     documents = load("de", mirror=mirror())["evaluation"]
-    assert documents.column_names == [
-        "query_id",
-        "language",
-        "subset",
-        "query",
-        "passages",
-        "titles",
-        "docids",
-        "label",
-    ]
+    columns = ("query_id", "language", "subset", "query", "passages", "titles", "docids", "label")
+    assert tuple(documents.column_names) == columns
     relevant, other = documents
     assert relevant["docids"] == ["3#0", *(d for d in IDS[:10] if d != "3#0")]
     assert relevant["passages"][0] == "T: Some text."

@@ -77,13 +77,10 @@ def test_a_run_is_read_however_it_was_written(tmp_path: Path, text: str) -> None
     [
         ("q1 Q0 p2 4 1.0", "5 columns; a TREC run has 6: question Q0 passage rank score name"),
         ("q1 Q0 p2 4 1.0 my name", "7 columns"),
-        ("q1\tp2\t1.0", "3 columns"),
         ("q1 Q0 p2 fourth 1.0 mine", "rank and score must be numbers, found 'fourth' and '1.0'"),
         ("q1 Q0 p2 4.0 1.0 mine", "rank and score must be numbers, found '4.0' and '1.0'"),
-        ("q1 Q0 p2 4 best mine", "rank and score must be numbers, found '4' and 'best'"),
         ("q1 Q0 p2 4 1,5 mine", "rank and score must be numbers, found '4' and '1,5'"),
         ("q1 Q0 p2 4 nan mine", "the score 'nan' is not finite"),
-        ("q1 Q0 p2 4 inf mine", "the score 'inf' is not finite"),
         ("q3 Q0 p2 1 -inf mine", "the score '-inf' is not finite"),
         ("q1 Q0 p1 4 1.0 mine", "passage p1 stands twice for question q1"),
         ("q1 Q0 p2 3 1.0 mine", "question q1 is not sorted: rank 3, score 1.0 after rank 3, score 7.25"),

@@ -89,13 +89,10 @@ def test_vectors_lie_in_float16_blocks_beside_what_they_are_of(tmp_path: Path) -
     assert sorted(path.name for path in folder.iterdir()) == ["00000.npy", "00001.npy", "00002.npy", "about.json"]
     assert re.fullmatch("[0-9a-f]{32}", folder.name)
     assert json.loads((folder / "about.json").read_text("utf-8")) == {**OF, **CALLED, "rows": 10, "block": 4, "form": 2}
-
-
-def test_the_second_time_they_are_mapped_and_nothing_is_encoded(tmp_path: Path) -> None:
-    open_vectors(tmp_path, Encoding())
-    opened = open_vectors(tmp_path, never)
-    assert all(isinstance(block, np.memmap) and not block.flags.writeable for block in opened)
-    assert np.array_equal(whole(opened), row_vectors(0, 10))
+    # The second time they are mapped and nothing is encoded, whatever the model is called.
+    again = vectors.open_vectors(tmp_path, OF, ROWS, never, {"model": "a-folder", "revision": None})
+    assert all(isinstance(block, np.memmap) and not block.flags.writeable for block in again)
+    assert np.array_equal(whole(again), row_vectors(0, 10))
 
 
 @pytest.mark.parametrize(("rows", "shapes"), [(1, [1]), (3, [3]), (4, [4]), (5, [4, 1]), (8, [4, 4])])
@@ -146,20 +143,11 @@ def test_another_corpus_model_or_prefix_has_vectors_of_its_own(tmp_path: Path, o
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
 
 
-def test_what_a_model_is_called_does_not_matter(tmp_path: Path) -> None:
-    open_vectors(tmp_path, Encoding())
-    vectors.open_vectors(tmp_path, OF, ROWS, never, {"model": "a-folder", "revision": None})
-
-
 @pytest.mark.parametrize(
     ("changed", "differs"),
     [
         ({"corpus": "c2"}, "corpus"),
-        ({"weights": "w2"}, "weights"),
-        ({"passage_prefix": "passage: "}, "passage_prefix"),
-        ({"max_length": 512}, "max_length"),
         ({"rows": 11}, "rows"),
-        ({"block": 1024}, "block"),
         ({"weights": "w2", "corpus": "c2"}, "weights, corpus"),
     ],
 )
@@ -226,11 +214,8 @@ def in_its_place(array: NDArray[Any]) -> Callable[[Path], None]:
     [
         (cut, "its content has changed"),
         (flip, "its content has changed"),
-        (lambda path: path.write_bytes(bytes(path.stat().st_size)), "its content has changed"),
         (lambda path: path.write_bytes(b""), "it is cut"),
-        (lambda path: path.write_bytes(path.read_bytes()[:20]), "its content has changed"),
         (lambda path: path.write_text("vectors"), "its content has changed"),
-        (lambda path: np.save(path, np.zeros((4, 3), np.float16)), "its content has changed"),
         (in_its_place(np.array([{"a": 1}])), "Array can't be memory-mapped: Python objects"),
         (in_its_place(row_vectors(0, 4)), r"float32 of shape \(4, 3\), but float16 of [24] rows is expected"),
         (in_its_place(row_vectors(0, 3).astype(np.float16)), r"float16 of shape \(3, 3\), but float16 of [24] rows"),

@@ -34,15 +34,11 @@ class Passage(NamedTuple):
 
 
 class Corpus:
-    """The passages of a corpus in file order.
-
-    Attributes:
-        key: names the content (SHA-256 of the file): caches that depend on the corpus carry it.
-    """
+    """The passages of a corpus in file order."""
 
     def __init__(self, table: Any, key: str) -> None:
         self._table = table
-        self.key = key
+        self.key = key  # SHA-256 of the file; caches that depend on the corpus carry it
 
     @classmethod
     def open(cls, tsv: Path) -> Corpus:

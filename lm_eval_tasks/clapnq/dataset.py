@@ -154,11 +154,7 @@ load_task = _Loader(
 
 
 def train_questions(mirror: str | None, task: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Answerable and unanswerable questions of the train split with their gold passages, in the order of the files.
-
-    Raises:
-        MissingSource, CorruptSource: a file is not to be had, or damaged.
-    """
+    """Answerable and unanswerable questions of the train split with their gold passages, in the order of the files."""
     folder = sources.mirror_folder(mirror)
     find = partial(_annotations, "train", str(folder) if folder else None)
     return find("answerable"), find("unanswerable")
@@ -198,11 +194,7 @@ def _documents(
 
 
 def questions_of(split: str, mirror: str | None, task: str) -> list[dict[str, Any]]:
-    """The questions of a split with their gold passages, answerable and unanswerable ones in turn.
-
-    Raises:
-        MissingSource, CorruptSource: a file is not to be had, empty, or damaged.
-    """
+    """The questions of a split with their gold passages, answerable and unanswerable ones in turn."""
     find = partial(_annotations, FILE_SPLIT[split], mirror)
     answerable, unanswerable = find("answerable"), find("unanswerable")
     rows = [row for pair in zip_longest(answerable, unanswerable) for row in pair if row is not None]
@@ -260,11 +252,7 @@ def _retrieve(
     mirror: str | None,
     task: str,
 ) -> tuple[dict[str, Any], int]:
-    """Replace the gold passages by retrieved ones; which are gold stands beside them.
-
-    Returns:
-        What chose the passages, and how many there are.
-    """
+    """Replace the gold passages by retrieved ones, and say which are gold; returns what chose them, the corpus' size."""
     corpus = open_corpus(mirror)
     if top_k > len(corpus):
         raise UsageError(f"{task}: top_k={top_k} is larger than the corpus ({len(corpus)} passages)")
@@ -290,17 +278,13 @@ def _retrieve(
 
 
 def open_corpus(mirror: str | None) -> Corpus:
-    """The passages that are searched.
-
-    Raises:
-        MissingSource, CorruptSource: the file is not to be had, or damaged.
-    """
+    """The passages that are searched."""
     return Corpus.open(sources.locate(PASSAGES, PASSAGES_FILE, mirror))
 
 
 # ------------------------------------------------------------------------------------------------ questions of samples
 
-_COLUMNS = ("id", "question", "answerable", "answers", "passages")
+_COLUMNS = ("id", "question", "answerable", "answers")
 _COLUMNS_OF_RETRIEVAL = ("gold_ids", "retrieved_ids", "gold_ranks", "retriever")
 
 
@@ -313,30 +297,25 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
     Raises:
         MissingSource, CorruptSource: there are none of this task, or damaged ones.
     """
-    columns = (*_COLUMNS, *(_COLUMNS_OF_RETRIEVAL if retrieval else ()))
-    found = documents_of_samples(Path(samples), task, columns)
+    of_retrieval = _COLUMNS_OF_RETRIEVAL if retrieval else ()
+    found = documents_of_samples(Path(samples), task, (*_COLUMNS, "passages", *of_retrieval))
+    rows = []
     for doc in found:
         fault = _fault(doc)
         if fault:
             raise sources.CorruptSource(f"{samples}: document {doc['id']!r} is no CLAPnq document: {fault}")
+        row = {column: doc[column] for column in _COLUMNS}
+        row |= {
+            "target": _target_of(doc["answerable"], doc["answers"]),
+            "passages": doc["passages"],
+            "groundings": [Passage("", passage["title"], passage["text"]).grounding for passage in doc["passages"]],
+        }
+        # In the order of `load`: the harness's digest of a document depends on it.
+        rows.append(row | {column: doc[column] for column in of_retrieval} | dict(settings))
     log.info("%s: %d questions from %s", task, len(found), samples)
-    rows = [_logged_row(doc, columns) | dict(settings) for doc in found]
     retrieved = json.loads(found[0]["retriever"]) if retrieval else {}
     record = record_of_samples(Path(samples), task, retrieval=retrieved)
     return provenance.documents_of(rows, record)
-
-
-def _logged_row(doc: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
-    """A document with what its sample need not hold, in the order of :func:`load`: the
-    harness's digest of a document depends on it."""
-    passages = [Passage(**{key: passage[key] for key in Passage._fields}) for passage in doc["passages"]]
-    return {
-        **{column: doc[column] for column in columns if column in ("id", "question", "answerable", "answers")},
-        "target": _target_of(doc["answerable"], doc["answers"]),
-        "passages": doc["passages"],
-        "groundings": [passage.grounding for passage in passages],
-        **{column: doc[column] for column in columns if column in _COLUMNS_OF_RETRIEVAL},
-    }
 
 
 def _fault(doc: Mapping[str, Any]) -> str:

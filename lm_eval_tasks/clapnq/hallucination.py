@@ -37,17 +37,11 @@ SHARE, CORRECTED = "hallucinated_share", "rogan_gladen_rate"
 
 
 class TaggedAnswer(NamedTuple):
-    """Counts of one answer for the rates. Samples log them as a list.
+    """Counts of one answer for the rates. Samples log them as a list."""
 
-    Attributes:
-        flagged: words that the detector says are hallucinated.
-        words: of the answer.
-        calibration: text of a :class:`lm_eval_tasks.detection.calibrated.CalibrationKey`.
-    """
-
-    flagged: float
-    words: int
-    calibration: str
+    flagged: float  # words that the detector says are hallucinated
+    words: int  # of the answer
+    calibration: str  # text of a :class:`lm_eval_tasks.detection.calibrated.CalibrationKey`
 
 
 def columns(

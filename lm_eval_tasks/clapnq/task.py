@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from lm_eval.api.samplers import ContextSampler
@@ -79,35 +80,23 @@ def choose(answerable: Sequence[Document], unanswerable: Sequence[Document]) -> 
 
 
 class PaperShots(ContextSampler):  # type: ignore[misc]
-    """The harness's sampler over these two. It reads the train files when the first shot is asked for.
-
-    Args:
-        read: gives the two examples.
-        task: for messages.
-    """
+    """The harness's sampler over these two. It reads the train files when the first shot is asked for."""
 
     def __init__(self, read: Callable[[], list[dict[str, Any]]], task: str) -> None:
         super().__init__([])
-        self._read = read
+        self._shots = cache(read)
         self._task = task
-        self._shots: list[dict[str, Any]] = []
 
     def sample(
         self, n: int, eval_doc: Document | None = None, df: Sequence[Document] | None = None, **_: Any
     ) -> list[dict[str, Any]]:
-        """The first n: 1 is the paper's 1/0, 2 its 1/1.
-
-        Raises:
-            ValueError: n is neither.
-            MissingSource: there are no train files.
-        """
+        """The first n: 1 is the paper's 1/0, 2 its 1/1, and any other an error."""
         if n not in (1, 2):
             raise UsageError(
                 f"{self._task}: --num_fewshot {n}: the settings are 1 (the paper's 1/0: an answerable example) and 2 (its "
                 f"1/1: an unanswerable question for the same passage as well)"
             )
-        self._shots = self._shots or self._read()
-        return self._shots[:n]
+        return self._shots()[:n]
 
 
 # ----------------------------------------------------------------------------------------------------- answering, judging

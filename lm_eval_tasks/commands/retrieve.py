@@ -40,21 +40,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Retrieved(NamedTuple):
-    """The figures of a retriever, over the answerable questions that have a gold passage in the corpus.
+    """The figures of a retriever, over the answerable questions that have a gold passage in the corpus."""
 
-    Attributes:
-        figures: metric to its mean with 95 % bootstrap bounds; ``nan`` where no question counts.
-        scored: how many questions count.
-        questions: how many there are in all, unanswerable ones too.
-        passages: the size of the corpus.
-        described: what the retriever says of itself.
-    """
-
-    figures: dict[str, Figure]
-    scored: int
-    questions: int
-    passages: int
-    described: dict[str, Any]
+    figures: dict[str, Figure]  # of each metric: mean and 95 % bootstrap bounds; ``nan`` where no question counts
+    scored: int  # how many questions count
+    questions: int  # how many there are in all, unanswerable ones too
+    passages: int  # the size of the corpus
+    described: dict[str, Any]  # what the retriever says of itself
 
 
 def retrieve(
@@ -78,7 +70,6 @@ def retrieve(
     from lm_eval_tasks.data import sources
     from lm_eval_tasks.definition import metadata
 
-    metadata.choice("retriever", name, retrieval.names(), _WHO)
     metadata.choice("split", split, FILE_SPLIT, _WHO)
     metadata.positive("k", k, _WHO)
     retrieval.refuse_unfitting(name, options, _WHO)

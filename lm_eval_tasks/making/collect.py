@@ -26,19 +26,12 @@ _WHO = "lm-eval-grounded make"
 
 
 class Collected(NamedTuple):
-    """What was made of some samples.
-
-    Attributes:
-        step: that the samples are of.
-        rows: how many were written, by language.
-        replies: how many were read.
-        left_out: how many parts of the replies, or rows, were left out, by reason.
-    """
+    """What was made of some samples."""
 
     step: str
-    rows: dict[str, int]
-    replies: int
-    left_out: dict[str, int]
+    rows: dict[str, int]  # how many were written, by language
+    replies: int  # how many were read
+    left_out: dict[str, int]  # how many parts of the replies, or rows, by reason
 
 
 def collect(places: Sequence[Path], output: Path, step: str | None = None, faithful: bool = False) -> Collected:

@@ -141,10 +141,6 @@ def read_rows(path: Path, language: str, seen: Counter[str]) -> Iterator[Row]:
 
     ``reference`` may be called ``text``. ``id`` is the row's own, or else its line; `language` is of rows that name none.
     Rows that are left out are counted in `seen`, by reason.
-
-    Raises:
-        MissingSource, CorruptSource: there is no such file, or a line is no JSON object.
-        UsageError: an id stands twice.
     """
     if not path.is_file():
         raise MissingSource(

@@ -26,15 +26,10 @@ _MOST_SCRIPTS = 4  # of a text in one language, names included: Japanese alone h
 
 
 class Reading(NamedTuple):
-    """A reply, read.
+    """A reply, read."""
 
-    Attributes:
-        rows: what was made, each the fields that the reply adds to its document.
-        reasons: how many parts of the reply were left out, by reason.
-    """
-
-    rows: list[dict[str, Any]]
-    reasons: Counter[str]
+    rows: list[dict[str, Any]]  # what was made, each the fields that the reply adds to its document
+    reasons: Counter[str]  # how many parts of the reply were left out, by reason
 
 
 def _kept(**fields: Any) -> Reading:

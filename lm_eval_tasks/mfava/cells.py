@@ -24,22 +24,14 @@ RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
 
 class Cell(NamedTuple):
-    """A model's answers in a language.
-
-    Attributes:
-        language, model: whose.
-        answers: how many.
-        truth: share of their words that people marked.
-        rates: estimated by a calibration that saw neither.
-        mean_of_others: mean share of hallucinated words in the other languages: what one would say without any detector.
-    """
+    """A model's answers in a language."""
 
     language: str
     model: str
     answers: int
-    truth: float
-    rates: Estimates
-    mean_of_others: float
+    truth: float  # share of their words that people marked
+    rates: Estimates  # by a calibration that saw neither language nor model
+    mean_of_others: float  # hallucinated share in the other languages: what one would say without any detector
 
 
 def cells(calibration: Calibration) -> list[Cell]:

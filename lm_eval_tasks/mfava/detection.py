@@ -158,19 +158,12 @@ def _records(path: Path) -> list[Any]:
 
 @dataclass
 class AnnotationReport:
-    """Counts from reading the annotations of some documents.
+    """Counts from reading the annotations of some documents."""
 
-    Attributes:
-        parsed: repairs of the tags.
-        kinds: documents by :class:`~custom_metrics.reading.tagged_text.Alignment` kind.
-        tags: opening tags as the paper counted them (Table 2).
-        carried: spans that stand on the documents' texts in the end.
-    """
-
-    parsed: ParseReport = field(default_factory=ParseReport)
-    kinds: Counter[str] = field(default_factory=Counter)
-    tags: Counter[str] = field(default_factory=Counter)
-    carried: int = 0
+    parsed: ParseReport = field(default_factory=ParseReport)  # repairs of the tags
+    kinds: Counter[str] = field(default_factory=Counter)  # documents by kind of alignment
+    tags: Counter[str] = field(default_factory=Counter)  # opening tags as the paper counted them (Table 2)
+    carried: int = 0  # spans that stand on the documents' texts in the end
 
     @property
     def aligned_share(self) -> float:

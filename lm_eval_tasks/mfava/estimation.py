@@ -19,14 +19,7 @@ from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
 from custom_metrics.statistics.intervals import sums_by_cluster
 from detector_plugin import calibration as calibrations
-from lm_eval_tasks.detection.calibrated import (
-    NO_CALIBRATION,
-    CalibrationKey,
-    corrected,
-    counts_of,
-    in_force,
-    rates_of,
-)
+from lm_eval_tasks.detection.calibrated import NO_CALIBRATION, CalibrationKey, corrected, counts_of, in_force, rates_of
 
 __all__ = ["TaggedAnswer", "process_results", "spread_over_subsets"]
 
@@ -36,21 +29,13 @@ RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
 
 class TaggedAnswer(NamedTuple):
-    """Counts of one answer for the rates. Samples log them as a list.
+    """Counts of one answer for the rates. Samples log them as a list."""
 
-    Attributes:
-        flagged: words that the detector says are hallucinated.
-        words: of the answer.
-        article: answers about one article depend on each other, and are resampled together.
-        subset: of the five.
-        calibration: text of a :class:`lm_eval_tasks.detection.calibrated.CalibrationKey`.
-    """
-
-    flagged: float
-    words: int
-    article: int
-    subset: int
-    calibration: str
+    flagged: float  # words that the detector says are hallucinated
+    words: int  # of the answer
+    article: int  # answers about one article depend on each other, and are resampled together
+    subset: int  # of the five
+    calibration: str  # text of a :class:`lm_eval_tasks.detection.calibrated.CalibrationKey`
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
@@ -132,11 +117,8 @@ detected_rate, estimated_rate, rogan_gladen_rate = (_aggregation(rate) for rate 
 
 
 def spread_over_subsets(values: Sequence[Any]) -> dict[str, Figure]:
-    """Rate to its standard deviation over the question subsets: how much it depends on which questions are asked.
-
-    Args:
-        values: of any of the rates.
-    """
+    """Rate to its standard deviation over the question subsets: how much it depends on which questions are asked. The
+    values may be of any of the rates."""
     answers = counts_of(values, TaggedAnswer)
     if not answers:
         return {}

@@ -37,27 +37,17 @@ BINS = 10
 
 
 class Reading(NamedTuple):
-    """The detector's reading of an answer.
+    """The detector's reading of an answer."""
 
-    Attributes:
-        counts: words, flagged above the threshold.
-        spans: those of largest expected overlap, with probabilities.
-        probabilities: (words,).
-        hallucinated: (words,) what the annotators say.
-    """
-
-    counts: WordCounts
-    spans: list[Span]
-    probabilities: NDArray[np.float64]
-    hallucinated: NDArray[np.bool_]
+    counts: WordCounts  # of words, flagged above the threshold
+    spans: list[Span]  # those of largest expected overlap, with probabilities
+    probabilities: NDArray[np.float64]  # (words,)
+    hallucinated: NDArray[np.bool_]  # (words,) what the annotators say
 
 
 def readings(documents: Sequence[LabelledAnswer], folder: Path | None = None) -> Iterator[Reading]:
-    """Each answer read with weights that were trained without its language and, of a real one, its model's family.
-
-    Args:
-        documents: annotated answers.
-        folder: of weights, as ``lm-eval-grounded train`` writes it; default those that ship.
+    """Each answer read with weights that were trained without its language and, of a real one, its model's family: those of
+    a `folder`, as ``lm-eval-grounded train`` writes it, or those that ship.
     """
     folder = lexical.WEIGHTS if folder is None else folder
     pair_of = cache(_pair)
@@ -145,16 +135,10 @@ def _overlap(document: LabelledAnswer, reading: Reading) -> tuple[float, float]:
 
 
 class Bin(NamedTuple):
-    """Words whose probabilities are alike.
+    """Words whose probabilities are alike."""
 
-    Attributes:
-        probability: their mean.
-        share: of them that is hallucinated.
-        words: how many.
-    """
-
-    probability: float
-    share: float
+    probability: float  # their mean
+    share: float  # of them that is hallucinated
     words: int
 
 
@@ -173,11 +157,7 @@ def calibration_error(probabilities: NDArray[np.float64], hallucinated: NDArray[
 
 
 def draw(curves: Mapping[str, list[Bin]], path: Path) -> None:
-    """A reliability diagram of bins, by what their words are of, in the format that the path's ending names.
-
-    Raises:
-        ModuleNotFoundError: matplotlib (``lm-eval-grounded[report]``) is not installed.
-    """
+    """A reliability diagram of bins, by what their words are of, in the format that the path's ending names."""
     import matplotlib
 
     matplotlib.use("agg")

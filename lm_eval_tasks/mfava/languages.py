@@ -16,25 +16,16 @@ GOLD_FILE = "datasets/hallucination_detection/gold-languages/combined_gold_langu
 
 @dataclass(frozen=True)
 class Language:
-    """A language of mFAVA.
+    """A language of mFAVA. Files are paths in the repository, empty where there is none: the silver annotations of the gold
+    languages stand in the gold file, and Japanese ones are not public."""
 
-    Attributes:
-        code: ISO 639.
-        name: English, as the public files have it.
-        in_paper: one of the paper's 30; Persian is in the repository alone.
-        gold: people annotated answers in it.
-        silver_file, queries_file: paths in the repository, empty where there is none. The silver annotations of the gold
-            languages stand in the gold file; Japanese ones are not public.
-        articles: in the paper's evaluation set (Table 9); 0 where it has none.
-    """
-
-    code: str
-    name: str
-    in_paper: bool
-    gold: bool
+    code: str  # ISO 639
+    name: str  # English, as the public files have it
+    in_paper: bool  # one of the paper's 30; Persian is in the repository alone
+    gold: bool  # people annotated answers in it
     silver_file: str
     queries_file: str
-    articles: int
+    articles: int  # in the paper's evaluation set (Table 9); 0 where it has none
 
     @property
     def silver(self) -> bool:

@@ -34,12 +34,8 @@ LEAST = 0.02
 
 
 def passages_of(references: Sequence[str], parallel: bool) -> list[str]:
-    """The passage of each row of a file: a place in the silver files, or a digest of the reference.
-
-    Args:
-        references: of the file's rows.
-        parallel: whether the rows stand in their places, as in a silver file.
-    """
+    """The passage of each row of a file: a place in the silver files, or a digest of the reference. `parallel` rows stand
+    in their places, as in a silver file."""
     first: dict[str, int] = {}
     places = [first.setdefault(reference, place) for place, reference in enumerate(references)]
     if parallel and len(references) == SILVER_ROWS:

@@ -38,16 +38,11 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     Started by ``accelerate launch`` or ``torchrun``, each process answers a part of the documents, and the first gathers
     what all have found.
-
-    Attributes:
-        NAME: as in ``--model``.
-        NAMED_BY: the first word of its name in results, the option that follows, and the option's default.
-        SHARED: whether processes of a launch share the documents. Otherwise each answers all of its own.
     """
 
-    NAME = ""
-    NAMED_BY = ("", "", "")
-    SHARED = True
+    NAME = ""  # as in ``--model``
+    NAMED_BY = ("", "", "")  # the first word of its name in results, the option that follows, and the option's default
+    SHARED = True  # whether processes of a launch share the documents; otherwise each answers all of its own
     tokenizer_name = ""  # part of the harness's key for cached requests
 
     def __init__(self) -> None:

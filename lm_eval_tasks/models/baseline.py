@@ -70,19 +70,13 @@ class GroundedBaseline(DocumentAnswerer):
         return [self.answer(r.doc) for r in tqdm(requests, desc=f"baseline {self.strategy}", disable=disable_tqdm)]
 
     def answer(self, doc: dict[str, Any]) -> str:
-        """The answer to a document with ``query`` or ``question``, and ``passages`` or a ``reference``.
-
-        Raises:
-            ValueError: the document has none; the message names what it has.
-        """
+        """The answer to a document with ``query`` or ``question``, and ``passages`` or a ``reference``."""
         if self.strategy == "abstain":
             return NO_ANSWER
         if not {"query", "question"} & doc.keys():
             raise UsageError(f"grounded-baseline: the document has no 'query' or 'question', only {sorted(doc)}")
         question, passages = str(doc.get("query", doc.get("question"))), _passages(doc)
-        judging = (
-            "query" in doc and "passages" in doc
-        )  # NoMIRACL asks whether the passages answer, not what they answer
+        judging = "query" in doc and "passages" in doc  # NoMIRACL: do the passages answer?
         if self.strategy == "full_passage":
             return "\n\n".join(passage.grounding for passage in passages)
         if self.strategy == "answer":

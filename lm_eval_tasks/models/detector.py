@@ -76,11 +76,7 @@ class HallucinationDetector(DocumentAnswerer):
             self.detector = StoredDetector(self.detector, path, self.options)
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
-        """The documents' answers, tagged.
-
-        Raises:
-            ValueError: a document has no reference or no answer.
-        """
+        """The documents' answers, tagged."""
         docs = [request.doc for request in requests]
         for request in requests:
             missing = [column for column in ("reference", "answer") if column not in request.doc]

@@ -75,9 +75,6 @@ class Replay(DocumentAnswerer):
             no figure; counted in the log and in the results, ``configs.<task>.metadata.documents_left_out``), or count them
             as ``"empty"`` answers.
 
-    Raises:
-        MissingSource: nothing is there.
-        UsageError: answers of several models and none was named, or no answer at all.
     """
 
     NAME = "replay"
@@ -117,11 +114,7 @@ class Replay(DocumentAnswerer):
     @classmethod
     def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
         """Named as the model's; with a digest where results of something else are in that folder: the original run's,
-        say, or those of another file of the same name.
-
-        Raises:
-            MissingSource: there are no answers.
-        """
+        say, or those of another file of the same name."""
         earlier = sorted((output / plain).glob("results_*.json"))
         if not earlier:
             return plain
@@ -142,12 +135,7 @@ class Replay(DocumentAnswerer):
         return {"answers_from": answers_from(self.path)}
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
-        """The stored answers; where a document has none, what ``missing`` says.
-
-        Raises:
-            UsageError: documents without a stored answer and ``missing=refuse``, none of a task's with ``skip``, or none at
-                all; or a document has several answers that differ.
-        """
+        """The stored answers; where a document has none, what ``missing`` says. Several that differ are an error."""
         answers = [self._answer(request) for request in requests]
         answered: dict[str, dict[int, bool]] = {}  # task to document to whether it has an answer
         for request, answer in zip(requests, answers, strict=True):
@@ -183,8 +171,12 @@ class Replay(DocumentAnswerer):
         parts = [f"replay: documents without a stored answer in {self.path}: {', '.join(counts)}."]
         if untouched:
             parts.append(f"Leave {', '.join(untouched)} out of --tasks.")
-        limits = {task: first_of(docs) for task, docs in incomplete.items()}
-        partial = [f"{task} with --limit {limit}" for task, limit in limits.items() if limit]
+        partial = []
+        for task, docs in incomplete.items():
+            in_order = [docs[number] for number in sorted(docs)]
+            number = sum(in_order)
+            if number and all(in_order[:number]):
+                partial.append(f"{task} with --limit {number}")
         if partial:
             parts.append(f"Stored are the answers to the first documents, as of partial runs: {', '.join(partial)}.")
         parts.append(
@@ -208,13 +200,6 @@ class Replay(DocumentAnswerer):
                 f"name fewer files"
             )
         return named[0].response
-
-
-def first_of(answered: Mapping[int, bool]) -> int | None:
-    """n where the documents that have an answer are the first n, in the order of their numbers; else ``None``."""
-    in_order = [has for _, has in sorted(answered.items())]
-    number = sum(in_order)
-    return number if number and all(in_order[:number]) else None
 
 
 def _identity(doc: dict[str, Any]) -> str | None:

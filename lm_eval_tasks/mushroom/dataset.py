@@ -20,8 +20,8 @@ from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, shipped_rows
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
-from lm_eval_tasks.mushroom.html_text import decoded
-from lm_eval_tasks.mushroom.pages import Page, open_pages
+from lm_eval_tasks.mushroom.html_text import WebPage, decoded
+from lm_eval_tasks.mushroom.pages import open_pages
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -39,15 +39,10 @@ BLANK = "answers left out, empty or only white space"
 
 @dataclass(frozen=True)
 class Language:
-    """A language of Mu-SHROOM whose Wikipedia pages are in the public repository.
+    """A language of Mu-SHROOM whose Wikipedia pages are in the public repository."""
 
-    Attributes:
-        code: ISO 639, as in the files' names.
-        name: English.
-    """
-
-    code: str
-    name: str
+    code: str  # ISO 639, as in the files' names
+    name: str  # English
 
     @property
     def pages_file(self) -> str:
@@ -160,7 +155,7 @@ def _documents(language: str, split: str, mirror: str | None) -> Dataset:
 
 
 def _answers(
-    path: Path, language: str, split: str, pages: Mapping[str, Page], seen: Counter[str]
+    path: Path, language: str, split: str, pages: Mapping[str, WebPage], seen: Counter[str]
 ) -> list[dict[str, Any]]:
     """The documents of a file; what is left out or repaired is counted in `seen`."""
     rows = []

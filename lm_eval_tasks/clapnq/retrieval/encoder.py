@@ -25,23 +25,14 @@ _POOLING = ("modules.json", "1_Pooling/config.json", "sentence_bert_config.json"
 
 @dataclass(frozen=True)
 class Encoder:
-    """A sentence-transformers model and how texts are given to it.
+    """A sentence-transformers model and how texts are given to it."""
 
-    Attributes:
-        repository: ``owner/name`` on the Hugging Face hub.
-        revision: the commit; ``None``: the newest.
-        weights: SHA-256 of ``model.safetensors``; ``None`` where none is pinned.
-        query_prefix: stands before a question; ``None``: what the model's configuration says.
-        passage_prefix: stands before title and text of a passage.
-        folder: where its files lie; ``None``: on the hub or in its cache.
-    """
-
-    repository: str
-    revision: str | None = None
-    weights: str | None = None
-    query_prefix: str | None = None
-    passage_prefix: str | None = None
-    folder: Path | None = None
+    repository: str  # ``owner/name`` on the Hugging Face hub
+    revision: str | None = None  # the commit; else the newest
+    weights: str | None = None  # SHA-256 of ``model.safetensors``, where it is pinned
+    query_prefix: str | None = None  # stands before a question; else what the model's configuration says
+    passage_prefix: str | None = None  # stands before title and text of a passage; else the same
+    folder: Path | None = None  # where its files lie; else on the hub or in its cache
 
 
 @cache

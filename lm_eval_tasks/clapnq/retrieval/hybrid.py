@@ -18,14 +18,14 @@ README.md has the figures.
 DEPTH = 20  # how far down each ranking is read
 
 
-def fuse(first: Sequence[str], second: Sequence[str], constant: int = CONSTANT) -> Ranking:
-    """Passages of two rankings, by the sum of ``1 / (constant + rank)``. Equal sums come in the order of the first ranking,
+def fuse(first: Sequence[str], second: Sequence[str]) -> Ranking:
+    """Passages of two rankings, by the sum of ``1 / (CONSTANT + rank)``. Equal sums come in the order of the first ranking,
     so name the better one first.
     """
     scores: dict[str, float] = {}
     for ranking in (first, second):
         for rank, passage in enumerate(dict.fromkeys(ranking), 1):
-            scores[passage] = scores.get(passage, 0.0) + 1 / (constant + rank)
+            scores[passage] = scores.get(passage, 0.0) + 1 / (CONSTANT + rank)
     return sorted(scores.items(), key=lambda scored: -scored[1])
 
 

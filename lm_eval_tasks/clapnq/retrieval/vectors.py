@@ -179,24 +179,22 @@ def _load(path: Path, rows: int) -> Halves | None:
     """A block; ``None`` where it is not there, or damaged, which is said."""
     if not path.is_file():
         return None
-    damage = "it is cut"
     size = path.stat().st_size - _CRC_BYTES
-    if size > 0:
+    try:
+        if size <= 0:
+            raise ValueError("it is cut")
         with path.open("rb") as stream:
             stream.seek(size)
             expected = int.from_bytes(stream.read(), "little")
-        damage = "its content has changed"
-        if checksum(path, size) == expected:
-            try:
-                block: Halves = np.load(path, mmap_mode="r", allow_pickle=False)
-            except (ValueError, EOFError) as error:
-                damage = str(error)
-            else:
-                if block.dtype == np.float16 and block.ndim == 2 and len(block) == rows:
-                    return block
-                damage = f"{block.dtype} of shape {block.shape}, but float16 of {rows} rows is expected"
-    log.warning("%s is damaged (%s); its %d passages are encoded again", path, damage, rows)
-    return None
+        if checksum(path, size) != expected:
+            raise ValueError("its content has changed")
+        block: Halves = np.load(path, mmap_mode="r", allow_pickle=False)
+        if block.dtype != np.float16 or block.ndim != 2 or len(block) != rows:
+            raise ValueError(f"{block.dtype} of shape {block.shape}, but float16 of {rows} rows is expected")
+    except (ValueError, EOFError) as damage:
+        log.warning("%s is damaged (%s); its %d passages are encoded again", path, damage, rows)
+        return None
+    return block
 
 
 def _write(path: Path, vectors: Floats) -> None:
