@@ -15,7 +15,6 @@ from lm_eval_tasks.clapnq.dataset import logged_questions
 from lm_eval_tasks.data import samples
 from lm_eval_tasks.data.samples import (
     documents_of_samples,
-    read_rows,
     read_samples,
     record_of_samples,
     samples_files,
@@ -301,18 +300,18 @@ def test_a_line_in_the_middle_that_is_no_sample_is_an_error_and_a_last_one_is_sa
     tmp_path: Path, caplog: pytest.LogCaptureFixture, bad: str, why: str
 ) -> None:
     path = written(tmp_path, mine=[row(4), "", bad, " "]).with_name(f"samples_mine_{DATE}.jsonl")
-    assert [sample["doc_id"] for sample in read_rows(path)] == [4]
+    assert [sample["doc_id"] for sample in read_samples(path)] == [4]
     assert caplog.messages == [f"{path} is cut in line 3: the 1 samples before it are used, the rest is lost"]
     written(tmp_path, mine=[row(4), bad, row(5)])
     with pytest.raises(CorruptSource) as refused:
-        list(read_rows(path))
+        list(read_samples(path))
     assert str(refused.value).startswith(f"{path}, line 2: no sample ({why}")
 
 
 def test_a_file_that_is_cut_within_a_character_is_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = written(tmp_path, mine=[row(4)]).with_name(f"samples_mine_{DATE}.jsonl")
     path.write_bytes(path.read_bytes() + '{"doc_id": 5, "doc": {"id": "ü'.encode()[:-1])
-    assert [sample["doc_id"] for sample in read_rows(path)] == [4]
+    assert [sample["doc_id"] for sample in read_samples(path)] == [4]
     assert caplog.messages == [f"{path} is cut in line 2: the 1 samples before it are used, the rest is lost"]
 
 

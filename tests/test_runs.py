@@ -32,7 +32,7 @@ def test_a_folder_is_read_model_by_model(two_models: Path) -> None:
     assert lexical.groups == {"nomiracl": tuple(f"nomiracl_{code}" for code in LANGUAGES)}
     members = [lexical.tasks[name].results["hallucination_rate,strict"] for name in lexical.groups["nomiracl"]]
     assert lexical.group_results["nomiracl"]["hallucination_rate,strict"] == pytest.approx(fmean(members))
-    assert [task.task for task in lexical.of_benchmark("mfava")] == ["mfava_de", "mfava_ar"]
+    assert [task.task for task in lexical.tasks.values() if task.benchmark == "mfava"] == ["mfava_de", "mfava_ar"]
     assert len(lexical.files) == 1 + len(lexical.tasks)
 
 

@@ -32,27 +32,6 @@ from lm_eval_tasks.data.digests import digests_of, sha256_of
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = [
-    "BLANK",
-    "COMMAND_LINE",
-    "LEFT_OUT",
-    "PACKAGE",
-    "UNTAGGED",
-    "Record",
-    "command_line",
-    "documents_of",
-    "is_predicted",
-    "local_file",
-    "metadata_given",
-    "of_dataset",
-    "of_scored",
-    "of_task",
-    "public_file",
-    "sidecar_of",
-    "versions",
-    "write_with_sidecar",
-]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 PACKAGE = "lm-eval-grounded"

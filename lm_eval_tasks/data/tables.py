@@ -15,18 +15,6 @@ from typing import Any
 
 from custom_metrics.usage.plain_errors import PlainError
 
-__all__ = [
-    "CorruptSource",
-    "check_end",
-    "check_readable",
-    "read_csv",
-    "read_json_lines",
-    "read_lines",
-    "read_quoted_tsv",
-    "read_tsv",
-    "shipped_rows",
-]
-
 
 class CorruptSource(PlainError, ValueError):
     """A public file whose content is not what it should be: a wrong checksum, a cut archive, a broken row."""

@@ -15,8 +15,6 @@ import yaml
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Base, Benchmark, Group, Metric, Task
 
-__all__ = ["contents", "write"]
-
 _HEAD = "Written by lm_eval_tasks.definition.generated from benchmark.py."
 
 

@@ -15,8 +15,6 @@ from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.harness.harness_results import NotDefined, ordered
 
-__all__ = ["Finer", "Remembering", "figures_of", "reported"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 Finer = Callable[[Mapping[str, Sequence[Any]]], Iterable[tuple[str, Figure, str]]]

@@ -33,17 +33,6 @@ from custom_metrics.statistics.strata import error_across
 from lm_eval_tasks.data.atomic import check_writable
 from lm_eval_tasks.harness import WEIGHTLESS
 
-__all__ = [
-    "NotDefined",
-    "Row",
-    "as_written",
-    "extend",
-    "name_models",
-    "ordered",
-    "output_folder",
-    "try_output",
-]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _MARK = "_lm_eval_grounded"

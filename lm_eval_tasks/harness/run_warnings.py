@@ -16,17 +16,6 @@ from custom_metrics.relevance import nomiracl_label
 from custom_metrics.scores.judging import UNREAD
 from custom_metrics.statistics.intervals import wilson
 
-__all__ = [
-    "FEW",
-    "NOTEWORTHY",
-    "answered",
-    "not_copies",
-    "unread",
-    "warn_broken",
-    "warn_few_questions",
-    "warn_unreadable",
-]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 FEW = 10

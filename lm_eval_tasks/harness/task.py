@@ -22,8 +22,6 @@ from lm_eval_tasks.definition.loading import TaskLoader, require_files
 from lm_eval_tasks.harness import Unanswered, autoload, harness_results, run_warnings
 from lm_eval_tasks.harness.figures import Remembering, figures_of, reported
 
-__all__ = ["GroundedTask"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 autoload.register()  # the harness imports a task's class before it looks up the task's filters and aggregations

@@ -25,21 +25,6 @@ from numpy.typing import NDArray
 from lm_eval_tasks.data.samples import read_placed_rows, read_row_at
 from lm_eval_tasks.definition.metadata import OF_DETECTION
 
-__all__ = [
-    "Answer",
-    "Answers",
-    "Column",
-    "Derive",
-    "Reading",
-    "Readings",
-    "cluster_of",
-    "content_of",
-    "differing_columns",
-    "digest_of",
-    "key_of",
-    "read_answers",
-]
-
 _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _NOT_ASKED = frozenset((*OF_DETECTION, "passage"))  # columns that say how answers are tagged, and what hangs together
 _DIGEST = 16  # bytes
@@ -229,7 +214,7 @@ class Answers:
                     prompt=prompt if isinstance(prompt, str) else "",
                     prompt_hash=str(rows[0].get("prompt_hash") or ""),
                     response=_response_of(rows[0]),
-                    readings={_filter_of(row): _reading_of(row) for row in rows},
+                    readings={str(row.get("filter", "none")): _reading_of(row) for row in rows},
                 )
 
     def content(self, document: int) -> str:
@@ -253,7 +238,7 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
     asked: dict[int, tuple[bytes, bytes, float, str, str | None, str, str]] = {}  # by doc_id
     read: dict[str, _Rows] = {}
     for place, row in read_placed_rows(path):
-        document, doc, name = row["doc_id"], row["doc"], _filter_of(row)
+        document, doc, name = row["doc_id"], row["doc"], str(row.get("filter", "none"))
         is_first = document not in asked
         if is_first:
             content = content_of(doc)
@@ -320,10 +305,6 @@ class _Rows:
             for each in self._columns
         )
         return Readings(np.array([*self._places, -1], dtype=np.int64)[numbers], columns, derived)
-
-
-def _filter_of(row: Mapping[str, Any]) -> str:
-    return str(row.get("filter", "none"))
 
 
 def _response_of(row: Mapping[str, Any]) -> str:
