@@ -151,14 +151,6 @@ def copy_of_sample(tmp_path: Path) -> Path:
     return Path(shutil.copytree(Path(sources.__file__).parents[1] / "sample", tmp_path / "mirror"))
 
 
-def test_a_mirror_is_called_a_mirror_and_its_place_is_nowhere(tmp_path: Path) -> None:
-    mirror = str(copy_of_sample(tmp_path))
-    for load in (lambda: load_nomiracl("de", mirror=mirror), lambda: load_clapnq("bm25", mirror=mirror)):
-        record = record_of(load())
-        assert record["read_from"] == "mirror"
-        assert str(tmp_path) not in json.dumps(record)
-
-
 def test_what_was_left_out_is_counted_by_reason(tmp_path: Path) -> None:
     mirror = copy_of_sample(tmp_path)
     qrels = mirror / "miracl/nomiracl/data/german/qrels/test.relevant.tsv"

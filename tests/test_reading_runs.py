@@ -268,16 +268,6 @@ def test_the_digest_of_a_document_is_the_same_on_every_machine() -> None:
     assert content_of({"query": "für", "id": 1}) == hashlib.sha256(said).hexdigest()[:32]
 
 
-def test_answers_that_were_not_logged_are_named_with_the_way_to_log_them(tmp_path: Path) -> None:
-    path = written(tmp_path)
-    (run,) = read_runs([tmp_path])
-    with pytest.raises(
-        MissingSource,
-        match=rf"^{path}: the answers to mine were not logged beside it; run it with --log_samples$",
-    ):
-        run.tasks["mine"].answers()
-
-
 # ------------------------------------------------------------------------------------------------------------- samples
 
 

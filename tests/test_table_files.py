@@ -139,16 +139,6 @@ def test_a_whole_file_is_read(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        (
-            "a.tsv",
-            b"id\ttext\n1\tcu",
-            " ends in the middle of a line: it was cut on the way. Fetch it again; if it is whole as",
-        ),
-        (
-            "a.csv",
-            b"id,text\n1,cut",
-            " ends in the middle of a line: it was cut on the way. Fetch it again; if it is whole as",
-        ),
         ("a.tsv", b"\n<html>" + b"x" * 90 + b"\n", f": no table, its first line is '<html>{'x' * 74}'"),
         ("a.csv", b'id,text\n1,"a\n', ", after line 2: unexpected end of data; delete it and fetch it again"),
         ("a.jsonl", b'{"a": 1}\n{"a"', ", line 2: no JSON (Expecting ':' delimiter at column 5)"),
