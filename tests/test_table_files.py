@@ -113,29 +113,6 @@ def test_a_table_whose_last_line_has_no_end_was_cut(tmp_path: Path, name: str, c
                 check(path, *called)
 
 
-WHOLE = {
-    "a.tsv": b"id\ttext\n1\ta\n",
-    "b.tsv": b"",
-    "c.csv": b'id,text\r\n1,"a,\nb"\r\n',
-    "d.jsonl": b'{"a": 1}\n\n{}',
-    "e.jsonl.gz": gzip.compress(b'{"a": 1}\n'),
-    "f.json": b'{"a":\n1}',
-    "g.json.gz": gzip.compress(b"[]"),
-    "h.txt": b"any text\n",
-    "i.txt.gz": gzip.compress(b"any text"),
-    "j.tar.gz": archive(),
-    "k": b"no tab",
-}
-
-
-@pytest.mark.parametrize("name", WHOLE)
-def test_a_whole_file_is_read(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(WHOLE[name])
-    check_readable(tmp_path / name)
-    (tmp_path / "download").write_bytes(WHOLE[name])
-    check_readable(tmp_path / "download", f"folder/{name}")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [

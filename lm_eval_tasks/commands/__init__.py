@@ -25,18 +25,6 @@ from typing import Any
 from custom_metrics.usage.printable import printable
 from detector_plugin.detector import DEFAULT_DETECTOR
 
-__all__ = [
-    "add_detector",
-    "add_mirror",
-    "add_output",
-    "add_retriever_options",
-    "check_output",
-    "names_in",
-    "put",
-    "retriever_options",
-    "say",
-]
-
 _OF_RETRIEVER = "retriever_"  # before the names of the retrievers' options, one of which is `run`
 
 

@@ -263,13 +263,8 @@ def sidecar_of(output: Path) -> Path:
 
 
 def write_with_sidecar(output: Path, rows: Iterable[Mapping[str, Any]], record: Mapping[str, Any]) -> None:
-    """Write rows as JSON lines, and beside them where they come from (:func:`sidecar_of`): both files whole, or neither.
-
-    Args:
-        output: the file.
-        rows: one a line.
-        record: what the rows were made of; the versions of the libraries are added.
-    """
+    """Write rows as JSON lines, and beside them (:func:`sidecar_of`) their record with the versions of the libraries: both
+    files whole, or neither."""
     said = json.dumps(plain({"versions": versions(), **record}), indent=2, ensure_ascii=False)
     with whole_file(sidecar_of(output)) as partial_sidecar, whole_file(output) as partial:
         with partial.open("w", encoding="utf-8", newline="\n") as stream:
@@ -285,13 +280,8 @@ _NOT_GIVEN = ("version", "config_source", "provenance", "figures", COMMAND_LINE,
 
 
 def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
-    """The options that were given with ``--metadata``. The harness writes them down mixed with the model's arguments and
-    the YAML's.
-
-    Args:
-        config: of a task, from a results file.
-        arguments: the model's, from the same file: a mapping, or a text.
-    """
+    """The options that were given with ``--metadata``. The harness writes them into a task's configuration, mixed with the
+    YAML's and the model's arguments (in the same file, as a mapping or a text)."""
     if isinstance(arguments, str):
         from lm_eval.utils import simple_parse_args_string
 
@@ -309,10 +299,7 @@ def is_predicted(config: Mapping[str, Any]) -> bool:
 
 
 def _prompt(task: Any) -> dict[str, Any]:
-    """Digests of the template as the YAML has it, and of the first prompt that was sent, in UTF-8.
-
-    The latter is what samples files have as ``prompt_hash``.
-    """
+    """Digests of the template as the YAML has it, and of the first prompt that was sent: its ``prompt_hash`` in samples."""
     config = task.config
     template = {}
     for name in ("description", "doc_to_text", "doc_to_target", "target_delimiter", "fewshot_delimiter", "gen_prefix"):

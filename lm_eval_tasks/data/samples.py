@@ -148,16 +148,11 @@ def read_row_at(stream: BinaryIO, place: int) -> dict[str, Any]:
 
 
 def documents_of_samples(place: Path, task: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The documents that a task's samples were answers to, in their order.
-
-    Args:
-        place: a samples file, or the folder of one model's.
-        task: whose.
-        columns: that each document must have.
+    """The documents that a task's samples, a file or the folder of one model's, were answers to, in their order.
 
     Raises:
         MissingSource: there are none of this task.
-        CorruptSource: its file is damaged, or of several models.
+        CorruptSource: its file is damaged, or of several models; or a document lacks one of the columns.
     """
     file = _of_task(place, task)
     found = [sample["doc"] for sample in sorted(read_samples(file), key=lambda sample: int(sample["doc_id"]))]

@@ -28,16 +28,6 @@ def contents(benchmark: Benchmark) -> dict[str, str]:
     return files
 
 
-def write(folder: Path, benchmark: Benchmark) -> None:
-    """Write a benchmark's files, and say how many."""
-    files = contents(benchmark)
-    for name, content in files.items():
-        target = folder / name
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(content, "utf-8")
-    print(f"{len(files)} files written below {folder}")
-
-
 def _base(base: Base, version: float) -> str:
     comment = "".join(f"# {line}\n" for line in (_HEAD, *base.says.splitlines()))
     return comment + _dumped(
@@ -101,9 +91,6 @@ def _task(task: Task) -> str:
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------- YAML
-
-
 _FUNCTION = "!function"
 
 
@@ -154,7 +141,12 @@ def _dumped(content: dict[str, Any]) -> str:
 def main(arguments: list[str]) -> None:
     """Write the files of the folders that are named, or of every benchmark of this package."""
     for folder in [Path(name) for name in arguments] or catalogue.folders():
-        write(folder, catalogue.benchmark_of(folder))
+        files = contents(catalogue.benchmark_of(folder))
+        for name, content in files.items():
+            target = folder / name
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(content, "utf-8")
+        print(f"{len(files)} files written below {folder}")
 
 
 if __name__ == "__main__":

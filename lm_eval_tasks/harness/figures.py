@@ -46,14 +46,7 @@ class Remembering(Aggregation):
 def figures_of(
     aggregations: Mapping[str, Remembering], filters: Sequence[str], denominator_of: Callable[[str], str], finer: Finer
 ) -> dict[str, dict[str, Any]]:
-    """Filter to name to figure, without undefined figures.
-
-    Args:
-        aggregations: of the metrics, after the run.
-        filters: the names of the task's filters, in their order.
-        denominator_of: from a metric to the documents that count, in words.
-        finer: further figures of a filter.
-    """
+    """Filter to name to figure, without undefined figures, of the metrics' aggregations after a run."""
     found: dict[str, dict[str, Any]] = {}
     for place, name in enumerate(filters):
         seen = {metric: one.seen[place] for metric, one in aggregations.items() if len(one.seen) > place}
@@ -69,13 +62,8 @@ def figures_of(
 
 
 def reported(task: str, metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The harness's metrics of a task as they are reported: in the order of its YAML, without undefined ones.
-
-    Args:
-        task: for messages.
-        metrics: ``metric,filter`` and ``metric_stderr,filter`` to numbers.
-        names: of the task's metrics, in their order.
-    """
+    """The harness's metrics of a task (``metric,filter`` and ``metric_stderr,filter`` to numbers) as they are reported: in
+    the order of their names, without undefined ones."""
     undefined = [key for key, value in metrics.items() if _is_undefined(value) and key.partition(",")[0] in names]
     if undefined:
         log.warning(

@@ -39,10 +39,7 @@ _MARK = "_lm_eval_grounded"
 
 
 class Row(str):
-    """A key of the harness's metrics that sorts by its place in the task's YAML. The harness's table sorts by key.
-
-    In every other way it is a string.
-    """
+    """A key of the harness's metrics: a string that sorts by its place in the task's YAML. (The table sorts by key.)"""
 
     place: tuple[int, ...]
 
@@ -61,12 +58,8 @@ class Row(str):
 
 
 def ordered(metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Metrics of a task or group: named ones in the order of their names, behind others, which keep their key.
-
-    Args:
-        metrics: ``metric,filter`` and ``metric_stderr,filter`` to what they are; filters stand in the order of the keys.
-        names: of metrics.
-    """
+    """Metrics of a task or group (``metric,filter`` and ``metric_stderr,filter`` to what they are): named ones in the order
+    of their names, filters in the order of the keys, behind others, which keep their key."""
     places = {name: place for place, name in enumerate(names)}
     filters: dict[str, int] = {}
     ours: dict[Row, Any] = {}

@@ -187,11 +187,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         return str(next(said, None) or "")
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
-        """Further figures: name, figure, and the documents that count in words.
-
-        Args:
-            values: metric to all documents' values, of one filter; the documents come in the same order everywhere.
-        """
+        """Further figures of a filter, from metric to all documents' values, in one order of the documents: name, figure,
+        and the documents that count in words."""
         return ()
 
     def dump_config(self) -> dict[str, Any]:

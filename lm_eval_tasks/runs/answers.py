@@ -98,14 +98,6 @@ class Column:
         packed = [zlib.compress(json.dumps(block).encode(), 1) for block in blocks]
         return cls(numbers, np.array(others, dtype=np.int64), packed)
 
-    def __getitem__(self, document: int) -> Any:
-        """A document's value as the file has it; whole numbers and booleans as floats."""
-        at = int(np.searchsorted(self.others, document))
-        if at < len(self.others) and self.others[at] == document:
-            return _unpacked(self._packed[at // _BLOCK])[at % _BLOCK]
-        number = float(self.numbers[document])
-        return None if number != number else number
-
     @property
     def known(self) -> NDArray[np.bool_]:
         """(documents,): whether a document has a value."""
@@ -115,10 +107,11 @@ class Column:
 
     def other_values(self) -> Iterator[tuple[int, Any]]:
         """The documents of :attr:`others` with their values."""
-        return zip(self.others.tolist(), chain.from_iterable(map(_unpacked, self._packed)), strict=True)
+        blocks = (json.loads(zlib.decompress(block)) for block in self._packed)
+        return zip(self.others.tolist(), chain.from_iterable(blocks), strict=True)
 
     def values(self) -> list[Any]:
-        """All documents' values, in order."""
+        """All documents' values, in order: as the file has them, but whole numbers and booleans as floats."""
         values = [None if number != number else number for number in self.numbers.tolist()]
         for document, value in self.other_values():
             values[document] = value
@@ -130,12 +123,6 @@ def _number(value: Any) -> float:
         return float(value) if isinstance(value, (int, float)) else math.nan
     except OverflowError:  # of 400 digits
         return math.nan
-
-
-@lru_cache(maxsize=1)
-def _unpacked(block: bytes) -> list[Any]:
-    values: list[Any] = json.loads(zlib.decompress(block))
-    return values
 
 
 @dataclass(frozen=True)

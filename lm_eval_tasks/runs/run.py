@@ -149,12 +149,8 @@ def _number(value: Any) -> float:
 
 
 def headline_filter(filters: Sequence[str], metrics: Sequence[Metric]) -> str:
-    """The filter whose numbers compare models: the one that a metric's table names, else the first.
-
-    Args:
-        filters: of a task, in their order; without any the harness calls it ``none``.
-        metrics: of the task.
-    """
+    """The filter whose numbers compare models: the one that a metric's table names, else the first; the harness calls it
+    ``none`` where a task has no filters."""
     named = (metric.filter for metric in metrics if metric.filter in filters)
     return next(iter((*named, *filters)), "none")
 
