@@ -206,22 +206,6 @@ def test_missing_files_of_a_new_benchmark_are_said_with_the_command(
         harness(["capitals_no"], "grounded-baseline", metadata={"mirror": str(tmp_path)}, include_path=[str(capitals)])
 
 
-def test_answers_to_a_new_benchmark_are_replayed(
-    harness: Harness, evaluated: dict[str, Any], capitals: Path, mirror: Path, tmp_path: Path
-) -> None:
-    stored = tmp_path / "samples_capitals_no_2026-01-01T00-00-00.jsonl"
-    rows = [{**sample, "resps": [["Paris, or Oslo"]]} for sample in evaluated["samples"]["capitals_no"]]
-    stored.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows), "utf-8")
-    got = harness(
-        ["capitals_no"],
-        "replay",
-        f"path={stored}",
-        metadata={"mirror": str(mirror)},
-        include_path=[str(capitals)],
-    )
-    assert got["results"]["capitals_no"]["correct,answer"] == 1.0
-
-
 @pytest.fixture(scope="module")
 def two_runs(harness: Harness, capitals: Path, mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of two models that answered Capitals: one right on one of two questions, one on none."""

@@ -37,8 +37,7 @@ def test_the_rows_of_every_metric(two_models: Path) -> None:
     assert compared is not None
     lines = []
     for metric in compared.metrics:
-        better = {True: "higher", False: "lower", None: ""}[metric.measured.higher_is_better]
-        lines.append(f"## {metric.benchmark}: {metric.measured.name}, {metric.filter}, {better}")
+        lines.append(f"## {metric.benchmark}: {metric.measured.name}, {metric.filter}, {metric.measured.better}")
         lines += [
             " | ".join(f"{x:.4f}" if isinstance(x, float) else str(x) for x in row.values())
             for row in (*metric.main, {}, *metric.languages)

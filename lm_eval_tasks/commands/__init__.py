@@ -69,13 +69,8 @@ def add_detector(parser: argparse.ArgumentParser) -> None:
 def add_output(
     parser: argparse.ArgumentParser, metavar: str = "DIR", help: str | None = None, required: bool = False
 ) -> None:
-    """``-o``, ``--output``: a path to write to. :func:`check_output` tries it before the command's work.
-
-    Args:
-        parser: of the command.
-        metavar: what it is: ``DIR`` and ``SITE`` are folders, ``PATH`` may be one, all others are files.
-        help, required: as of argparse.
-    """
+    """``-o``, ``--output``: a path to write to. :func:`check_output` tries it before the command's work. Its metavar says
+    what it is: ``DIR`` and ``SITE`` are folders, ``PATH`` may be one, all others are files."""
     parser.set_defaults(output_is=metavar)
     parser.add_argument("-o", "--output", type=Path, metavar=metavar, required=required, help=help)
 

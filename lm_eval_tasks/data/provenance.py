@@ -187,10 +187,8 @@ def command_line() -> str | None:
 def of_task(task: Any) -> dict[str, Any]:
     """The provenance of a task's numbers.
 
-    It is called when a run is over, so it never raises. What cannot be found out is recorded as missing.
-
-    Args:
-        task: a :class:`lm_eval_tasks.harness.task.GroundedTask` that has built its requests.
+    It is called when a run of a :class:`lm_eval_tasks.harness.task.GroundedTask` is over, so it never raises. What cannot
+    be found out is recorded as missing.
     """
     name = str(task.config.task)
     try:

@@ -83,10 +83,6 @@ class TaskLoader:
 def needed_files(loader: Any, options: Options) -> list[sources.SourceFile]:
     """The files that a task's loader cannot do without, in the order in which it reads them.
 
-    Args:
-        loader: the task's ``custom_dataset``.
-        options: what it is given: the task's metadata and ``dataset_kwargs``.
-
     Returns:
         None for a loader of another package, for documents of earlier samples, and for options that the loader refuses.
     """

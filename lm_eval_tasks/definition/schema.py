@@ -83,6 +83,11 @@ class Metric:
         return self.title or self.name
 
     @property
+    def better(self) -> str:
+        """Which values are better: ``higher``, ``lower``, or empty where neither are."""
+        return {True: "higher", False: "lower", None: ""}[self.higher_is_better]
+
+    @property
     def is_share(self) -> bool:
         """Whether it is a share of its documents, not a mean of numbers or a rate of its own."""
         return self.aggregation == DEFINED_SHARE

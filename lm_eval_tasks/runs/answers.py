@@ -215,9 +215,7 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
     A document that comes twice counts once: ranks of a distributed run are padded so. A last line that was cut is left out,
     and the log says so.
 
-    Args:
-        path: of the file.
-        derive: called once for each document and filter. Its values are kept in :attr:`Readings.derived`.
+    `derive` is called once for each document and filter. Its values are kept in :attr:`Readings.derived`.
 
     Raises:
         CorruptSource: a line in the middle is no sample.
