@@ -161,12 +161,8 @@ def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = None) -> Path:
-    """A local copy of a public file; downloads it where no mirror is set and it is in no cache.
-
-    Args:
-        repository: ``owner/name``.
-        path: inside the repository; the pair must stand in a ``source_files.tsv``.
-        mirror: folder to read from, or ``"sample"``; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
+    """A local copy of a public file, which must stand in a ``source_files.tsv``: from the mirror (:func:`mirror_folder`),
+    or downloaded where none is set and it is in no cache.
 
     Raises:
         MissingSource: it is not to be had; the message says where it was looked for and what would fetch it.
@@ -276,15 +272,13 @@ def _from_github(file: SourceFile) -> Path:
     with FileLock(f"{local}.lock"):
         if local.is_file() and digests_of(local).fit(file.checksum):
             return local
-        try:
-            with whole_file(local) as partial:
+        with whole_file(local) as partial:
+            try:
                 pooch.HTTPDownloader(progressbar=True, timeout=60)(file.url, str(partial), None)
-                if not digests_of(partial).fit(file.checksum):
-                    raise CorruptSource(f"{_corrupt(file)} It was not kept.")
-        except CorruptSource:
-            raise
-        except Exception as error:
-            raise _missing(file, str(local.parent), error) from error
+            except Exception as error:
+                raise _missing(file, str(local.parent), error) from error
+            if not digests_of(partial).fit(file.checksum):
+                raise CorruptSource(f"{_corrupt(file)} It was not kept.")
     return local
 
 

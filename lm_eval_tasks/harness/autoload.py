@@ -132,16 +132,13 @@ def task_folder() -> str:
 
 
 def register() -> None:
-    """Register our models, filters and aggregations with the harness's modules that are imported. A second call does
-    nothing.
-    """
+    """Register our models, filters and aggregations with the harness's modules that are imported; again does nothing."""
     for name in (_REGISTRIES.keys() | _RESULTS.keys()) & sys.modules.keys():
         _extend(sys.modules[name])
 
 
 def install() -> None:
-    """Wait for the harness, and extend its modules that are imported already. Importing this module calls it; a second call
-    does nothing."""
+    """Wait for the harness, and extend its modules that are imported already; again does nothing."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Finder())

@@ -3,16 +3,14 @@
 :func:`extend` changes three functions of ``lm_eval.evaluator_utils``, and :func:`name_models` two of
 ``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
 
-- ``stderr_for_metric`` asks an :class:`~custom_metrics.scores.aggregations.Aggregation` for its own standard error. The
-  harness knows those of its own aggregations only.
-- ``_compute_task_aggregations`` hands the metrics of a :class:`~lm_eval_tasks.harness.task.GroundedTask` to it: rates that
-  are not defined go, and the headline comes first.
+- ``stderr_for_metric`` asks an ``Aggregation`` of ours for its own standard error.
+- ``_compute_task_aggregations`` hands the metrics of a ``GroundedTask`` to it: rates that are not defined go, and the
+  headline comes first.
 - ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks have passages in
   common, a group's standard error is over passages. The harness takes its tasks for independent.
-- ``GeneralConfigTracker.log_experiment_args`` names our weightless models
-  (:class:`~lm_eval_tasks.models.answering.DocumentAnswerer`): the harness finds no name in their arguments.
-- ``EvaluationTracker`` says where it will write, so that our tasks try that folder before the first request
-  (:func:`try_output`). The harness tries it after the last one, and loses the results where it cannot write.
+- ``GeneralConfigTracker.log_experiment_args`` names our weightless models: the harness finds no name in their arguments.
+- ``EvaluationTracker`` says where it will write, so that our tasks try that folder before the first request. The harness
+  tries it after the last one, and loses the results where it cannot write.
 
 A harness without these functions stays as it is: standard errors and undefined rates are ``N/A`` (:class:`NotDefined`).
 """
@@ -114,11 +112,7 @@ class NotDefined:
 
 
 def extend(evaluator_utils: ModuleType) -> None:
-    """Extend ``lm_eval.evaluator_utils``; again does nothing.
-
-    Raises:
-        AttributeError: it has other names than it had in lm-eval 0.4.13.
-    """
+    """Extend ``lm_eval.evaluator_utils``; again does nothing. An ``AttributeError`` where it differs from lm-eval 0.4.13."""
     ask, compute = evaluator_utils.stderr_for_metric, evaluator_utils._compute_task_aggregations
     if hasattr(compute, _MARK):
         return
@@ -155,11 +149,7 @@ def extend(evaluator_utils: ModuleType) -> None:
 
 
 def name_models(evaluation_tracker: ModuleType) -> None:
-    """Extend ``lm_eval.loggers.evaluation_tracker``; again does nothing.
-
-    Raises:
-        AttributeError: it has other names than it had in lm-eval 0.4.13.
-    """
+    """Extend ``lm_eval.loggers.evaluation_tracker``, in the same way."""
     tracker = evaluation_tracker.GeneralConfigTracker
     record = tracker.log_experiment_args
     if hasattr(record, _MARK):

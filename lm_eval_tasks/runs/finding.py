@@ -43,11 +43,8 @@ class RunFiles:
 
 
 def read_runs(places: Iterable[Path]) -> list[Run]:
-    """The runs in folders and files.
-
-    Args:
-        places: each a folder, a results file, or a samples file. Of a folder, and of every folder in it, all results count;
-            where a task was run several times in one folder, its newest. A samples file is one task of its run.
+    """The runs in folders, results files and samples files. Of a folder, and of every folder in it, all results count;
+    where a task was run several times in one folder, its newest. A samples file is one task of its run.
 
     Raises:
         MissingSource: a place is not there, or holds no results.
