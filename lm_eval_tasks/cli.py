@@ -14,13 +14,10 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from custom_metrics.usage.plain_errors import PlainError
 from lm_eval_tasks import commands
 from lm_eval_tasks.harness.short_errors import one_line
-
-__all__ = ["command_names", "main", "summary"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,9 +26,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="lm-eval-grounded",
         description="Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*. To evaluate a model, run `lm_eval`.",
     )
-    subparsers = parser.add_subparsers(dest="command", required=True, parser_class=_CommandParser)
+    argv = sys.argv[1:] if argv is None else argv
+    subparsers = parser.add_subparsers(dest="command", required=True)
     for name in command_names():
-        subparsers.add_parser(name, module=_module(name), help=summary(name).replace("%", "%%"))
+        subparser = subparsers.add_parser(name, help=summary(name).replace("%", "%%"))
+        if name in argv:  # what nobody calls is not imported
+            command = importlib.import_module(_module(name))
+            subparser.description = (command.__doc__ or "").partition("\n")[2].strip() or None
+            command.add_arguments(subparser)
+            subparser.set_defaults(run=command.run)
     arguments, unknown = parser.parse_known_args(argv)
     if unknown and not hasattr(arguments, "unknown"):
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -67,24 +70,6 @@ def summary(name: str) -> str:
 
 def _module(name: str) -> str:
     return f"{commands.__name__}.{name.replace('-', '_')}"
-
-
-class _CommandParser(argparse.ArgumentParser):
-    """Parser of a command, whose module is imported when there is something to parse."""
-
-    def __init__(self, *, module: str, **options: Any) -> None:
-        super().__init__(**options)
-        self._module: str | None = module
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as any parser does, with the command's arguments, and its ``run`` among the defaults."""
-        if self._module is not None:
-            command = importlib.import_module(self._module)
-            self._module = None
-            self.description = (command.__doc__ or "").partition("\n")[2].strip() or None
-            command.add_arguments(self)
-            self.set_defaults(run=command.run)
-        return super().parse_known_args(args, namespace)
 
 
 def _show_log() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture import PACKAGES, PAGE, rooms, updated
+from tests.architecture import PACKAGES, PAGE, updated
 from tests.conftest import ROOT
 
 TEXT = PAGE.read_text("utf-8")
@@ -26,11 +26,6 @@ def test_no_module_is_imported_in_a_circle() -> None:
 def test_the_picture_is_current() -> None:
     pytest.importorskip("grimp")
     assert updated(TEXT) == TEXT, "run `python -m tests.architecture`"
-
-
-def test_every_package_is_a_room_of_the_page() -> None:
-    for name, description in rooms().items():
-        assert f"| `{name}` | {description.replace('``', '`').rstrip('.')} |" in TEXT
 
 
 def defines(text: str, name: str) -> bool:

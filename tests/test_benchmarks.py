@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import sources
@@ -18,7 +17,7 @@ from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue, generated
 from lm_eval_tasks.definition.loading import TaskLoader
-from lm_eval_tasks.definition.schema import DEFINED_MEAN, Base, Benchmark, Group, Metric, Task
+from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard import write_leaderboard
@@ -66,77 +65,8 @@ def test_names_of_languages_come_from_all_tables() -> None:
 # -------------------------------------------------------------------------------------------------------- what is written
 
 
-def table(**settings: Any) -> Benchmark:
-    base = Base(
-        "_base",
-        "One line.\nAnother.",
-        task="tasks.Own",
-        documents="dataset.load_task",
-        dataset_path="a/b",
-        filters={"answer": ({"function": "nomiracl_label", "parser": "strict"}, "take_first")},
-        process_results="dataset.process_results",
-        metrics=(Metric("m", DEFINED_MEAN, None, "all: each"), Metric("own", "dataset.own", True, "some")),
-        **settings,
-    )
-    tasks = (
-        Task("t_no", base, {"language": "no"}),
-        Task("t_de", base, {"language": "de"}, "deep", ("_base", "_prompt")),
-    )
-    return Benchmark(version=1.0, tasks=tasks, groups=(Group("t", tasks, "deep"),))
-
-
-class Loader(yaml.SafeLoader):
-    """Reads ``!function`` as the text behind it."""
-
-
-Loader.add_constructor("!function", lambda loader, node: ("function", node.value))
-
-
-def test_a_table_is_written_as_the_harness_reads_it() -> None:
-    prompt = {"doc_to_text": "{{ question }}\n\n  : # yes\n", "target_delimiter": "\n", "until": []}
-    written = generated.contents(table(prompt=prompt, include=("_shared",)))
-    assert sorted(written) == ["_base", "deep/_t.yaml", "deep/t_de.yaml", "t_no.yaml"]
-    assert written["_base"].splitlines()[1:3] == ["# One line.", "# Another."]
-    read = {name: yaml.load(text, Loader) for name, text in written.items()}
-    assert read["_base"] == {
-        "include": ["_shared"],
-        "class": ("function", "tasks.Own"),
-        "custom_dataset": ("function", "dataset.load_task"),
-        "dataset_path": "a/b",
-        "test_split": "evaluation",
-        "output_type": "generate_until",
-        **prompt,
-        "filter_list": [
-            {
-                "name": "answer",
-                "filter": [{"function": "nomiracl_label", "parser": "strict"}, {"function": "take_first"}],
-            }
-        ],
-        "process_results": ("function", "dataset.process_results"),
-        "metric_list": [
-            {"metric": "m", "aggregation": "defined_mean", "higher_is_better": None, "denominator": "all: each"},
-            {
-                "metric": "own",
-                "aggregation": ("function", "dataset.own"),
-                "higher_is_better": True,
-                "denominator": "some",
-            },
-        ],
-        "metadata": {"version": 1.0},
-    }
-    averaged = {"aggregation": "mean", "weight_by_size": False, "filter_list": ["answer"]}
-    assert read["deep/_t.yaml"] == {
-        "group": "t",
-        "task": ["t_no", "t_de"],
-        "aggregate_metric_list": [{"metric": name, **averaged} for name in ("m", "own")],
-        "metadata": {"version": 1.0},
-    }
-    assert read["t_no.yaml"] == {"include": "_base", "task": "t_no", "dataset_kwargs": {"task_language": "no"}}
-    assert read["deep/t_de.yaml"]["include"] == ["../_base", "../_prompt"]
-
-
 def test_a_table_goes_through_a_results_file_and_a_damaged_one_is_read_as_far_as_it_goes() -> None:
-    written = table()
+    written = catalogue.benchmark_of(Path(task_folder()) / "mfava")
     again = Benchmark.from_json(json.loads(json.dumps(written.as_json())))
     assert again.metrics == written.metrics
     damaged = {"title": 1, "questions": [1], "metrics": [4, {"name": "m", "unit": "miles", "higher_is_better": "yes"}]}
@@ -274,22 +204,6 @@ def test_missing_files_of_a_new_benchmark_are_said_with_the_command(
 ) -> None:
     with pytest.raises(MissingSource, match=r"no/test\.jsonl of hub repository atlas/capitals .* is not in the mirror"):
         harness(["capitals_no"], "grounded-baseline", metadata={"mirror": str(tmp_path)}, include_path=[str(capitals)])
-
-
-def test_answers_to_a_new_benchmark_are_replayed(
-    harness: Harness, evaluated: dict[str, Any], capitals: Path, mirror: Path, tmp_path: Path
-) -> None:
-    stored = tmp_path / "samples_capitals_no_2026-01-01T00-00-00.jsonl"
-    rows = [{**sample, "resps": [["Paris, or Oslo"]]} for sample in evaluated["samples"]["capitals_no"]]
-    stored.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows), "utf-8")
-    got = harness(
-        ["capitals_no"],
-        "replay",
-        f"path={stored}",
-        metadata={"mirror": str(mirror)},
-        include_path=[str(capitals)],
-    )
-    assert got["results"]["capitals_no"]["correct,answer"] == 1.0
 
 
 @pytest.fixture(scope="module")

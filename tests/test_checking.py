@@ -13,7 +13,6 @@ import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
-from tests.conftest import command, run
 
 SAMPLE = ("--metadata", "mirror=sample")
 
@@ -212,15 +211,3 @@ def test_a_tokenizer_that_is_not_here_is_no_problem(capsys: pytest.CaptureFixtur
     lines = said(capsys, 0, "--tasks", "nomiracl_de", *SAMPLE, "--model_args", "pretrained=nobody/has-this")
     assert "characters, median" in lines[0]
     assert "the tokenizer of nobody/has-this cannot be loaded on this machine" in lines[-2] or "needs" in lines[-2]
-
-
-@pytest.mark.slow("two processes import the harness and index all of its tasks")
-def test_a_script_goes_by_its_exit_status(tmp_path: Path) -> None:
-    good = [command("lm-eval-grounded"), "check", "--tasks", "nomiracl_de", *SAMPLE]
-    done = run(good, tmp_path, HF_HUB_OFFLINE="0")
-    assert done.stdout.endswith("ready: every file is here, every prompt could be made\n")
-    assert done.stderr == ""
-    bad = run([*good[:4], "--metadata", "mirror=sample,split=tets"], tmp_path, check=False)
-    assert bad.returncode == 1
-    assert "problem: nomiracl_de: unknown split 'tets'" in bad.stdout
-    assert "Traceback" not in bad.stdout + bad.stderr

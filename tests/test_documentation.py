@@ -151,12 +151,6 @@ def test_every_make_target_exists() -> None:
     assert targets - {mention.text for mention in mentions} == {"clean"}
 
 
-def test_every_module_that_is_run_exists() -> None:
-    mentions = found(r"python -m ([\w.]+)")
-    assert len(mentions) > 3
-    assert [str(mention) for mention in mentions if importlib.util.find_spec(mention.text) is None] == []
-
-
 def test_every_task_that_is_run_exists() -> None:
     """Tasks and groups behind ``--tasks``; capitals stand for a name of the reader's."""
     tables = [benchmark_of(folder) for folder in folders()]

@@ -57,17 +57,6 @@ def test_training_prompts_are_the_tasks_prompts(setting: str, prompt: str, harne
         assert row["prompt"][len(said) :] in ("", "\nagent:", "\n[answer]:")  # the cue is in plain text only
 
 
-@pytest.mark.parametrize(
-    ("prompt", "completion"),
-    [("flan", " unanswerable"), ("gpt", " I do not have an answer."), ("llama", " I do not have an answer.")],
-)
-def test_unanswerable_questions_get_the_papers_completion(prompt: str, completion: str, tmp_path: Path) -> None:
-    found = exported(tmp_path / "train.jsonl", prompt=prompt)
-    assert Counter(row["answerable"] for row in found) == {True: 10, False: 6}
-    assert {row["completion"] for row in found if not row["answerable"]} == {completion}
-    assert completion not in {row["completion"] for row in found if row["answerable"]}
-
-
 def passages(row: dict[str, Any]) -> list[str]:
     text, _, _ = row["prompt"].partition(" Please answer a question about this article.")
     return text.split("\n\n")

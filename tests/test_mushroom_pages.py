@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mushroom import pages
@@ -251,7 +250,7 @@ def test_an_archive_cut_anywhere_is_an_error_that_says_what_to_do(tmp_path: Path
 
 
 def test_texts_are_made_once_and_again_for_another_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(sources.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
     archive = packed(
         tmp_path / "a.tar.gz", [page_file("a", "https://x/a", "\udc80".encode("utf-8", "replace").decode())]
     )
@@ -261,7 +260,7 @@ def test_texts_are_made_once_and_again_for_another_content(tmp_path: Path, monke
     moved = archive.rename(tmp_path / "b.tar.gz")
     assert open_pages(moved) == first  # known by its content
     monkeypatch.undo()
-    monkeypatch.setenv(sources.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
     packed(moved, [page_file("a", "https://x/other")])
     assert list(open_pages(moved).by_address) == ["https://x/other"]
     moved.write_bytes(moved.read_bytes()[:-20])

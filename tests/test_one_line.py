@@ -20,8 +20,8 @@ from tests.conftest import command, run
 BASELINE = ("--model", "grounded-baseline", "--model_args", "strategy=abstain")
 
 
-def failed(folder: Path, *arguments: str, fresh: bool = False) -> subprocess.CompletedProcess[str]:
-    done = run([command("lm_eval"), *BASELINE, *arguments], folder, check=False, fresh=fresh)
+def failed(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    done = run([command("lm_eval"), *BASELINE, *arguments], folder, check=False)
     assert done.returncode == 1
     return done
 
@@ -35,9 +35,6 @@ def mirror_without_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "fresh", [False, pytest.param(True, marks=pytest.mark.slow("starts a harness of its own for every error"))]
-)
 @pytest.mark.parametrize(
     ("tasks", "metadata", "begin", "end"),
     [
@@ -59,11 +56,11 @@ def mirror_without_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=["a missing file", "an unknown value", "an output folder", "an unknown detector"],
 )
 def test_an_error_of_ours_is_one_line(
-    tasks: str, metadata: str, begin: str, end: str, mirror_without_corpus: Path, tmp_path: Path, fresh: bool
+    tasks: str, metadata: str, begin: str, end: str, mirror_without_corpus: Path, tmp_path: Path
 ) -> None:
     metadata = metadata.format(mirror=mirror_without_corpus)
     (tmp_path / "a_file").touch()
-    printed = failed(tmp_path, "--tasks", tasks, "--metadata", *metadata.split(), fresh=fresh).stderr
+    printed = failed(tmp_path, "--tasks", tasks, "--metadata", *metadata.split()).stderr
     assert "Traceback" not in printed
     last = printed.splitlines()[-1]
     assert last.startswith(f"lm_eval: error: {begin}")

@@ -15,7 +15,6 @@ from lm_eval_tasks.clapnq.dataset import logged_questions
 from lm_eval_tasks.data import samples
 from lm_eval_tasks.data.samples import (
     documents_of_samples,
-    read_rows,
     read_samples,
     record_of_samples,
     samples_files,
@@ -228,7 +227,7 @@ def test_values_of_any_kind_come_back_from_their_columns(tmp_path: Path) -> None
     answers = read_answers(written(tmp_path, mine=rows).with_name(f"samples_mine_{DATE}.jsonl"))
     column = answers.readings["none"].columns["m"]
     expected = [values[0], None, *values[1:]]  # by doc_id: the last row is of the second document
-    assert [column[document] for document in range(10)] == [*column.values()] == expected
+    assert [*column.values()] == expected
     assert column.others.tolist() == [5, 6, 7, 8]
     late = answers.readings["none"].columns["n"]
     assert [*late.values()] == [None, 7] + [None] * 8
@@ -269,16 +268,6 @@ def test_the_digest_of_a_document_is_the_same_on_every_machine() -> None:
     assert content_of({"query": "für", "id": 1}) == hashlib.sha256(said).hexdigest()[:32]
 
 
-def test_answers_that_were_not_logged_are_named_with_the_way_to_log_them(tmp_path: Path) -> None:
-    path = written(tmp_path)
-    (run,) = read_runs([tmp_path])
-    with pytest.raises(
-        MissingSource,
-        match=rf"^{path}: the answers to mine were not logged beside it; run it with --log_samples$",
-    ):
-        run.tasks["mine"].answers()
-
-
 # ------------------------------------------------------------------------------------------------------------- samples
 
 
@@ -301,18 +290,18 @@ def test_a_line_in_the_middle_that_is_no_sample_is_an_error_and_a_last_one_is_sa
     tmp_path: Path, caplog: pytest.LogCaptureFixture, bad: str, why: str
 ) -> None:
     path = written(tmp_path, mine=[row(4), "", bad, " "]).with_name(f"samples_mine_{DATE}.jsonl")
-    assert [sample["doc_id"] for sample in read_rows(path)] == [4]
+    assert [sample["doc_id"] for sample in read_samples(path)] == [4]
     assert caplog.messages == [f"{path} is cut in line 3: the 1 samples before it are used, the rest is lost"]
     written(tmp_path, mine=[row(4), bad, row(5)])
     with pytest.raises(CorruptSource) as refused:
-        list(read_rows(path))
+        list(read_samples(path))
     assert str(refused.value).startswith(f"{path}, line 2: no sample ({why}")
 
 
 def test_a_file_that_is_cut_within_a_character_is_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = written(tmp_path, mine=[row(4)]).with_name(f"samples_mine_{DATE}.jsonl")
     path.write_bytes(path.read_bytes() + '{"doc_id": 5, "doc": {"id": "ü'.encode()[:-1])
-    assert [sample["doc_id"] for sample in read_rows(path)] == [4]
+    assert [sample["doc_id"] for sample in read_samples(path)] == [4]
     assert caplog.messages == [f"{path} is cut in line 2: the 1 samples before it are used, the rest is lost"]
 
 

@@ -107,14 +107,6 @@ def test_the_report_gives_no_hint_that_the_run_rules_out(tmp_path: Path) -> None
     assert said(prompted) == HINTS[1][2].removesuffix(".")
 
 
-@pytest.mark.parametrize("task", ["mfava_detection_de_gold", "mushroom_zh"])
-def test_a_detector_in_a_detection_task_needs_no_line(
-    task: str, harness: Harness, caplog: pytest.LogCaptureFixture
-) -> None:
-    harness([task], "hallucination-detector", "detector=lexical", metadata=SAMPLE)
-    assert lines(caplog) == []
-
-
 def test_replies_of_which_most_are_copies_need_no_line() -> None:
     doc = {"answer": "The tower was built in 1889 in Paris."}
     copy = "The tower was built in <entity>1889</entity> in Paris."

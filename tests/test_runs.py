@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.runs import differing_columns, labels, read_runs
 from lm_eval_tasks.runs.answers import content_of, key_of
@@ -32,7 +32,7 @@ def test_a_folder_is_read_model_by_model(two_models: Path) -> None:
     assert lexical.groups == {"nomiracl": tuple(f"nomiracl_{code}" for code in LANGUAGES)}
     members = [lexical.tasks[name].results["hallucination_rate,strict"] for name in lexical.groups["nomiracl"]]
     assert lexical.group_results["nomiracl"]["hallucination_rate,strict"] == pytest.approx(fmean(members))
-    assert [task.task for task in lexical.of_benchmark("mfava")] == ["mfava_de", "mfava_ar"]
+    assert [task.task for task in lexical.tasks.values() if task.benchmark == "mfava"] == ["mfava_de", "mfava_ar"]
     assert len(lexical.files) == 1 + len(lexical.tasks)
 
 
@@ -69,29 +69,11 @@ def test_a_task_of_a_run(
     )
 
 
-def test_answers_hold_every_filters_reading(two_models: Path) -> None:
-    answers = read_runs([two_models])[1].tasks["nomiracl_de"].answers()
-
-    assert len(answers) == 8
-    first = answers[0]
-    assert first.key == "relevant/1#0"
-    assert first.response == "Yes, answer is present in [1]."
-    assert "QUESTION:\nWann wurde der Kölner Dom fertiggestellt?" in first.prompt
-    assert {name: reading.answer for name, reading in first.readings.items()} == dict.fromkeys(
-        ("strict", "robust"), "Yes, answer is present"
-    )
-    assert first.readings["strict"].values == {
-        "accuracy": 1.0,
-        "hallucination_rate": None,
-        "error_rate": 0.0,
-        "invalid_rate": 0.0,
-    }
-
-
 def test_two_models_were_asked_the_same(two_models: Path) -> None:
     answer, lexical = read_runs([two_models])
     for task in lexical.tasks:
         assert [a.content for a in answer.tasks[task].answers()] == [b.content for b in lexical.tasks[task].answers()]
+    assert "QUESTION:\nWann wurde der Kölner Dom fertiggestellt?" in lexical.tasks["nomiracl_de"].answers()[0].prompt
 
 
 @pytest.mark.parametrize(
@@ -177,19 +159,14 @@ def test_places_without_results(tmp_path: Path) -> None:
         read_runs([tmp_path])
 
 
-def test_cut_and_damaged_samples(two_models: Path, tmp_path: Path) -> None:
+def test_of_a_run_that_was_killed_the_last_reading_is_lost(two_models: Path, tmp_path: Path) -> None:
     folder = copied(two_models, tmp_path)
     (samples,) = folder.glob("samples_nomiracl_de_*.jsonl")
     whole = samples.read_bytes()
 
-    samples.write_bytes(whole[:-40])  # a run that was killed: the last reading is lost
+    samples.write_bytes(whole[:-40])
     answers = read_runs([folder])[0].tasks["nomiracl_de"].answers()
     assert [sorted(answer.readings) for answer in answers] == [["robust", "strict"]] * 7 + [["strict"]]
-
-    lines = whole.splitlines(keepends=True)
-    samples.write_bytes(b"".join([lines[0], b"{}\n", *lines[2:]]))
-    with pytest.raises(CorruptSource, match="line 2: no sample"):
-        read_runs([folder])[0].tasks["nomiracl_de"].answers()
 
 
 @pytest.mark.parametrize(

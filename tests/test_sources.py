@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -80,16 +78,11 @@ def test_the_sample_is_used_only_when_named(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_mirror_is_authoritative(tmp_path: Path) -> None:
     with pytest.raises(MissingSource) as missing:
         locate("primeqa/clapnq", TRAIN, tmp_path)
-    message = str(missing.value)
-    for part in (
-        TRAIN,
-        "github repository primeqa/clapnq",
-        "revision eb26840d130f4dcf4c4c5c12a47d0beffc9cc586",
-        f"mirror {tmp_path}",
-        f"github/primeqa/clapnq/{TRAIN}",
-        f"lm-eval-grounded sources --fetch 'primeqa/clapnq/{TRAIN}' --into {tmp_path}",
-    ):
-        assert part in message
+    assert str(missing.value) == (
+        f"{TRAIN} of github repository primeqa/clapnq at revision eb26840d130f4dcf4c4c5c12a47d0beffc9cc586 is not in the "
+        f"mirror {tmp_path} (looked for github/primeqa/clapnq/{TRAIN}). On a machine with internet, `lm-eval-grounded "
+        f"sources --fetch 'primeqa/clapnq/{TRAIN}' --into {tmp_path}` puts it there."
+    )
 
 
 @pytest.mark.parametrize(
@@ -259,14 +252,3 @@ def test_fetching_offline_fails_per_file_and_says_so(capsys: pytest.CaptureFixtu
 def test_path_prints_the_task_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["path"]) == 0
     assert (Path(capsys.readouterr().out.strip()) / "nomiracl" / "_nomiracl_base").is_file()
-
-
-def test_importing_the_packages_imports_nothing_heavy() -> None:
-    code = (
-        "import sys, custom_metrics, lm_eval_tasks, detector_plugin, lm_eval_tasks.data.sources, lm_eval_tasks.cli, "
-        "custom_metrics.abstention, custom_metrics.relevance, custom_metrics.scores.grounding; "
-        "heavy = 'torch', 'transformers', 'datasets', 'lm_eval', 'numpy', 'bm25s', 'huggingface_hub', 'yaml'; "
-        "print([m for m in heavy if m in sys.modules])"
-    )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed == "[]\n"

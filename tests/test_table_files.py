@@ -113,42 +113,9 @@ def test_a_table_whose_last_line_has_no_end_was_cut(tmp_path: Path, name: str, c
                 check(path, *called)
 
 
-WHOLE = {
-    "a.tsv": b"id\ttext\n1\ta\n",
-    "b.tsv": b"",
-    "c.csv": b'id,text\r\n1,"a,\nb"\r\n',
-    "d.jsonl": b'{"a": 1}\n\n{}',
-    "e.jsonl.gz": gzip.compress(b'{"a": 1}\n'),
-    "f.json": b'{"a":\n1}',
-    "g.json.gz": gzip.compress(b"[]"),
-    "h.txt": b"any text\n",
-    "i.txt.gz": gzip.compress(b"any text"),
-    "j.tar.gz": archive(),
-    "k": b"no tab",
-}
-
-
-@pytest.mark.parametrize("name", WHOLE)
-def test_a_whole_file_is_read(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(WHOLE[name])
-    check_readable(tmp_path / name)
-    (tmp_path / "download").write_bytes(WHOLE[name])
-    check_readable(tmp_path / "download", f"folder/{name}")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        (
-            "a.tsv",
-            b"id\ttext\n1\tcu",
-            " ends in the middle of a line: it was cut on the way. Fetch it again; if it is whole as",
-        ),
-        (
-            "a.csv",
-            b"id,text\n1,cut",
-            " ends in the middle of a line: it was cut on the way. Fetch it again; if it is whole as",
-        ),
         ("a.tsv", b"\n<html>" + b"x" * 90 + b"\n", f": no table, its first line is '<html>{'x' * 74}'"),
         ("a.csv", b'id,text\n1,"a\n', ", after line 2: unexpected end of data; delete it and fetch it again"),
         ("a.jsonl", b'{"a": 1}\n{"a"', ", line 2: no JSON (Expecting ':' delimiter at column 5)"),

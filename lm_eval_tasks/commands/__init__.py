@@ -25,18 +25,6 @@ from typing import Any
 from custom_metrics.usage.printable import printable
 from detector_plugin.detector import DEFAULT_DETECTOR
 
-__all__ = [
-    "add_detector",
-    "add_mirror",
-    "add_output",
-    "add_retriever_options",
-    "check_output",
-    "names_in",
-    "put",
-    "retriever_options",
-    "say",
-]
-
 _OF_RETRIEVER = "retriever_"  # before the names of the retrievers' options, one of which is `run`
 
 
@@ -81,13 +69,8 @@ def add_detector(parser: argparse.ArgumentParser) -> None:
 def add_output(
     parser: argparse.ArgumentParser, metavar: str = "DIR", help: str | None = None, required: bool = False
 ) -> None:
-    """``-o``, ``--output``: a path to write to. :func:`check_output` tries it before the command's work.
-
-    Args:
-        parser: of the command.
-        metavar: what it is: ``DIR`` and ``SITE`` are folders, ``PATH`` may be one, all others are files.
-        help, required: as of argparse.
-    """
+    """``-o``, ``--output``: a path to write to. :func:`check_output` tries it before the command's work. Its metavar says
+    what it is: ``DIR`` and ``SITE`` are folders, ``PATH`` may be one, all others are files."""
     parser.set_defaults(output_is=metavar)
     parser.add_argument("-o", "--output", type=Path, metavar=metavar, required=required, help=help)
 

@@ -57,17 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.data.provenance import sidecar_of
 
+    names = ("output", "split", "setting", "prompt", "retriever", "top_k", "seed", "mirror")
     exported = export_clapnq(
-        arguments.output,
-        arguments.split,
-        arguments.setting,
-        arguments.prompt,
-        arguments.retriever,
-        arguments.top_k,
-        arguments.seed,
-        [name.strip() for name in arguments.columns.split(",")],
-        retriever_options(arguments),
-        arguments.mirror,
+        **{name: getattr(arguments, name) for name in names},
+        columns=[name.strip() for name in arguments.columns.split(",")],
+        options=retriever_options(arguments),
     )
     say(", ".join(f"{number} {kind} questions" for kind, number in exported.examples.items()))
     for where, number in exported.gold.items():

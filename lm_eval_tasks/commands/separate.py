@@ -48,9 +48,7 @@ def separate(place: Path, into: Path) -> list[Path]:
     file system has them. A group's results file describes it with what the configurations of its tasks share, among it
     their data set. Results of ``--predict_only`` have no score and are passed over.
 
-    Args:
-        place: results file, or a folder of them.
-        into: not below `place`; what is there of the same runs is replaced.
+    What is there of the same runs is replaced.
 
     Returns:
         The results files that were written.

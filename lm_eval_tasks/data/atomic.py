@@ -23,21 +23,7 @@ from pathlib import Path
 
 from custom_metrics.usage.plain_errors import UsageError
 
-__all__ = [
-    "CACHE_VARIABLE",
-    "cache_folder",
-    "check_place",
-    "check_writable",
-    "checksum",
-    "finished",
-    "move_whole",
-    "whole_file",
-    "whole_folder",
-]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-CACHE_VARIABLE = "LM_EVAL_GROUNDED_CACHE"
 
 _HOST = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname()) or "host"
 _NUMBERS = count()  # two threads may write the same file
@@ -96,10 +82,9 @@ def check_writable(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"x")
-    except FileExistsError as error:
-        raise UsageError(f"nothing can be written to {folder}: it is no folder") from error
     except OSError as error:
-        raise UsageError(f"nothing can be written to {folder}: {error.strerror or error}") from error
+        why = "it is no folder" if isinstance(error, FileExistsError) else error.strerror or error
+        raise UsageError(f"nothing can be written to {folder}: {why}") from error
     finally:
         for place in missing:
             with suppress(OSError):  # somebody else has begun to write there
@@ -108,7 +93,7 @@ def check_writable(folder: Path) -> None:
 
 def cache_folder() -> Path:
     """The folder of our own downloads and indexes: ``LM_EVAL_GROUNDED_CACHE`` or the user's cache folder."""
-    named = os.environ.get(CACHE_VARIABLE)
+    named = os.environ.get("LM_EVAL_GROUNDED_CACHE")
     if named:
         return Path(named).expanduser()
     import pooch

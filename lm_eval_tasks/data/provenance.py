@@ -32,27 +32,6 @@ from lm_eval_tasks.data.digests import digests_of, sha256_of
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = [
-    "BLANK",
-    "COMMAND_LINE",
-    "LEFT_OUT",
-    "PACKAGE",
-    "UNTAGGED",
-    "Record",
-    "command_line",
-    "documents_of",
-    "is_predicted",
-    "local_file",
-    "metadata_given",
-    "of_dataset",
-    "of_scored",
-    "of_task",
-    "public_file",
-    "sidecar_of",
-    "versions",
-    "write_with_sidecar",
-]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 PACKAGE = "lm-eval-grounded"
@@ -205,10 +184,8 @@ def command_line() -> str | None:
 def of_task(task: Any) -> dict[str, Any]:
     """The provenance of a task's numbers.
 
-    It is called when a run is over, so it never raises. What cannot be found out is recorded as missing.
-
-    Args:
-        task: a :class:`lm_eval_tasks.harness.task.GroundedTask` that has built its requests.
+    It is called when a run of a :class:`lm_eval_tasks.harness.task.GroundedTask` is over, so it never raises. What cannot
+    be found out is recorded as missing.
     """
     name = str(task.config.task)
     try:
@@ -281,13 +258,8 @@ def sidecar_of(output: Path) -> Path:
 
 
 def write_with_sidecar(output: Path, rows: Iterable[Mapping[str, Any]], record: Mapping[str, Any]) -> None:
-    """Write rows as JSON lines, and beside them where they come from (:func:`sidecar_of`): both files whole, or neither.
-
-    Args:
-        output: the file.
-        rows: one a line.
-        record: what the rows were made of; the versions of the libraries are added.
-    """
+    """Write rows as JSON lines, and beside them (:func:`sidecar_of`) their record with the versions of the libraries: both
+    files whole, or neither."""
     said = json.dumps(plain({"versions": versions(), **record}), indent=2, ensure_ascii=False)
     with whole_file(sidecar_of(output)) as partial_sidecar, whole_file(output) as partial:
         with partial.open("w", encoding="utf-8", newline="\n") as stream:
@@ -303,13 +275,8 @@ _NOT_GIVEN = ("version", "config_source", "provenance", "figures", COMMAND_LINE,
 
 
 def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
-    """The options that were given with ``--metadata``. The harness writes them down mixed with the model's arguments and
-    the YAML's.
-
-    Args:
-        config: of a task, from a results file.
-        arguments: the model's, from the same file: a mapping, or a text.
-    """
+    """The options that were given with ``--metadata``. The harness writes them into a task's configuration, mixed with the
+    YAML's and the model's arguments (in the same file, as a mapping or a text)."""
     if isinstance(arguments, str):
         from lm_eval.utils import simple_parse_args_string
 
@@ -327,10 +294,7 @@ def is_predicted(config: Mapping[str, Any]) -> bool:
 
 
 def _prompt(task: Any) -> dict[str, Any]:
-    """Digests of the template as the YAML has it, and of the first prompt that was sent, in UTF-8.
-
-    The latter is what samples files have as ``prompt_hash``.
-    """
+    """Digests of the template as the YAML has it, and of the first prompt that was sent: its ``prompt_hash`` in samples."""
     config = task.config
     template = {}
     for name in ("description", "doc_to_text", "doc_to_target", "target_delimiter", "fewshot_delimiter", "gen_prefix"):

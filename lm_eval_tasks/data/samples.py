@@ -14,18 +14,6 @@ from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.atomic import finished
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 
-__all__ = [
-    "dated_task",
-    "documents_of_samples",
-    "read_placed_rows",
-    "read_row_at",
-    "read_rows",
-    "read_samples",
-    "record_of_samples",
-    "samples_files",
-    "task_of",
-]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl$")
@@ -76,7 +64,7 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
     """
     seen: dict[int, Any] = {}
     differing = 0
-    for sample in read_rows(path):
+    for _, sample in read_placed_rows(path, _sample):
         identity = sample["doc_id"]
         if identity not in seen:  # one line for every filter
             seen[identity] = sample["resps"]
@@ -85,15 +73,6 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
             differing += 1
     if differing:
         log.warning("%s: %d further answers to the same documents; the first of each counts", path, differing)
-
-
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a samples file, one for each document and filter; a last line that was cut is left out, and said.
-
-    Raises:
-        CorruptSource: a line in the middle is no sample.
-    """
-    return (row for _, row in read_placed_rows(path, _sample))
 
 
 _Parse = Callable[[bytes], dict[str, Any]]
@@ -128,7 +107,12 @@ def _promptless_sample(line: bytes) -> dict[str, Any]:
 
 
 def read_placed_rows(path: Path, parse: _Parse = _promptless_sample) -> Iterator[tuple[int, dict[str, Any]]]:
-    """As :func:`read_rows`, without the prompts, and with the byte at which each row begins, for :func:`read_row_at`."""
+    """The rows of a samples file, one for each document and filter, without the prompts, and the byte at which each begins,
+    for :func:`read_row_at`. A last line that was cut is left out, and said.
+
+    Raises:
+        CorruptSource: a line in the middle is no sample.
+    """
     read = place = after = 0
     broken: tuple[int, str] | None = None
     with path.open("rb") as stream:
@@ -164,16 +148,11 @@ def read_row_at(stream: BinaryIO, place: int) -> dict[str, Any]:
 
 
 def documents_of_samples(place: Path, task: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The documents that a task's samples were answers to, in their order.
-
-    Args:
-        place: a samples file, or the folder of one model's.
-        task: whose.
-        columns: that each document must have.
+    """The documents that a task's samples, a file or the folder of one model's, were answers to, in their order.
 
     Raises:
         MissingSource: there are none of this task.
-        CorruptSource: its file is damaged, or of several models.
+        CorruptSource: its file is damaged, or of several models; or a document lacks one of the columns.
     """
     file = _of_task(place, task)
     found = [sample["doc"] for sample in sorted(read_samples(file), key=lambda sample: int(sample["doc_id"]))]

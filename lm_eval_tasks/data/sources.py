@@ -25,32 +25,11 @@ from typing import NamedTuple
 
 from custom_metrics.usage.plain_errors import PlainError
 from custom_metrics.usage.printable import shell_word
-from lm_eval_tasks.data.atomic import CACHE_VARIABLE, cache_folder, whole_file
-from lm_eval_tasks.data.digests import has_checksum
-from lm_eval_tasks.data.tables import CorruptSource, check_end, check_readable
-
-__all__ = [
-    "CACHE_VARIABLE",
-    "MIRROR_VARIABLE",
-    "SAMPLE",
-    "CorruptSource",
-    "Located",
-    "MissingSource",
-    "SourceFile",
-    "cache_folder",
-    "fetch",
-    "fetch_command",
-    "fetch_into",
-    "files",
-    "find",
-    "is_offline",
-    "know",
-    "local_copy",
-    "locate",
-    "mirror_folder",
-    "recording",
-    "state",
-]
+from lm_eval_tasks.data.atomic import cache_folder as cache_folder  # callers have both from here
+from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.data.digests import digests_of
+from lm_eval_tasks.data.tables import CorruptSource as CorruptSource
+from lm_eval_tasks.data.tables import check_end, check_readable
 
 MIRROR_VARIABLE = "LM_EVAL_GROUNDED_MIRROR"
 SAMPLE = "sample"
@@ -70,9 +49,6 @@ class MissingSource(PlainError, FileNotFoundError):
     """
 
     files: Sequence[SourceFile] = ()
-
-
-# ----------------------------------------------------------------------------------------------------- the files there are
 
 
 @dataclass(frozen=True)
@@ -139,9 +115,6 @@ def find(repository: str, path: str) -> SourceFile:
     raise KeyError(f"{repository}: {path} is in no {_TABLE} of a benchmark")
 
 
-# ---------------------------------------------------------------------------------------------------------- local copies
-
-
 class Located(NamedTuple):
     """A public file that was read.
 
@@ -188,12 +161,8 @@ def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = None) -> Path:
-    """A local copy of a public file; downloads it where no mirror is set and it is in no cache.
-
-    Args:
-        repository: ``owner/name``.
-        path: inside the repository; the pair must stand in a ``source_files.tsv``.
-        mirror: folder to read from, or ``"sample"``; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
+    """A local copy of a public file, which must stand in a ``source_files.tsv``: from the mirror (:func:`mirror_folder`),
+    or downloaded where none is set and it is in no cache.
 
     Raises:
         MissingSource: it is not to be had; the message says where it was looked for and what would fetch it.
@@ -215,7 +184,7 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
     try:
         check_end(local)
     except CorruptSource:
-        if not file.checksum or not has_checksum(local, file.checksum):  # published so, it is whole
+        if not file.checksum or not digests_of(local).fit(file.checksum):  # published so, it is whole
             raise
     record = _RECORD.get()
     if record is not None:
@@ -248,15 +217,12 @@ def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tup
     if local is None:
         return "missing", None
     if file.checksum:
-        return ("verified" if has_checksum(local, file.checksum) else "differs"), local
+        return ("verified" if digests_of(local).fit(file.checksum) else "differs"), local
     try:
         check_readable(local)
     except (OSError, CorruptSource):
         return "unreadable", local
     return "readable", local
-
-
-# ------------------------------------------------------------------------------------------------------------- downloads
 
 
 def is_offline() -> bool:
@@ -279,7 +245,7 @@ def fetch(file: SourceFile) -> Path:
         local = Path(hf_hub_download(file.repository, file.path, repo_type="dataset", revision=file.revision))
     except Exception as error:  # the hub raises a dozen kinds: offline, timeout, gone, no such file, no space
         raise _missing(file, "the Hugging Face cache", error) from error
-    if file.checksum and not has_checksum(local, file.checksum):
+    if file.checksum and not digests_of(local).fit(file.checksum):
         raise CorruptSource(
             f"{_corrupt(file)} It lies in {local}; delete it there to fetch it again, or, to use it all the same, put it "
             f"into a mirror folder as {file.mirror_path} and set {MIRROR_VARIABLE}."
@@ -297,24 +263,22 @@ def _from_github(file: SourceFile) -> Path:
 
     local = _github_cache(file)
     if local.is_file():
-        if has_checksum(local, file.checksum):
+        if digests_of(local).fit(file.checksum):
             return local
         log.warning("%s is damaged (not %s); it is fetched again", local, file.checksum)
     if is_offline():
         raise _missing(file, str(local.parent), "HF_HUB_OFFLINE is set")
     local.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{local}.lock"):
-        if local.is_file() and has_checksum(local, file.checksum):
+        if local.is_file() and digests_of(local).fit(file.checksum):
             return local
-        try:
-            with whole_file(local) as partial:
+        with whole_file(local) as partial:
+            try:
                 pooch.HTTPDownloader(progressbar=True, timeout=60)(file.url, str(partial), None)
-                if not has_checksum(partial, file.checksum):
-                    raise CorruptSource(f"{_corrupt(file)} It was not kept.")
-        except CorruptSource:
-            raise
-        except Exception as error:
-            raise _missing(file, str(local.parent), error) from error
+            except Exception as error:
+                raise _missing(file, str(local.parent), error) from error
+            if not digests_of(partial).fit(file.checksum):
+                raise CorruptSource(f"{_corrupt(file)} It was not kept.")
     return local
 
 
@@ -327,7 +291,7 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
     """
     target = folder / file.mirror_path
     if target.is_file():
-        if file.checksum and not has_checksum(target, file.checksum):
+        if file.checksum and not digests_of(target).fit(file.checksum):
             raise CorruptSource(f"{target} is there, but is not the public file ({file.checksum}); move it away first")
         if not file.checksum:
             check_readable(target)
@@ -349,9 +313,7 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
 def fetch_command(missing: Sequence[SourceFile], folder: Path | None = None) -> str:
     """The one command that downloads some files, into a mirror folder or the caches."""
     names = [f"{file.repository}/{file.path}" for file in missing]
-    named = " ".join(
-        f"'{name}'" if shell_word(name) == name else shell_word(name) for name in names
-    )  # they look alike so
+    named = " ".join(f"'{name}'" if shell_word(name) == name else shell_word(name) for name in names)  # all are quoted
     into = f" --into {shell_word(str(folder))}" if folder else ""
     return f"lm-eval-grounded sources --fetch {named}{into}"
 

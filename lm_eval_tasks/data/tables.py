@@ -15,18 +15,6 @@ from typing import Any
 
 from custom_metrics.usage.plain_errors import PlainError
 
-__all__ = [
-    "CorruptSource",
-    "check_end",
-    "check_readable",
-    "read_csv",
-    "read_json_lines",
-    "read_lines",
-    "read_quoted_tsv",
-    "read_tsv",
-    "shipped_rows",
-]
-
 
 class CorruptSource(PlainError, ValueError):
     """A public file whose content is not what it should be: a wrong checksum, a cut archive, a broken row."""
@@ -39,11 +27,7 @@ def shipped_rows(package: str, name: str) -> list[dict[str, str]]:
 
 
 def read_lines(path: Path, gzipped: bool | None = None) -> Iterator[tuple[int, str]]:
-    """Numbered lines without their ends, blank ones too.
-
-    Args:
-        path: of the file.
-        gzipped: whether it is; default what its name says.
+    """Numbered lines without their ends, blank ones too; gzipped by default where the file's name says so.
 
     Raises:
         CorruptSource: the file is cut, or is not text.
@@ -160,11 +144,8 @@ def read_json_lines(
 
 
 def check_readable(path: Path, called: str = "") -> None:
-    """Read a file to its end as what its name says it is: table, JSON, JSON lines, text, any of them gzipped, or archive.
-
-    Args:
-        path: of the file.
-        called: the name that says what it is, where it is not `path`'s.
+    """Read a file to its end as what its name (`called`, where it is not `path`'s) says it is: table, JSON, JSON lines or
+    text, any of them gzipped, or archive.
 
     Raises:
         CorruptSource: it is not; the message says where.

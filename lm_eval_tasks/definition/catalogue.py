@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.definition.schema import Base, Benchmark, Metric
-
-__all__ = [
-    "TABLE",
-    "base_of",
-    "benchmark_of",
-    "benchmarks",
-    "folders",
-    "groups",
-    "languages",
-    "metric_of",
-    "table_elsewhere",
-    "table_named",
-]
+from lm_eval_tasks.definition.schema import Base, Benchmark, Metric, Task
 
 TABLE = "benchmark.py"
 _HERE = Path(__file__).resolve().parents[1]
@@ -103,10 +90,20 @@ def _all_metrics() -> dict[str, Metric]:
     return {name: metric for table in reversed(benchmarks()) for name, metric in table.metrics.items()}
 
 
-@cache
+@lru_cache(maxsize=1)
+def _tasks() -> dict[str, tuple[str, Task]]:
+    return {task.name: (folder, task) for folder, benchmark in _tables().items() for task in benchmark.tasks}
+
+
+def task_named(name: str) -> tuple[str, Task] | None:
+    """A task and the folder of its benchmark; ``None`` for one that is in no table."""
+    return _tasks().get(name)
+
+
 def base_of(task: str) -> Base | None:
     """The base of a task; ``None`` for a task that is in no table."""
-    return next((one.base for benchmark in benchmarks() for one in benchmark.tasks if one.name == task), None)
+    listed = task_named(task)
+    return listed[1].base if listed else None
 
 
 @lru_cache(maxsize=1)

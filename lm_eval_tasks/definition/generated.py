@@ -15,8 +15,6 @@ import yaml
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Base, Benchmark, Group, Metric, Task
 
-__all__ = ["contents", "write"]
-
 _HEAD = "Written by lm_eval_tasks.definition.generated from benchmark.py."
 
 
@@ -28,16 +26,6 @@ def contents(benchmark: Benchmark) -> dict[str, str]:
     for task in benchmark.tasks:
         files[f"{task.folder}/{task.name}.yaml".lstrip("/")] = _task(task)
     return files
-
-
-def write(folder: Path, benchmark: Benchmark) -> None:
-    """Write a benchmark's files, and say how many."""
-    files = contents(benchmark)
-    for name, content in files.items():
-        target = folder / name
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(content, "utf-8")
-    print(f"{len(files)} files written below {folder}")
 
 
 def _base(base: Base, version: float) -> str:
@@ -103,9 +91,6 @@ def _task(task: Task) -> str:
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------- YAML
-
-
 _FUNCTION = "!function"
 
 
@@ -156,7 +141,12 @@ def _dumped(content: dict[str, Any]) -> str:
 def main(arguments: list[str]) -> None:
     """Write the files of the folders that are named, or of every benchmark of this package."""
     for folder in [Path(name) for name in arguments] or catalogue.folders():
-        write(folder, catalogue.benchmark_of(folder))
+        files = contents(catalogue.benchmark_of(folder))
+        for name, content in files.items():
+            target = folder / name
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(content, "utf-8")
+        print(f"{len(files)} files written below {folder}")
 
 
 if __name__ == "__main__":

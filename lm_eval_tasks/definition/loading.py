@@ -16,8 +16,6 @@ from lm_eval_tasks.data import sources
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["Options", "Places", "TaskLoader", "needed_files", "require_files"]
-
 Options = Mapping[str, Any]
 Places = Iterable[tuple[str, str]]
 """Public files: repository and path."""
@@ -85,10 +83,6 @@ class TaskLoader:
 def needed_files(loader: Any, options: Options) -> list[sources.SourceFile]:
     """The files that a task's loader cannot do without, in the order in which it reads them.
 
-    Args:
-        loader: the task's ``custom_dataset``.
-        options: what it is given: the task's metadata and ``dataset_kwargs``.
-
     Returns:
         None for a loader of another package, for documents of earlier samples, and for options that the loader refuses.
     """
@@ -114,22 +108,20 @@ def require_files(loader: Any, options: Options) -> None:
     if folder is None and not sources.is_offline():
         return
     lacking = [file for file in files if sources.local_copy(file, folder) is None]
-    if len(lacking) == 1:
-        try:
+    if not lacking:
+        return
+    try:
+        if len(lacking) == 1:
             sources.locate(lacking[0].repository, lacking[0].path, mirror)
-        except sources.MissingSource as error:
-            error.files = lacking
-            raise
-    elif lacking:
         names = ", ".join(f"{file.repository}/{file.path}" for file in lacking)
         command = sources.fetch_command(lacking, folder)
-        message = (
+        raise sources.MissingSource(
             f"{len(lacking)} public files are not in the mirror {folder.resolve()}: {names}. On a machine with internet, "
             f"`{command}` puts them there."
             if folder
             else f"{len(lacking)} public files are not here and may not be downloaded (HF_HUB_OFFLINE is set): {names}. No "
             f"mirror is set ({sources.MIRROR_VARIABLE} or --metadata mirror=DIR). With internet, `{command}` fetches them."
         )
-        several = sources.MissingSource(message)
-        several.files = lacking
-        raise several
+    except sources.MissingSource as error:
+        error.files = lacking
+        raise

@@ -10,8 +10,6 @@ from typing import Any
 from custom_metrics.usage.options import misspelt
 from custom_metrics.usage.plain_errors import UsageError
 
-__all__ = ["OF_DETECTION", "choice", "flag", "pairs", "positive", "refuse_misspelt"]
-
 OF_DETECTION = ("detector", "detector_args", "calibration", "calibration_annotations")
 """What a user says of the detector that tags a task's answers; also the columns of the documents."""
 

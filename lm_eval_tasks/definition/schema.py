@@ -14,8 +14,6 @@ from typing import Any, get_args
 
 from custom_metrics.statistics.units import Unit
 
-__all__ = ["DEFINED_MEAN", "DEFINED_SHARE", "Base", "Benchmark", "Group", "Metric", "Step", "Task", "preferred_first"]
-
 DEFINED_MEAN, DEFINED_SHARE = "defined_mean", "defined_share"
 """Aggregations that the harness knows by name: the mean, or the share, of the documents in the denominator."""
 

@@ -27,12 +27,10 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-_DISTRIBUTION = "lm-eval-grounded"
-
-# Each registry is filled when the module that fills it with the harness's own names has run: the harness imports that
-# module only while the registry is empty, so to come first would hide its names.
+# Module to entry point group and registry. Each registry is filled when the module that fills it with the harness's own
+# names has run: the harness imports that module only while the registry is empty, so to come first would hide its names.
 _REGISTRIES = {
-    "lm_eval.models": ("lm_eval.models", "model_registry"),  # module: entry point group, registry
+    "lm_eval.models": ("lm_eval.models", "model_registry"),
     "lm_eval.filters": ("lm_eval.filters", "filter_registry"),
     "lm_eval.api.metrics": ("lm_eval.aggregations", "aggregation_registry"),
 }
@@ -83,13 +81,11 @@ def _extend(module: ModuleType) -> None:
 
             getattr(harness_results, _RESULTS[module.__name__])(module)
         elif module.__name__ == _COMMAND_LINE:
-            from lm_eval_tasks.harness import short_errors as one_line
+            from lm_eval_tasks.harness import short_errors
 
-            one_line.install()
+            short_errors.install()
         else:
             _register(*_REGISTRIES[module.__name__])
-            if module.__name__ == "lm_eval.api.metrics":
-                _load_metrics()
     except Exception:
         logging.getLogger(__name__).warning(
             "lm-eval-grounded could not extend %s; its tasks, models, filters or standard errors may be missing",
@@ -101,19 +97,15 @@ def _extend(module: ModuleType) -> None:
 def _register(group: str, registry_name: str) -> None:
     from lm_eval.api import registry as registries
 
-    registry = getattr(registries, registry_name)
-    for entry in distribution(_DISTRIBUTION).entry_points:
-        if entry.group == group and entry.name not in registry:
+    registry, entries = getattr(registries, registry_name), distribution("lm-eval-grounded").entry_points
+    for entry in entries.select(group=group):
+        if entry.name not in registry:
             registry.register(entry.name, target=entry.value)
-
-
-def _load_metrics() -> None:
-    """Metrics register themselves, with their aggregation and direction, when their module is imported."""
-    from lm_eval.api.registry import metric_registry
-
-    for entry in distribution(_DISTRIBUTION).entry_points:
-        if entry.group == "lm_eval.metrics" and entry.name not in metric_registry and entry.module not in sys.modules:
-            entry.load()
+    if group == "lm_eval.aggregations":
+        # Metrics register themselves, with their aggregation and direction, when their module is imported.
+        for entry in entries.select(group="lm_eval.metrics"):
+            if entry.name not in registries.metric_registry and entry.module not in sys.modules:
+                entry.load()
 
 
 def _add_tasks(task_manager: Any) -> None:
@@ -140,16 +132,13 @@ def task_folder() -> str:
 
 
 def register() -> None:
-    """Register our models, filters and aggregations with the harness's modules that are imported. A second call does
-    nothing.
-    """
+    """Register our models, filters and aggregations with the harness's modules that are imported; again does nothing."""
     for name in (_REGISTRIES.keys() | _RESULTS.keys()) & sys.modules.keys():
         _extend(sys.modules[name])
 
 
 def install() -> None:
-    """Wait for the harness, and extend its modules that are imported already. Importing this module calls it; a second call
-    does nothing."""
+    """Wait for the harness, and extend its modules that are imported already; again does nothing."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Finder())

@@ -15,8 +15,6 @@ from lm_eval_tasks.data.provenance import LEFT_OUT, UNTAGGED
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.harness.task import GroundedTask
 
-__all__ = ["FILTER", "DetectingTask", "is_tagged"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 FILTER = "hallucination_spans"

@@ -3,16 +3,14 @@
 :func:`extend` changes three functions of ``lm_eval.evaluator_utils``, and :func:`name_models` two of
 ``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
 
-- ``stderr_for_metric`` asks an :class:`~custom_metrics.scores.aggregations.Aggregation` for its own standard error. The
-  harness knows those of its own aggregations only.
-- ``_compute_task_aggregations`` hands the metrics of a :class:`~lm_eval_tasks.harness.task.GroundedTask` to it: rates that
-  are not defined go, and the headline comes first.
+- ``stderr_for_metric`` asks an ``Aggregation`` of ours for its own standard error.
+- ``_compute_task_aggregations`` hands the metrics of a ``GroundedTask`` to it: rates that are not defined go, and the
+  headline comes first.
 - ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks have passages in
   common, a group's standard error is over passages. The harness takes its tasks for independent.
-- ``GeneralConfigTracker.log_experiment_args`` names our weightless models
-  (:class:`~lm_eval_tasks.models.answering.DocumentAnswerer`): the harness finds no name in their arguments.
-- ``EvaluationTracker`` says where it will write, so that our tasks try that folder before the first request
-  (:func:`try_output`). The harness tries it after the last one, and loses the results where it cannot write.
+- ``GeneralConfigTracker.log_experiment_args`` names our weightless models: the harness finds no name in their arguments.
+- ``EvaluationTracker`` says where it will write, so that our tasks try that folder before the first request. The harness
+  tries it after the last one, and loses the results where it cannot write.
 
 A harness without these functions stays as it is: standard errors and undefined rates are ``N/A`` (:class:`NotDefined`).
 """
@@ -33,27 +31,13 @@ from custom_metrics.statistics.strata import error_across
 from lm_eval_tasks.data.atomic import check_writable
 from lm_eval_tasks.harness import WEIGHTLESS
 
-__all__ = [
-    "NotDefined",
-    "Row",
-    "as_written",
-    "extend",
-    "name_models",
-    "ordered",
-    "output_folder",
-    "try_output",
-]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _MARK = "_lm_eval_grounded"
 
 
 class Row(str):
-    """A key of the harness's metrics that sorts by its place in the task's YAML. The harness's table sorts by key.
-
-    In every other way it is a string.
-    """
+    """A key of the harness's metrics: a string that sorts by its place in the task's YAML. (The table sorts by key.)"""
 
     place: tuple[int, ...]
 
@@ -72,12 +56,8 @@ class Row(str):
 
 
 def ordered(metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Metrics of a task or group: named ones in the order of their names, behind others, which keep their key.
-
-    Args:
-        metrics: ``metric,filter`` and ``metric_stderr,filter`` to what they are; filters stand in the order of the keys.
-        names: of metrics.
-    """
+    """Metrics of a task or group (``metric,filter`` and ``metric_stderr,filter`` to what they are): named ones in the order
+    of their names, filters in the order of the keys, behind others, which keep their key."""
     places = {name: place for place, name in enumerate(names)}
     filters: dict[str, int] = {}
     ours: dict[Row, Any] = {}
@@ -132,11 +112,7 @@ class NotDefined:
 
 
 def extend(evaluator_utils: ModuleType) -> None:
-    """Extend ``lm_eval.evaluator_utils``; again does nothing.
-
-    Raises:
-        AttributeError: it has other names than it had in lm-eval 0.4.13.
-    """
+    """Extend ``lm_eval.evaluator_utils``; again does nothing. An ``AttributeError`` where it differs from lm-eval 0.4.13."""
     ask, compute = evaluator_utils.stderr_for_metric, evaluator_utils._compute_task_aggregations
     if hasattr(compute, _MARK):
         return
@@ -173,11 +149,7 @@ def extend(evaluator_utils: ModuleType) -> None:
 
 
 def name_models(evaluation_tracker: ModuleType) -> None:
-    """Extend ``lm_eval.loggers.evaluation_tracker``; again does nothing.
-
-    Raises:
-        AttributeError: it has other names than it had in lm-eval 0.4.13.
-    """
+    """Extend ``lm_eval.loggers.evaluation_tracker``, in the same way."""
     tracker = evaluation_tracker.GeneralConfigTracker
     record = tracker.log_experiment_args
     if hasattr(record, _MARK):

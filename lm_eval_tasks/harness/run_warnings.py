@@ -16,17 +16,6 @@ from custom_metrics.relevance import nomiracl_label
 from custom_metrics.scores.judging import UNREAD
 from custom_metrics.statistics.intervals import wilson
 
-__all__ = [
-    "FEW",
-    "NOTEWORTHY",
-    "answered",
-    "not_copies",
-    "unread",
-    "warn_broken",
-    "warn_few_questions",
-    "warn_unreadable",
-]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 FEW = 10
@@ -42,14 +31,7 @@ _ROOM = "max_gen_toks enough for its whole reply (reasoning included)"
 def warn_unreadable(
     task: str, filters: Sequence[Mapping[str, Any]], requests: Sequence[Any], prompting: Prompting = PROMPTED
 ) -> None:
-    """Log one line where replies are not what the task asked for.
-
-    Args:
-        task: its name.
-        filters: the task's ``filter_list``.
-        requests: the task's requests on this rank, filtered.
-        prompting: how the replies were made.
-    """
+    """Log one line where replies, in the filtered requests of this rank, are not what the task asked for."""
     for listed in filters:
         replies = [(request.doc, request.filtered_resps[listed["name"]]) for request in requests]
         steps = {step["function"] for step in listed["filter"]}
@@ -116,11 +98,8 @@ def warn_broken(
     generated: bool,
     prompting: Prompting = PROMPTED,
 ) -> None:
-    """Log one line where answers look like those of a broken run (:mod:`custom_metrics.broken_run`).
-
-    Only answers that a filter reads as labels, and those in a model's own words (`generated`), are looked at. The other
-    arguments are those of :func:`warn_unreadable`.
-    """
+    """Log one line where answers look like those of a broken run (:mod:`custom_metrics.broken_run`). Only answers that a
+    filter reads as labels, and those in a model's own words (`generated`), are looked at."""
     labelling = {
         step.get("parser", "strict"): listed["name"]
         for listed in filters

@@ -16,8 +16,6 @@ from typing import Any
 from custom_metrics.usage.plain_errors import PlainError
 from custom_metrics.usage.printable import on_one_line
 
-__all__ = ["install", "one_line"]
-
 
 def install() -> None:
     """Set ``sys.excepthook``; again does nothing."""

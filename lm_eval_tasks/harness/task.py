@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,13 +21,32 @@ from lm_eval_tasks.data.provenance import LEFT_OUT
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.loading import TaskLoader, require_files
 from lm_eval_tasks.harness import Unanswered, autoload, harness_results, run_warnings
-from lm_eval_tasks.harness.figures import Remembering, figures_of, reported
-
-__all__ = ["GroundedTask"]
+from lm_eval_tasks.harness.harness_results import NotDefined, ordered
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 autoload.register()  # the harness imports a task's class before it looks up the task's filters and aggregations
+
+
+class Remembering(Aggregation):
+    """An aggregation that keeps what it was given and made of it: one computation for value, standard error and bounds.
+
+    Attributes:
+        seen: all documents' values and their figure, for each of the task's filters in turn.
+    """
+
+    def __init__(self, aggregation: Aggregation) -> None:
+        super().__init__(aggregation.name, aggregation.figure, aggregation.rows)
+        self.seen: list[tuple[Sequence[Any], Figure]] = []
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        found = self.figure(values)
+        self.seen.append((values, found))
+        return NotDefined() if math.isnan(found.value) else float(found.value)
+
+    def standard_error(self, values: Sequence[Any]) -> float:
+        known = next((found for seen, found in self.seen if seen is values), None)
+        return super().standard_error(values) if known is None else float(known.standard_error)
 
 
 class GroundedTask(ConfigurableTask):  # type: ignore[misc]
@@ -40,8 +60,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
     - The log warns of what the figures may suffer from (:mod:`lm_eval_tasks.harness.run_warnings`). Every rank looks at its
       own answers; none waits for another.
     - The results have, in ``configs.<task>.metadata``: ``provenance`` (:mod:`lm_eval_tasks.data.provenance`), ``figures``
-      (:mod:`lm_eval_tasks.harness.figures`), and what the table says of a benchmark outside of this package, which reports
-      and comparisons read there (``benchmark``).
+      (:meth:`figures`), and what the table says of a benchmark outside of this package, which reports and comparisons read
+      there (``benchmark``).
 
     Attributes:
         asked: settings of the run that the harness does not write into its results.
@@ -173,8 +193,17 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         return found
 
     def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """The harness's metrics of this task as they are reported; see :func:`lm_eval_tasks.harness.figures.reported`."""
-        return reported(self.config.task, metrics, list(super().aggregation()))
+        """The harness's metrics of this task (``metric,filter`` and ``metric_stderr,filter`` to numbers) as they are
+        reported: in the order of its YAML, without undefined ones."""
+        names = list(super().aggregation())
+        undefined = [key for key, value in metrics.items() if _is_undefined(value) and key.partition(",")[0] in names]
+        if undefined:
+            log.warning(
+                "%s: left out of the results, because no document is in their denominator or nothing corrects them: %s",
+                *(self.config.task, ", ".join(undefined)),
+            )
+        gone = {*undefined, *(key.replace(",", "_stderr,", 1) for key in undefined)}
+        return ordered({k: "N/A" if _is_undefined(v) else v for k, v in metrics.items() if k not in gone}, names)
 
     def rows_of(self, metric: str, filter_name: str) -> Rows | None:
         """The linearised values of a metric in the last run; ``None`` where there are none."""
@@ -189,12 +218,23 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         return str(next(said, None) or "")
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
-        """Further figures: name, figure, and the documents that count in words.
-
-        Args:
-            values: metric to all documents' values, of one filter; the documents come in the same order everywhere.
-        """
+        """Further figures of a filter, from metric to all documents' values, in one order of the documents: name, figure,
+        and the documents that count in words."""
         return ()
+
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """Filter to name to figure, with its bounds, after a run; without undefined figures. The harness's table has room
+        for a number and a standard error."""
+        found: dict[str, dict[str, Any]] = {}
+        for place, pipeline in enumerate(self._filters):
+            seen = {metric: each.seen[place] for metric, each in self._aggregations.items() if len(each.seen) > place}
+            figures = [(metric, figure, self.denominator_of(metric)) for metric, (_, figure) in seen.items()]
+            if seen:
+                figures += self.finer_figures({metric: values for metric, (values, _) in seen.items()})
+            defined = [each for each in figures if not math.isnan(each[1].value)]
+            if defined:
+                found[pipeline.name] = {name: figure.as_json(denominator) for name, figure, denominator in defined}
+        return found
 
     def dump_config(self) -> dict[str, Any]:
         """The task's configuration for the results file, with where its numbers come from, and the metrics' figures."""
@@ -205,14 +245,16 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
             config["metadata"][provenance.COMMAND_LINE] = typed
         # Of the public data set, where it is known: converters link it beside `dataset_path`. The harness's is ours alone.
         config["test_split"] = found.get("split")
-        filters = [pipeline.name for pipeline in self._filters]
-        figures = figures_of(self._aggregations, filters, self.denominator_of, self.finer_figures)
-        if figures:
+        if figures := self.figures():
             config["metadata"]["figures"] = figures
         if self._table_elsewhere:
             name, table = self._table_elsewhere
             config["metadata"]["benchmark"] = {"name": name, **table.as_json()}
         return config
+
+
+def _is_undefined(value: Any) -> bool:
+    return isinstance(value, NotDefined) or (isinstance(value, float) and math.isnan(value))
 
 
 def _with_content_key(

@@ -25,21 +25,6 @@ from numpy.typing import NDArray
 from lm_eval_tasks.data.samples import read_placed_rows, read_row_at
 from lm_eval_tasks.definition.metadata import OF_DETECTION
 
-__all__ = [
-    "Answer",
-    "Answers",
-    "Column",
-    "Derive",
-    "Reading",
-    "Readings",
-    "cluster_of",
-    "content_of",
-    "differing_columns",
-    "digest_of",
-    "key_of",
-    "read_answers",
-]
-
 _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _NOT_ASKED = frozenset((*OF_DETECTION, "passage"))  # columns that say how answers are tagged, and what hangs together
 _DIGEST = 16  # bytes
@@ -113,14 +98,6 @@ class Column:
         packed = [zlib.compress(json.dumps(block).encode(), 1) for block in blocks]
         return cls(numbers, np.array(others, dtype=np.int64), packed)
 
-    def __getitem__(self, document: int) -> Any:
-        """A document's value as the file has it; whole numbers and booleans as floats."""
-        at = int(np.searchsorted(self.others, document))
-        if at < len(self.others) and self.others[at] == document:
-            return _unpacked(self._packed[at // _BLOCK])[at % _BLOCK]
-        number = float(self.numbers[document])
-        return None if number != number else number
-
     @property
     def known(self) -> NDArray[np.bool_]:
         """(documents,): whether a document has a value."""
@@ -130,10 +107,11 @@ class Column:
 
     def other_values(self) -> Iterator[tuple[int, Any]]:
         """The documents of :attr:`others` with their values."""
-        return zip(self.others.tolist(), chain.from_iterable(map(_unpacked, self._packed)), strict=True)
+        blocks = (json.loads(zlib.decompress(block)) for block in self._packed)
+        return zip(self.others.tolist(), chain.from_iterable(blocks), strict=True)
 
     def values(self) -> list[Any]:
-        """All documents' values, in order."""
+        """All documents' values, in order: as the file has them, but whole numbers and booleans as floats."""
         values = [None if number != number else number for number in self.numbers.tolist()]
         for document, value in self.other_values():
             values[document] = value
@@ -145,12 +123,6 @@ def _number(value: Any) -> float:
         return float(value) if isinstance(value, (int, float)) else math.nan
     except OverflowError:  # of 400 digits
         return math.nan
-
-
-@lru_cache(maxsize=1)
-def _unpacked(block: bytes) -> list[Any]:
-    values: list[Any] = json.loads(zlib.decompress(block))
-    return values
 
 
 @dataclass(frozen=True)
@@ -229,7 +201,7 @@ class Answers:
                     prompt=prompt if isinstance(prompt, str) else "",
                     prompt_hash=str(rows[0].get("prompt_hash") or ""),
                     response=_response_of(rows[0]),
-                    readings={_filter_of(row): _reading_of(row) for row in rows},
+                    readings={str(row.get("filter", "none")): _reading_of(row) for row in rows},
                 )
 
     def content(self, document: int) -> str:
@@ -243,9 +215,7 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
     A document that comes twice counts once: ranks of a distributed run are padded so. A last line that was cut is left out,
     and the log says so.
 
-    Args:
-        path: of the file.
-        derive: called once for each document and filter. Its values are kept in :attr:`Readings.derived`.
+    `derive` is called once for each document and filter. Its values are kept in :attr:`Readings.derived`.
 
     Raises:
         CorruptSource: a line in the middle is no sample.
@@ -253,7 +223,7 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
     asked: dict[int, tuple[bytes, bytes, float, str, str | None, str, str]] = {}  # by doc_id
     read: dict[str, _Rows] = {}
     for place, row in read_placed_rows(path):
-        document, doc, name = row["doc_id"], row["doc"], _filter_of(row)
+        document, doc, name = row["doc_id"], row["doc"], str(row.get("filter", "none"))
         is_first = document not in asked
         if is_first:
             content = content_of(doc)
@@ -320,10 +290,6 @@ class _Rows:
             for each in self._columns
         )
         return Readings(np.array([*self._places, -1], dtype=np.int64)[numbers], columns, derived)
-
-
-def _filter_of(row: Mapping[str, Any]) -> str:
-    return str(row.get("filter", "none"))
 
 
 def _response_of(row: Mapping[str, Any]) -> str:

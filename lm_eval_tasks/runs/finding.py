@@ -6,7 +6,6 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,6 @@ from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.harness import WEIGHTLESS
 from lm_eval_tasks.runs.results_file import leaves_of, mapping, read_results, record_of, said_of
 from lm_eval_tasks.runs.run import Run, Settings, TaskRun
-
-__all__ = ["RunFiles", "find_files", "read_files", "read_runs"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -46,11 +43,8 @@ class RunFiles:
 
 
 def read_runs(places: Iterable[Path]) -> list[Run]:
-    """The runs in folders and files.
-
-    Args:
-        places: each a folder, a results file, or a samples file. Of a folder, and of every folder in it, all results count;
-            where a task was run several times in one folder, its newest. A samples file is one task of its run.
+    """The runs in folders, results files and samples files. Of a folder, and of every folder in it, all results count;
+    where a task was run several times in one folder, its newest. A samples file is one task of its run.
 
     Raises:
         MissingSource: a place is not there, or holds no results.
@@ -69,13 +63,11 @@ def find_files(place: Path) -> list[RunFiles]:
         raise MissingSource(f"{place}: there is no such file or folder")
     folders: dict[Path, RunFiles] = {}
     for path in finished(place if place.is_dir() else place.parent, "*_*.json", "samples_*.jsonl"):
-        dated, match = dated_task(path), _DATED.fullmatch(path.name)
-        if dated or match:
-            files = folders.setdefault(path.parent, RunFiles(path.parent, {}, {}))
-        if dated:
-            files.samples.setdefault(dated[1], {})[dated[0]] = path
-        elif match:
-            files.results[match["date"]] = path
+        if dated := dated_task(path):
+            task, date = dated
+            folders.setdefault(path.parent, RunFiles(path.parent, {}, {})).samples.setdefault(date, {})[task] = path
+        elif match := _DATED.fullmatch(path.name):
+            folders.setdefault(path.parent, RunFiles(path.parent, {}, {})).results[match["date"]] = path
     if place.is_dir():
         if not folders:
             raise MissingSource(
@@ -149,7 +141,8 @@ def _part(files: RunFiles, date: str) -> Run:
 def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Path | None) -> TaskRun:
     config: Mapping[str, Any] = results.get("configs", {}).get(name, {})
     record = record_of(config)
-    benchmark, language = _benchmarks().get(name, ("", ""))
+    listed = catalogue.task_named(name)
+    benchmark, language = (listed[0], str(listed[1].options.get("language", ""))) if listed else ("", "")
     described = said_of(config, "benchmark")
     table: Benchmark | None
     if isinstance(described, Mapping):  # one that lies outside of this package
@@ -192,16 +185,6 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
         results_file=path,
         table=table,
     )
-
-
-@lru_cache(maxsize=1)
-def _benchmarks() -> dict[str, tuple[str, str]]:
-    """Task to the folder of its benchmark and the code of its language."""
-    return {
-        task.name: (folder.name, str(task.options.get("language", "")))
-        for folder in catalogue.folders()
-        for task in catalogue.benchmark_of(folder).tasks
-    }
 
 
 def _metrics(name: str, config: Mapping[str, Any], table: Benchmark | None) -> tuple[Metric, ...]:

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["leaves_of", "mapping", "read_results", "record_of", "said_of"]
-
 _ENTRIES = {  # what objects of a results file hold
     "configs": "configuration of a task",
     "results": "list of metrics",
@@ -41,14 +39,10 @@ def read_results(path: Path) -> dict[str, Any]:
         entries = results.get(key) or {}
         if not isinstance(entries, dict):
             raise ValueError(f"{path} is damaged: {key} is {type(entries).__name__}, not an object")
-        if key == "group_subtasks":
-            whole = all(
-                isinstance(tasks, list) and all(isinstance(x, str) for x in tasks) for tasks in entries.values()
-            )
-        else:
-            whole = key not in _ENTRIES or all(isinstance(entry, dict) for entry in entries.values())
-        if not whole:
-            raise ValueError(f"{path} is damaged: {key} holds something that is no {_ENTRIES[key]}")
+        kind = list if key == "group_subtasks" else dict
+        for entry in entries.values() if key in _ENTRIES else ():
+            if not isinstance(entry, kind) or not all(isinstance(part, str) for part in entry):
+                raise ValueError(f"{path} is damaged: {key} holds something that is no {_ENTRIES[key]}")
     return results
 
 

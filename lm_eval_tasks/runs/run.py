@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,8 +17,6 @@ from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.runs.answers import Answers, Derive, read_answers
 from lm_eval_tasks.runs.results_file import mapping
-
-__all__ = ["Run", "Settings", "TaskRun", "headline_filter", "labels"]
 
 
 @dataclass(frozen=True)
@@ -151,14 +149,10 @@ def _number(value: Any) -> float:
 
 
 def headline_filter(filters: Sequence[str], metrics: Sequence[Metric]) -> str:
-    """The filter whose numbers compare models: the one that a metric's table names, else the first.
-
-    Args:
-        filters: of a task, in their order; without any the harness calls it ``none``.
-        metrics: of the task.
-    """
+    """The filter whose numbers compare models: the one that a metric's table names, else the first; the harness calls it
+    ``none`` where a task has no filters."""
     named = (metric.filter for metric in metrics if metric.filter in filters)
-    return next((name for name in (*named, *filters)), "none")
+    return next(iter((*named, *filters)), "none")
 
 
 @dataclass(frozen=True)
@@ -186,12 +180,9 @@ class Run:
     @cached_property
     def files(self) -> tuple[Path, ...]:
         """All files it was read from, results before samples, each once."""
-        found = [task.results_file for task in self.tasks.values()] + [task.samples for task in self.tasks.values()]
-        return tuple(dict.fromkeys(path for path in found if path is not None))
-
-    def of_benchmark(self, benchmark: str) -> Iterator[TaskRun]:
-        """Its tasks of a benchmark, in order."""
-        return (task for task in self.tasks.values() if task.benchmark == benchmark)
+        tasks = self.tasks.values()
+        paths = (*(task.results_file for task in tasks), *(task.samples for task in tasks))
+        return tuple(dict.fromkeys(filter(None, paths)))
 
 
 def labels(runs: Sequence[Run]) -> list[str]:

@@ -157,7 +157,7 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
     if aggregation in _WORD_SCORES:
         return _word_score(task, metric, filter_name, aggregation)
     columns = [column for readings in read.values() if (column := readings.columns.get(metric)) is not None]
-    first = next((column[int(document)] for column in columns for document in column.others[:1]), None)
+    first = next((value for column in columns for _, value in column.other_values()), None)
     if first is not None and _is_of_judge(first):
         rated = first[1] in ASPECTS
         found = _measured(task, filter_name, metric, partial(_arrays, metric=metric, array_of=_of_judge))
@@ -250,8 +250,8 @@ def _numbers(answers: Answers, readings: Readings, metric: str) -> Floats | None
     column = readings.columns.get(metric)
     if column is None:
         return None
-    for document in column.others[:1]:
-        _number(column[int(document)])
+    if (first := next(column.other_values(), None)) is not None:
+        _number(first[1])
     return np.where(np.isfinite(column.numbers), column.numbers, np.nan)
 
 

@@ -37,7 +37,9 @@ def made(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
 
 def _tasks(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, TaskRun]]:
     """Models and their tasks of a benchmark, task by task, so that models stand beside each other."""
-    names = dict.fromkeys(task.task for run in runs.values() for task in run.of_benchmark(benchmark))
+    names = dict.fromkeys(
+        task.task for run in runs.values() for task in run.tasks.values() if task.benchmark == benchmark
+    )
     return ((model, run.tasks[name]) for name in names for model, run in runs.items() if name in run.tasks)
 
 
