@@ -57,20 +57,16 @@ class CalibrationError(UsageError):
 @dataclass(frozen=True)
 class LanguageCalibration:
     """A detector's errors in one language: precision and recall of the hallucinated class over words (sub-word tokens in
-    the paper's Table 10), and what they were counted on.
-
-    Attributes:
-        documents: (documents, 4) word counts (tp, fp, fn, tn); ``None`` where only precision and recall are known.
-        clusters: of each document, the number of what it hangs together with: its text, where several people marked it, or
-            its page. Empty where each stands by itself.
-    """
+    the paper's Table 10), and what they were counted on."""
 
     precision: float
     recall: float
-    documents: np.ndarray[Any, Any] | None
+    documents: np.ndarray[Any, Any] | None  # (documents, 4) tp, fp, fn, tn; None where only the two above are known
     source: str  # the task, or the table
     models: tuple[str, ...] = ()  # whose answer each document is; empty where nothing says so
-    clusters: tuple[int, ...] = ()
+    clusters: tuple[
+        int, ...
+    ] = ()  # of each document, the number of its text or page; empty where each stands by itself
     pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = (
         None  # of other languages: code to model to counts
     )

@@ -494,11 +494,9 @@ class Spotter:
         from types import SimpleNamespace
 
         for index, text in enumerate(answers):
-            places, at = [], 0
-            for word in text.split(" "):
-                places.append((max(at - 1, 0), at + len(word)))  # with the space before it, as byte-level tokens have
-                at += len(word) + 1
-            p = np.array([float(word.split("|")[1]) for word in text.split(" ")], np.float32)
+            tokens = [*re.finditer(r" ?[^ ]+", text)]  # with the space before it, as byte-level ones have
+            places = [token.span() for token in tokens]
+            p = np.array([float(token[0].split("|")[1]) for token in tokens], np.float32)
             encoded = SimpleNamespace(offsets=np.array(places))
             yield SimpleNamespace(index=index, encoded=encoded, best=np.stack([1 - p, p], 1))
 

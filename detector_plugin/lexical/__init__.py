@@ -53,11 +53,8 @@ class LexicalDetector:
     """Flags the words of an answer that its reference does not bear out.
 
     It measures overlap with the reference (words, stems, beginnings, endings, character n-grams, numbers, where in the
-    reference they stand) and with the question, whose words are hardly ever wrong in an answer. It finds nearly
-    all names and numbers that stand nowhere in the reference, and of other single words a good half of the rare ones, where
-    all around them is copied. It knows no meaning: what is wrong in the
-    reference's own words passes (a name or number from elsewhere in it, a wrong relation, a negation), and a paraphrase may
-    be flagged.
+    reference they stand) and with the question, whose words are hardly ever wrong in an answer. It knows no meaning:
+    :func:`_say_what_it_is` says what it finds and what passes.
 
     Trained on Mu-SHROOM (Vázquez et al. 2025: answers that models wrote on their own, spans that people marked), on mFAVA
     (Islam et al. 2025: inserted errors, gold annotations of ar, de, tr and silver ones of more languages), and on copies of

@@ -33,22 +33,14 @@ class Trees:
 
     Nodes of all trees stand in one array, a node's right child behind its left one. A leaf is its own left child and sends
     everything there, so that all trees can be walked `depth` steps.
-
-    Attributes:
-        depth: steps from a root to the deepest leaf.
-        roots: (trees,) first node of each tree.
-        feature: (nodes,) column looked at.
-        split: (nodes,) words with a value of at most this go left; infinite in leaves.
-        left: (nodes,) left child.
-        value: (nodes,) what leaves add.
     """
 
-    depth: int
-    roots: NDArray[np.int32]
-    feature: NDArray[np.int32]
-    split: NDArray[np.float32]
-    left: NDArray[np.int32]
-    value: NDArray[np.float32]
+    depth: int  # steps from a root to the deepest leaf
+    roots: NDArray[np.int32]  # (trees,) first node of each tree
+    feature: NDArray[np.int32]  # (nodes,) column looked at
+    split: NDArray[np.float32]  # (nodes,) words with a value of at most this go left; infinite in leaves
+    left: NDArray[np.int32]  # (nodes,) left child
+    value: NDArray[np.float32]  # (nodes,) what leaves add
 
     @classmethod
     def of(cls, feature: NDArray[np.uint8], number: NDArray[np.float32], sizes: NDArray[np.int64]) -> Trees:
@@ -94,27 +86,16 @@ class Trees:
 
 @dataclass(frozen=True)
 class Forest:
-    """The trained model: trees for answers whose question is unknown, and trees for those whose question is known.
+    """The trained model: trees for answers whose question is unknown, and trees for those whose question is known."""
 
-    Attributes:
-        trees: without and with a question.
-        calibration: slope and offset of the log odds on the trees' sum (Platt scaling), without and with a question.
-        asked: column that tells whether there is a question: negative without.
-        threshold: probability above which a word is flagged.
-        spread: see :func:`detector_plugin.lexical.most_overlap`.
-        feature_names: columns, in order, the trees were trained on.
-        version: of the bytes they were read from.
-        training: what they were trained on, for people.
-    """
-
-    trees: tuple[Trees, Trees]
-    calibration: tuple[tuple[float, float], tuple[float, float]]
-    asked: int
-    threshold: float
-    spread: float
-    feature_names: tuple[str, ...]
-    version: str
-    training: Mapping[str, Any]
+    trees: tuple[Trees, Trees]  # without and with a question
+    calibration: tuple[tuple[float, float], tuple[float, float]]  # slope and offset (Platt scaling) of their log odds
+    asked: int  # column that tells whether there is a question: negative without
+    threshold: float  # probability above which a word is flagged
+    spread: float  # see :func:`detector_plugin.lexical.most_overlap`
+    feature_names: tuple[str, ...]  # columns, in order, the trees were trained on
+    version: str  # of the bytes they were read from
+    training: Mapping[str, Any]  # what they were trained on, for people
 
     def log_odds(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n,) log odds that each word is hallucinated, from its (n, columns) features."""

@@ -28,32 +28,18 @@ _LARGEST_TABLE = 23  # bits: 8 MB
 
 @dataclass(frozen=True)
 class ReferenceIndex:
-    """The tokens and n-grams of one reference.
+    """The tokens and n-grams of one reference. Windows are two strides of tokens long and overlap by one."""
 
-    Attributes:
-        forms: normalised tokens.
-        sorted_forms: the same in order, so that a token's longest beginning stands beside its place.
-        stems: number of each stem.
-        windows: numbers of the windows that stems occur in, rising, stem by stem; windows are two strides of tokens long
-            and overlap by one.
-        window_bounds: (stems + 1,) where in `windows` those of each stem begin.
-        n_windows: at least 1.
-        pairs: stems next to each other.
-        grams: for each of `GRAMS` a table of what occurs, by hash.
-        n_tokens: of the reference.
-        amounts: natural logarithms of the numbers above 0, rising.
-    """
-
-    forms: set[str]
-    sorted_forms: list[str]
-    stems: dict[str, int]
-    windows: NDArray[np.int64]
-    window_bounds: NDArray[np.int64]
-    n_windows: int
-    pairs: set[tuple[str, str]]
-    grams: dict[int, NDArray[np.bool_]]
+    forms: set[str]  # normalised tokens
+    sorted_forms: list[str]  # so that a token's longest beginning stands beside its place
+    stems: dict[str, int]  # number of each
+    windows: NDArray[np.int64]  # numbers of those that stems occur in, rising, stem by stem
+    window_bounds: NDArray[np.int64]  # (stems + 1,) where in `windows` those of each stem begin
+    n_windows: int  # at least 1
+    pairs: set[tuple[str, str]]  # stems next to each other
+    grams: dict[int, NDArray[np.bool_]]  # for each of `GRAMS` a table of what occurs, by hash
     n_tokens: int
-    amounts: NDArray[np.float64]
+    amounts: NDArray[np.float64]  # natural logarithms of the numbers above 0, rising
 
     def windows_of(self, name: str) -> NDArray[np.int64]:
         """The windows that a stem occurs in; none for one that is not there."""

@@ -93,30 +93,18 @@ _ITEM_NUMBER = re.compile(r"^[*_(]*\d{1,2}[.):][*_]*$")
 
 
 class Layout:
-    """Words, sentences and clauses of a text.
-
-    Args:
-        text: with at least one word.
-        places: first and end character of each word.
-
-    Attributes:
-        texts: the words, with their punctuation.
-        n_words: number of them.
-        sentence_of: (n_words,) number of each word's sentence.
-        clause_of: (n_words,) number of each word's clause.
-        sentence_starts: first word of each sentence; rising, begins with 0.
-        clause_starts: first word of each clause.
-        item_numbers: (n_words,) whether a word numbers the item of a list, and states nothing.
-    """
+    """Words, sentences and clauses of a text with at least one word; `places` are each word's first and end character."""
 
     def __init__(self, text: str, places: list[tuple[int, int]]) -> None:
-        self.texts = [text[start:end] for start, end in places]
+        self.texts = [text[start:end] for start, end in places]  # with their punctuation
         self.n_words = len(places)
         new_lines = [False] + ["\n" in text[before:after] for (_, before), (after, _) in pairwise(places)]
+        # (n_words,) whether a word numbers the item of a list, and states nothing
         self.item_numbers = np.array(
             [_ITEM_NUMBER.match(word) is not None and fresh for word, fresh in zip(self.texts, new_lines, strict=True)],
             np.bool_,
         )
+        # first word of each, rising from 0; numbers of words; (n_words,) number of each word's
         self.sentence_starts, self.clause_starts = _segment_starts(self.texts, new_lines)
         self.sentence_words = np.diff(self.sentence_starts, append=self.n_words)
         self.clause_words = np.diff(self.clause_starts, append=self.n_words)

@@ -205,10 +205,10 @@ Counts = TypeVar("Counts")
 
 
 def counts_of(values: Iterable[Any], kind: Callable[..., Counts]) -> tuple[Counts, ...]:
-    """What the per-document values of a rate carry, a `kind` each, as numbers with counts or as samples have them; ``None``
-    is left out."""
+    """What the per-document values of a rate carry, a `kind` each, or samples have as a mapping; ``None`` is left
+    out."""
     carried = (value.counts if isinstance(value, FloatWithCounts) else value for value in values if value is not None)
-    return tuple(kind(**counts) for counts in carried)
+    return tuple(kind(**counts) if isinstance(counts, Mapping) else kind(*counts) for counts in carried)
 
 
 def rates_of(

@@ -78,22 +78,9 @@ class _Address:
 
 
 class Server(Engine):
-    """Asks servers.
-
-    A request that fails in a way that may pass is sent again: to another server where there is one, else after a wait that
-    doubles, or that the server asks for (``Retry-After``). Such are no connection, no answer in time, the status 408, 425,
-    429 or 5xx, and a body that is no answer. What was sent again is counted in the log.
-
-    Some inputs fail for good: their status is 400, 413 or 422, or they fail each time, while the server answers a short
-    question. The error says which answer it is; with `skip_failing` the answer is left out and counted.
-
-    Its options:
-        base_url: address of a server, or several with ``+`` between them.
-        served_model: the name by which the servers know the model, where it is not the detector's.
-        in_flight: requests under way at once.
-        retries: how often a request is sent again before it fails.
-        timeout: seconds until an answer must have come.
-        skip_failing: leave out answers on which a server always fails.
+    """Asks servers, and asks again where what went wrong may pass. An input that fails for good, while the server answers a
+    short question, is named, or left out with `skip_failing`. ``detector_plugin/README.md`` has a table of its options, and
+    of what goes wrong.
     """
 
     OPTIONS = ("base_url", "served_model", "in_flight", "retries", "timeout", "skip_failing")
