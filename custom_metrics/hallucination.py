@@ -59,9 +59,7 @@ def estimated_rate(precision: float, recall: float, detected: float, total: floa
 
     It is ``nan`` where a denominator is 0, and can exceed 1: the equation has no upper bound.
     """
-    if not recall or not total:
-        return math.nan
-    return precision * detected / (recall * total)
+    return precision * detected / (recall * total) if recall and total else math.nan
 
 
 def rogan_gladen_rate(flagged_share: float, true_positive_rate: float, false_positive_rate: float) -> float:
@@ -170,11 +168,9 @@ def drawn_rates(
 
 
 def _corrected(value: float, shares: NDArray[Any], errors: Errors, expected: bool) -> Figure:
-    """The Rogan-Gladen rate with the bounds that drawn shares and errors give; 0 and 1 where nothing is known.
-
-    Expected errors that cannot be are left out. Of measured ones all count; a draw by which the detector flags other words
-    as often as hallucinated ones says nothing, and so may be 0 as well as 1.
-    """
+    """The Rogan-Gladen rate with the bounds that drawn shares and errors give; 0 and 1 where nothing is known. Expected
+    errors that cannot be are left out. Of measured ones all count; a draw by which the detector flags other words as
+    often as hallucinated ones says nothing, and so may be 0 as well as 1."""
     if math.isnan(value):
         return UNDEFINED
     true_positives, false_positives, _ = errors.draws.T

@@ -140,10 +140,7 @@ def robust_label(
 
 
 def _by_the_phrases(text: str, lowered: str, language: str | None) -> str | None:
-    """What an answer says in the prompt's own phrases; ``None`` where it holds none, or only speaks of them.
-
-    The first of them counts, or the last where the answer turns round before it ("But wait, ...", "Therefore: ...").
-    """
+    """What an answer says in the prompt's own phrases; ``None`` where it holds none, or only speaks of them."""
     if ANSWER.lower() not in lowered and NO_ANSWER.lower() not in lowered:
         return None
     if lowered in _PLAIN:

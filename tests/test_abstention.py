@@ -114,14 +114,6 @@ def test_f1_over_all_languages_and_in_the_worst(kind: str, told: bool, least: fl
     assert {language: value for language, value in by_language.items() if value < least_language} == {}
 
 
-def test_there_is_data_for_every_language() -> None:
-    for kind, least in (("unseen", 40), ("tuning", 64)):
-        for language in LANGUAGES:
-            found = rows(kind, language)
-            assert len(found) >= least
-            assert 0.4 <= sum(bool(row["abstains"]) for row in found) / len(found) <= 0.6
-
-
 def test_gold_answers_and_passages_are_no_abstentions(hub: str) -> None:
     """1,000 real texts: full passages and human answers; only an answer that says "NA" abstains."""
     texts = set()

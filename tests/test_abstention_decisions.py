@@ -74,7 +74,6 @@ READ = [
     (CITING, [CITES], NO_SENTENCE),
     ("Was it Paris?", [SKIPPED], NO_SENTENCE),
     ("No.", [NOTHING], NO_SENTENCE),
-    ("Sorry.", [NOTHING], NO_SENTENCE),
     ("Please ask again.", [NOTHING], NO_SENTENCE),
     ("The text does not say. Answer: Paris", [ANSWERS], NO_SENTENCE),
     # an answer, then an abstention: it counts where it stands alone, or where "but" turns the one answer round
@@ -86,34 +85,25 @@ READ = [
     ("It was Paris. Yet, but the text does not say.", [ANSWERS, TOO_LATE], NO_SENTENCE),  # five
     ("It was Paris. It was big. But the text does not say.", [ANSWERS, ANSWERS, TOO_LATE], NO_SENTENCE),
     (f"{CITING} But the text does not say.", [CITES, SILENT], ABSTENTION),
-    (f"{CITING} {CITING} But the text does not say.", [CITES, CITES, TOO_LATE], NO_SENTENCE),
     # an abstention, then an answer: it takes back a mere bare phrase, or turns round
     ("None. It was Paris.", [BARE, ANSWERS], TAKEN_BACK),
     ("None. It was Paris. It was big. None.", [BARE, ANSWERS], TAKEN_BACK),  # read no further
     ("I have no idea. It was Paris.", [BARE, ANSWERS], ABSTENTION),  # bare, and abstains by itself
-    ("None. I have no idea. It was Paris.", [BARE, BARE, ANSWERS], ABSTENTION),
     ("None. The text does not say. It was Paris.", [BARE, SILENT, ANSWERS], ABSTENTION),
     ("I don't know it. However, it was Paris.", [ALONE, ANSWERS], TAKEN_BACK),
     ("I don't know it. " + "a" * 29 + " however Paris", [ALONE, ANSWERS], TAKEN_BACK),  # thirty characters before it
     ("I don't know it. " + "a" * 30 + " however Paris", [ALONE, ANSWERS], ABSTENTION),
-    ("It was Paris. However, it was big.", [ANSWERS, ANSWERS], NO_SENTENCE),
-    ("None. Was it Paris?", [BARE, SKIPPED], ABSTENTION),
     ("\"It was Paris\" 'and Rome'! None.", [SKIPPED, BARE], ABSTENTION),  # quotations alone
     (f"None. {CITING}", [BARE, CITES], ABSTENTION),
     # a sentence about the material tells what the next ones speak of; one that names it as a source does not
     ("The text is about Rome. It does not say.", [NOTHING, SILENT], ABSTENTION),
-    ("The text is about Rome. Why? It does not say.", [NOTHING, SKIPPED, SILENT], ABSTENTION),
-    ("I don't know the text. He does not say.", [ALONE, SILENT], ABSTENTION),
     (f"{CITING} It does not say.", [CITES, ANSWERS], NO_SENTENCE),
     # three statements beside the silence are an essay, but not beside what stands alone
     ("The text does not say. It was Paris. It was big.", [SILENT, ANSWERS, ANSWERS], ABSTENTION),
     ("The text does not say. It was Paris. It was big. It was old.", [SILENT, *[ANSWERS] * 3], THREE_OTHERS),
-    (f"The text does not say. {CITING} {CITING}", [SILENT, CITES, CITES], ABSTENTION),
     (f"The text does not say. {CITING} {CITING} {CITING}", [SILENT, *[CITES] * 3], THREE_OTHERS),
     (f"The text does not say. {CITING} It was old. It was big.", [SILENT, CITES, ANSWERS, ANSWERS], THREE_OTHERS),
-    ("It was Paris. But the text does not say. It was big. Old.", [ANSWERS, SILENT, ANSWERS, ANSWERS], THREE_OTHERS),
     ("I don't know it. It was Paris. It was big. It was old.", [ALONE, *[ANSWERS] * 3], ABSTENTION),
-    ("I don't know it. The text does not say. Paris. Big. Old.", [ALONE, SILENT, *[ANSWERS] * 3], ABSTENTION),
     # several sentences, or none, that are one bare phrase
     ("Not here. Not there.", [ANSWERS, ANSWERS], AS_A_WHOLE),
     ("It was not here. Not there.", [ANSWERS, ANSWERS], NO_SENTENCE),
@@ -186,14 +176,11 @@ def test_an_abstention_is_looked_for_in_the_language_asked_for(
     [
         ("Weiß nicht.", "fr", ("de",), True),
         ("Weiß nicht.", "fr", ("cs", "de"), True),
-        ("Weiß nicht.", "fr", ("en", "de"), True),
         ("Weiß nicht.", "fr", ("fr", "de"), False),  # it looks most like what was asked for
         ("Weiß nicht.", None, ("de",), False),
-        ("Weiß nicht.", "tlh", ("de",), False),
         ("", "fr", ("de",), False),
         ("I don't know.", "fr", ("en",), False),  # English counts in every language: it was read already
         ("Sais pas.", "fr", ("de", "fr"), False),  # so was its own
-        ("Ja.", "fr", ("de",), False),
         ("Ja. Weiß nicht.", "fr", ("de",), False),
         ("Nein.", "fr", ("de",), True),
         ("Nein.", "fr", ("de", "cs"), False),  # a "no" in one language, a "yes" in the other

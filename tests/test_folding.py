@@ -6,14 +6,7 @@ from string import ascii_letters, digits
 
 import pytest
 
-from custom_metrics.abstention.folding import (
-    BEGINS,
-    ENDS,
-    boundaries,
-    fold,
-    is_boundary,
-    is_word,
-)
+from custom_metrics.abstention.folding import BEGINS, ENDS, boundaries, fold, is_boundary, is_word
 
 
 @pytest.mark.parametrize(

@@ -197,8 +197,3 @@ def test_marks_count_where_a_table_does_not_ignore_them(guess: Guess, text: str,
 )
 def test_an_answer_of_a_few_words_is_read_in_its_language(text: str, language: str) -> None:
     assert language in likely_languages(text)
-
-
-@pytest.mark.parametrize("text", ["42", "42?", "42 ?", "(42) | ..."])
-def test_a_text_without_words_of_any_table_is_read_in_english(text: str) -> None:
-    assert likely_languages(text) == ("en",)

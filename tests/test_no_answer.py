@@ -77,7 +77,6 @@ CASES = [
     ("Nguyễn Ái Quốc", None),
     ("Gbogbo wọn ni ó wá láti Ìbàdàn", None),
     # nothing
-    ("", "empty"),
     ("... !?", "empty"),
     ("🤷", "empty"),
     # the prompt
@@ -95,7 +94,6 @@ CASES = [
     (f"{QUESTION.removesuffix('?')} ist Berlin.", None),
     ("<html><body><p>Rom</p></body></html>", None),
     ("1 1 1 1", None),
-    ("1 1 1 1 1 1 1 1 1 1 1 1", "loop"),
     ("국립중앙박물관", None),
     ("Владимир Владимирович Путин", None),
     ("Remember to read the contexts carefully.", "prompt"),
@@ -103,8 +101,6 @@ CASES = [
     ("[title]: Berlin [document]: Berlin ist die Hauptstadt", "prompt"),
     # loops
     ("the the the the", "loop"),
-    ("hahahaha", "loop"),
-    ("aaaaaaaaaaaaaaaaaaaaaaaa", "loop"),
     ("哈哈哈哈哈哈", "loop"),
     ("東京の東京の東京の東京の", "loop"),
     ("Die Antwort ist die Die Antwort ist die Die Antwort ist die Die Antwort ist die", "loop"),
@@ -114,9 +110,7 @@ CASES = [
     ("Berlin. Berlin. Berlin. Berlin.", None),  # the line stands in a passage
     # markup, code, debris
     ("</div></div>", "markup"),
-    ("<answer></answer>", "markup"),
     (r"\begin{document}\end{document}", "markup"),
-    ("def answer(question):", "code"),
     ("def answer(question):\n    return 'Berlin'", "code"),
     ("```python\nimport os\nprint(os.getcwd())\n```", "code"),
     ("#include <stdio.h>\nint main() { return 0; }", "code"),

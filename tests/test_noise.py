@@ -120,19 +120,9 @@ def test_a_text_makes_words_or_is_noise(text: str, noise: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("char", "script"),
-    [
-        *(
-            ("a", "LATIN"),
-            ("ａ", "LATIN"),
-            ("б", "CYRILLIC"),
-            ("か", "KATAKANA"),
-            ("カ", "KATAKANA"),
-            ("ｶ", "KATAKANA"),
-        ),
-        *(("猫", "CJK"), ("〆", "CJK"), ("한", "HANGUL"), ("1", ""), (" ", ""), ("\u0301", "")),
-    ],
+    ("script", "letters"),
+    [("LATIN", "aａ"), ("CYRILLIC", "б"), ("KATAKANA", "かカｶ"), ("CJK", "猫〆"), ("HANGUL", "한"), ("", "1 \u0301")],
 )
-def test_the_script_of_a_letter(char: str, script: str) -> None:
-    assert script_of(char) == script
-    assert scripts(char * 2 + "1 ") == ({script: 2} if script else {})
+def test_the_script_of_a_letter(script: str, letters: str) -> None:
+    assert {script_of(char) for char in letters} == {script}
+    assert scripts(letters + "1 ") == ({script: len(letters)} if script else {})

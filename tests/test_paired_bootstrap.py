@@ -106,11 +106,6 @@ def test_each_resample_has_the_mean_and_the_error_of_the_rows_that_count() -> No
     assert found.squares[0] == pytest.approx(shifts**2 / variances)
 
 
-@pytest.mark.parametrize(("sizes", "freedom"), [([1], 1), ([2], 1), ([3], 2), ([1, 1], 1), ([2, 3], 3)])
-def test_degrees_of_freedom_are_rows_minus_strata_and_at_least_one(sizes: list[int], freedom: int) -> None:
-    assert pivots_of([np.arange(size)[:, None] * 1.0 for size in sizes], iterations=5).freedom.tolist() == [freedom]
-
-
 def of_sizes(iterations: int, difference: float, error: float = 1.0, equal: float = 0.0) -> Pivots:
     """Pivots 1, 2, ... of one pair, in another order."""
     sizes = np.random.default_rng(1).permutation(np.arange(1.0, iterations + 1))
@@ -136,13 +131,10 @@ def test_bounds_leave_out_as_many_pivots_as_keep_p_below_005(iterations: int, be
     ("number", "anchor", "statistic", "iterations", "p"),
     [
         (9, 3.0, 3.0, 1999, 11 / 2000),  # at the tenth largest pivot: the share of it and what is beyond
-        (9, 0.5, 0.5, 1000, 11 / 1001),
         (9, 3.0, 6.0, 1999, 2 * stats.norm.sf(2 * stats.norm.isf(11 / 4000))),  # twice as far out
-        (0, 0.5, 1.0, 1000, 2 * stats.norm.sf(2 * stats.norm.isf(11 / 2002))),
         (9, 3.0, 2.9, 1999, 11 / 2000),  # never above that of the anchor
         (0, 0.5, 1.0, 999, 1 / 1000),  # too few resamples to tell the tail from
         (10, 3.0, 3.0, 1999, 11 / 2000),
-        (57, 3.0, 2.0, 1999, 58 / 2000),
         (3, 0.0, 2.0, 1999, 4 / 2000),  # nine in ten pivots are 0
         (3, math.inf, 2.0, 1999, 4 / 2000),
     ],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from custom_metrics.abstention.explained import matches
 from custom_metrics.abstention.folding import fold
-from custom_metrics.abstention.patterns import LONGEST, Found, Hits
+from custom_metrics.abstention.patterns import LONGEST, Hits
 from custom_metrics.abstention.phrases import GAP, GAP_WITHOUT_SPACES, build_lexicon, lexicon_of
 from tests.test_abstention import HOSTILE
 
@@ -36,13 +36,6 @@ def hits(text: str, **changed: Any) -> Hits:
     return build_lexicon([table(**changed)]).search(text)
 
 
-def traced(text: str, **changed: Any) -> list[tuple[str, str]]:
-    """The patterns that an explanation names."""
-    trace: list[Found] = []
-    build_lexicon([table(**changed)]).search(text, trace)
-    return sorted((pattern.kind, pattern.written) for pattern, _ in trace)
-
-
 def found(phrase: str, text: str, **changed: Any) -> list[str]:
     """What a phrase reads in a text."""
     lexicon = build_lexicon([table(abstains=[phrase], **changed)])
@@ -56,17 +49,12 @@ def found(phrase: str, text: str, **changed: Any) -> list[str]:
         ("no idea", "i have no idea at all", ["no idea"]),
         ("no idea", "i have no ideas", []),
         ("no idea", "casino idea", []),
-        ("no idea", "No Idea!", ["no idea"]),
         ("no idea*", "i have no ideas", ["no ideas"]),
         ("*idea", "noidea", ["noidea"]),
-        ("*idea", "ideas", []),
         ("passag* text", "passages text", ["passages text"]),
         ("passag* text", "passages of text", []),
         ("do not ... say", "they do not clearly say", ["do not clearly say"]),
         ("do not ... say", "they say they do not", []),
-        ("do not ... say", "they do not " + "very " * 12 + "clearly say", []),
-        ("do not ... say", "do not" + "x" * 0 + " " * 1 + "say", ["do not say"]),
-        ("neque ... neque", "neque hoc neque illud", ["neque hoc neque"]),
         ("^no sé", "no sé", ["no sé"]),
         ("^no sé", "juan no sé", []),
         ("^no sé", "bueno, no sé", ["no sé"]),
@@ -85,14 +73,11 @@ def found(phrase: str, text: str, **changed: Any) -> list[str]:
         ("{not} {to_say}", "never to tell it", ["never to tell"]),
         ("{not} {to_say}", "never in order to say", ["never in order to say"]),
         ("{stem}{ending}", "bilmiyor", ["bilmiyor"]),
-        ("{stem}{ending}", "bil miyor", []),
         ("{stem}{ending}", "bilmiyorum", []),
         ("{stem}{ending}*", "bilmiyorum", ["bilmiyorum"]),
         ("un{say}", "unsay", ["unsay"]),
         (", not", "here, not there", [", not"]),
-        ("it, {not}", "it, never", ["it, never"]),
         ("({say|stem}|ask) {not}", "gör not", ["gör not"]),
-        ("({say|stem}|ask) {not}", "ask not", ["ask not"]),
         # a mark at the end of a phrase stands beside any word
         ("say:", "say:not now", ["say:"]),
         ("'tis so", "o'tis so", ["'tis so"]),
@@ -108,7 +93,6 @@ def found(phrase: str, text: str, **changed: Any) -> list[str]:
         ("(bil*){ending}", "bilmiyor", ["bilmiyor"]),
         ("(bil*){ending}", "bilxmiyor", []),
         # a space is a space
-        ("passag* text", "passages-text", []),
         ("passag* *text", "passages-text", []),
         ("passag* *text", "passages context", ["passages context"]),
         # the phrase's own words inside its last one
@@ -252,11 +236,3 @@ def test_before_a_gap_the_nearest_place_counts() -> None:
 )
 def test_a_clause_starts_behind_a_mark_or_an_opener(text: str, read: bool) -> None:
     assert ("abstains" in hits(text, abstains=["^no"], openers=["well"])) is read
-
-
-def test_a_trace_holds_every_pattern() -> None:
-    both = {"abstains": ["not", "{not} {say}"], "silent": ["not say"]}
-    assert traced("not say", **both) == [("abstains", "not"), ("abstains", "{not} {say}"), ("silent", "not say")]
-    clauses = {"abstains": ["^no sé", "sé"]}
-    assert traced("juan no sé", **clauses) == [("abstains", "sé")]
-    assert traced("no sé", **clauses) == [("abstains", "^no sé"), ("abstains", "sé")]

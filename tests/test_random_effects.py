@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custom_metrics.statistics import random_effects
 from custom_metrics.statistics.intervals import resampled_sums
 from custom_metrics.statistics.random_effects import predicted
 
@@ -24,10 +23,10 @@ LANGUAGES = {
     "ar": {
         "m1": answers(7, 6, 2, 20),
         "m3": answers(6, 3, 3, 25),
-        "few": answers(2, 2, 2, 9, 3),
-        "less": answers(1, 1, 2, 9, 2),
+        "few": answers(2, 2, 2, 9, 4),
+        "less": answers(1, 1, 2, 9, 1),
     },
-    "zh": {"m2": answers(4, 4, 4, 28)},
+    "zh": {"m2": answers(4, 4, 4, 28), "left out": answers(9, 9, 9, 9, 4)},
 }
 
 
@@ -85,30 +84,10 @@ def test_draws_of_the_rates_have_the_covariance_of_a_new_cell() -> None:
     assert not np.array_equal(found.draws, predicted(LANGUAGES, 3000, 5).draws)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "cells"),
-    [
-        ({"a": 5, "b": 6}, [5, 6]),
-        ({"b": 6, "a": 5}, [5, 6]),
-        ({"a": 4, "b": 6}, [6]),  # too few to be a cell, and left out
-        ({"a": 4, "b": 1, "c": 6}, [6, 5]),
-        ({"a": 2}, [2]),  # all there is
-        ({"a": 2, "b": 1}, [3]),
-        ({"a": 0, "b": 5}, [5]),
-    ],
-)
-def test_a_cell_is_a_model_with_five_answers_or_all_the_others_together(
-    sizes: dict[str, int], cells: list[int]
-) -> None:
-    models = {name: answers(1, 1, 1, 9, size).reshape(-1, 4) for name, size in sizes.items()}
-    found, _ = random_effects._cells_by_language({"de": models, "fi": models})
-    assert [cell.shape for cell in found] == [(size, 4) for size in cells]
-    assert all(cell.dtype == float for cell in found)
-
-
 def test_too_little_says_nothing() -> None:
     with pytest.raises(ValueError, match=r"^errors can be expected from 2 languages and more, not from 1$"):
         predicted({"de": LANGUAGES["de"]}, 10, 1)
     with pytest.raises(ValueError, match=r"^a language without annotated answers says nothing$"):
         predicted({"de": LANGUAGES["de"], "ar": {"m": np.zeros((0, 4))}}, 10, 1)
-    assert predicted({"de": LANGUAGES["de"], "zh": LANGUAGES["zh"]}, 10, 1).draws.shape == (10, 3)
+    for other in (LANGUAGES["zh"], {"few": answers(1, 1, 1, 9, 2), "less": answers(1, 1, 1, 9, 1)}):
+        assert predicted({"de": LANGUAGES["de"], "fi": other}, 10, 1).draws.shape == (10, 3)

@@ -143,28 +143,21 @@ def test_little_stands_between_the_material_and_its_comma(between: int, named: b
         ("the text is silent", SILENT),
         ("monks are silent", NOTHING),
         ("the text lacks it", SILENT),
-        ("coffee lacks sugar", NOTHING),
         ("according to the text, coffee lacks sugar", NOTHING),  # the material is its source
         ("according to the text, coffee is silent", SILENT),
-        ("according to the text, coffee lacks sugar, no idea", ALONE),
-        ("no idea what the text is about", ALONE),
         # what somebody is reported to say does not abstain
         ("he said no idea", NOTHING),
-        ("he said: no idea, that man", NOTHING),
         ("no idea, he said", ALONE),
-        ("no idea, but he said no idea", ALONE),
         ("nothing was said", ALONE),  # the verb is part of the phrase
         ("他说不知道", NOTHING),
         ("he said, no idea", NOTHING),  # the comma opens what he said
         ("he said a, no idea", ALONE),
         ("he said nothing at all, no idea", ALONE),  # another clause
         ("he said hello, then he said no idea", NOTHING),
-        ("he said no idea, the text is silent", SILENT),  # not by itself
         ("he said the text is silent", SILENT),
         # a turn with an answer behind it answers
         ("no idea, but it was paris", TURNED),
         ("no idea but", ALONE),
-        ("no idea, but.", ALONE),
         ("no idea, but 7", ALONE),  # one character is no answer
         ("no idea, but 42", TURNED),
         ("but no idea", ALONE),
@@ -173,7 +166,6 @@ def test_little_stands_between_the_material_and_its_comma(between: int, named: b
         ("no idea, but the text is long", ALONE),
         ("no idea, but please, yet it was paris", TURNED),  # the second turn
         ("the text is mute but only here on paris", SILENT),  # inside the phrase that abstains
-        ("the text lacks it: mute but only here on paris", SILENT),
         ("不知道但巴黎", TURNED),  # right behind it
         # a turn may be the end of the word that abstains
         ("없지만 파리다", TURNED),  # "I have none" and "but" in one word
@@ -188,7 +180,6 @@ def test_little_stands_between_the_material_and_its_comma(between: int, named: b
         ("no idea, but text 5 names paris and the text does not", ALONE),
         ("no idea, but please 5 times", ALONE),  # a number makes no source of a request
         ("no idea, but according to the text it was paris", TURNED),
-        ("no idea, but ... according to the text it was paris", TURNED),
         ("no idea, but per source it was paris", TURNED),  # one phrase cites and names the material
         ("不知道但根据文章 it was paris", TURNED),
         ("no idea, but paris according to the text, it seems", ALONE),  # not in front
@@ -199,24 +190,19 @@ def test_little_stands_between_the_material_and_its_comma(between: int, named: b
         ("42 although no idea", CONCEDED),
         ("7 although no idea", ALONE),  # one character is no answer
         ("although no idea", ALONE),
-        ("well, paris, although no idea", CONCEDED),
         ("text of paris, although silent", SILENT),
-        ("please mind, although no idea", ALONE),
         ("paris though scripture is silent", CONCEDED),  # the material stands behind the answer
         ("although the text is silent, it was paris", CONCEDED),
         ("although the text is silent, 42", CONCEDED),
         ("although the text is silent, 7", SILENT),
-        ("although the text is silent, the text is long", SILENT),
         ("although the text is silent", SILENT),
         ("although the text is mute, alas, here", SILENT),  # the comma stands inside the phrase
         ("although it rained, no idea", ALONE),  # over before
         ("although it rained, no idea, it was paris", ALONE),
-        ("no idea although it rained, it was paris", ALONE),  # behind
         ("no idea, although it was paris", ALONE),
         ("the text is silent although it lacks pictures, it was paris", SILENT),
         ("while clueless, it was paris", ALONE),  # part of the phrase
         ("although rome although the text is silent", SILENT),  # the first one counts
-        ("no idea, but it was paris, although it rained", TURNED),
     ],
 )
 def test_whether_a_sentence_abstains_and_why(text: str, why: SentenceLabel) -> None:

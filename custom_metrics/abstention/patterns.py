@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from custom_metrics.abstention.folding import BEGINS, ENDS, boundaries, is_word
@@ -178,14 +179,12 @@ Found = tuple[Pattern, tuple[Place, ...]]
 """A pattern, and the place of each of its elements."""
 
 
+@dataclass(eq=False, slots=True)
 class _Node:
     """A node of the trie: all patterns that share their first elements."""
 
-    __slots__ = ("steps", "whole")
-
-    def __init__(self) -> None:
-        self.steps: dict[Element, _Node] = {}
-        self.whole: list[Pattern] = []  # those that end here
+    steps: dict[Element, _Node] = field(default_factory=dict)
+    whole: list[Pattern] = field(default_factory=list)  # those that end here
 
 
 class _Step(NamedTuple):

@@ -83,10 +83,8 @@ class Sentence:
         return len(rest) <= LONGEST_BARE and is_bare(rest, lexicon.search(rest))
 
     def _drop_brackets(self) -> bool:
-        """Whether a passage is named as the source by its bracketed number alone ("Since [1] has him born in 1900").
-
-        Where the sentence abstains, the passage is its material.
-        """
+        """Whether a passage is named as the source by its bracketed number alone ("Since [1] has him born in 1900");
+        where the sentence abstains, it is the material."""
         text, hits = self.text, self.hits
         cited = [match.span() for match in _CITED.finditer(text)]
         if not TRIGGERS.isdisjoint(hits):
@@ -126,11 +124,10 @@ class Sentence:
             and not any(first < start and end <= last for first, last in brackets)
             and not any(0 <= start - first <= CITED + 20 for first in cited)
         ]
-        hits["material"] = kept
-        if kept:
-            return False
         del hits["material"]
-        return TRIGGERS.isdisjoint(hits)
+        if kept:
+            hits["material"] = kept
+        return not kept and TRIGGERS.isdisjoint(hits)
 
     @property
     def abstains_alone(self) -> bool:
@@ -277,11 +274,9 @@ class Sentence:
         return ALONE if by_itself else BESIDE if beside else SILENT
 
     def _answers_from(self, start: int) -> bool:
-        """Whether what follows a turn answers: some words, and nothing of the material, of not knowing or to the user.
-
-        A numbered passage ("but context 5 says that ...") is a source, not the material as such; so is one that is cited at
-        the start ("but according to the text it was Paris").
-        """
+        """Whether what follows a turn answers: some words, and nothing of the material, of not knowing or to the user. A
+        numbered passage ("but context 5 says that ...") is a source, not the material as such; so is one that is cited at
+        the start ("but according to the text it was Paris")."""
         text, hits = self.text, self.hits
         rest = text[start:]
         behind = [place for place in hits.get("material", ()) if place[0] >= start]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from custom_metrics.usage.printable import SURROGATE
@@ -36,7 +36,7 @@ def words(text: str, language: str | None = None) -> list[tuple[int, int]]:
     name = segmenter(language)
     if name == "whitespace":
         return runs
-    cut = _jieba() if name == "jieba" else _janome()
+    cut = _cutter(name)
     found: list[tuple[int, int]] = []
     for run_start, run_end in runs:
         for start in range(run_start, run_end, _LONGEST_RUN):
@@ -47,16 +47,14 @@ def words(text: str, language: str | None = None) -> list[tuple[int, int]]:
     return found
 
 
-@lru_cache(maxsize=1)
-def _jieba() -> Any:
-    import jieba
+@cache
+def _cutter(name: str) -> Any:
+    """What cuts a run of characters into words."""
+    if name == "jieba":
+        import jieba
 
-    jieba.setLogLevel(logging.WARNING)  # it prints how long its dictionary took to load
-    return jieba.lcut
-
-
-@lru_cache(maxsize=1)
-def _janome() -> Any:
+        jieba.setLogLevel(logging.WARNING)  # it prints how long its dictionary took to load
+        return jieba.lcut
     from janome.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(wakati=True)

@@ -42,7 +42,4 @@ class Aggregation:
 
 
 defined_mean = Aggregation("defined_mean", mean_figure, rows_of_mean)
-"""Mean over the documents in the denominator; bounds by bootstrap."""
-
 defined_share = Aggregation("defined_share", share_figure, rows_of_mean)
-"""Share of the documents in the denominator, of values 1.0 and 0.0; Wilson bounds."""

@@ -137,10 +137,9 @@ def process_pair(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, An
     """Values of one comparison, ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``, of the answers of a document's systems
     ``first`` and ``second``, as shown.
 
-    Returns:
-        For every system ``win_rate_<system>``: (id, 1 if preferred, else 0; ``None`` where it took no part or the verdict
-        could not be read). ``tie_rate``, ``first_position_rate``, ``unread_rate``: (id, in the share, in the denominator).
-        ``flip_rate``: (id, the pair, which system was preferred).
+    For every system ``win_rate_<system>`` is (id, 1 if preferred, else 0; ``None`` where it took no part or the verdict
+    could not be read). ``tie_rate``, ``first_position_rate`` and ``unread_rate`` are (id, in the share, in the
+    denominator), ``flip_rate`` (id, the pair, which system was preferred).
     """
     verdict = results[0]
     shown = {FIRST: doc["first"], SECOND: doc["second"]}

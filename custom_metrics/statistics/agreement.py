@@ -126,8 +126,7 @@ def _ratio(top: Table, bottom: Table) -> Table:
 
 # ------------------------------------------------------------------------------------------- two quantities over languages
 
-FEWEST = 3
-"""Pairs; of fewer, a correlation says nothing."""
+FEWEST = 3  # pairs; of fewer, a correlation says nothing
 
 _EXACT = 8  # pairs up to which all orders are tried, 40,320 of eight
 _ROUNDING = 1e-9

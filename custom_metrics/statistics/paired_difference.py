@@ -176,11 +176,9 @@ def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS) -> Pivots:
 
 
 def _variance(squared_shift: Floats, squares: Floats, sizes: Floats, scale: Floats) -> Floats:
-    """The squared standard error of means of so many rows; 0 of fewer than two.
-
-    It is from sums of squares about another centre, and the squared shift of the means from that, which is overwritten.
-    What is next to nothing beside the scale, the (pairs,) sums of squares of all rows, is rounding.
-    """
+    """The squared standard error of means of so many rows; 0 of fewer than two. It is from sums of squares about another
+    centre, and the squared shift of the means from that, which is overwritten. What is next to nothing beside the
+    scale, the (pairs,) sums of squares of all rows, is rounding."""
     squared_shift *= -sizes
     squared_shift += squares
     squared_shift[squared_shift <= NOTHING * scale[:, None]] = 0.0
