@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,24 +9,15 @@ from typing import Any
 import pytest
 from lxml import html
 
-from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.report.differences import differences, published_tables
 from lm_eval_tasks.results.report.headlines import headlines
-from lm_eval_tasks.results.report.numbers import points
 from lm_eval_tasks.runs import read_runs
 from tests.golden import golden
 from tests.logged_runs import generate
 from tests.report_runs import changed
 
 ANSWER, LEXICAL = (f"lm-eval-grounded/baseline-{name}" for name in ("answer", "lexical"))
-
-
-def test_a_difference_as_text() -> None:
-    values: list[tuple[float, Unit]] = [(0.123, "share"), (-0.5, "share"), (-0.25, "score"), (12.4, "characters")]
-    minus = "\N{MINUS SIGN}"
-    assert [points(*each) for each in values] == ["+12.3 points", f"{minus}50.0 points", f"{minus}0.250", "+12"]
-    assert points(math.nan, "share") == "undefined"
 
 
 def test_the_rows_of_every_metric(two_models: Path) -> None:
