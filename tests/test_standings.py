@@ -202,14 +202,6 @@ def test_runs_under_other_conditions_are_apart(condition: str) -> None:
     assert all(row.cells[ERROR].rank is None for row in found[1].tables[0].rows)
 
 
-def test_a_run_whose_answers_are_unknown_stands_with_those_that_fit_otherwise() -> None:
-    reason = "its answers were not logged (--log_samples)"
-    runs = [task("de", GOOD), task("de", BAD), task("de", GOOD, {"prompt": "p"}, unranked=reason)]
-    (section,) = sections_of([entry(name, of_run) for name, of_run in zip("abc", runs, strict=True)])
-    assert section.unranked == {2: reason}
-    assert {row.entry: row.cells[ERROR].rank for row in section.tables[0].rows} == {0: 1, 1: 2, 2: None}
-
-
 def test_an_entry_is_what_was_kept_of_it_and_its_numbers_have_the_figure_as_their_mean(two_models: Path) -> None:
     for run in read_runs([two_models]):
         made = entry_of(run, ".")
