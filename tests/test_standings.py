@@ -113,23 +113,19 @@ def test_ranks_are_by_the_p_that_holm_corrects_for_all_pairs(better: int, rank_o
 
 def test_parallel_languages_are_no_strata_of_their_own() -> None:
     """The same 40 passages in both languages: as sure as 40 documents, not as 80."""
-    worse = [*GOOD[:34], *[1.0] * 6]
+    runs = {"good": GOOD, "worse": [*GOOD[:34], *[1.0] * 6]}
     for names, error, documents, rank in (
         ([[f"p{n}" for n in range(40)]] * 2, share_figure(GOOD).standard_error, 39, 1),
         ([[f"{code}{n}" for n in range(40)] for code in "ab"], share_figure(GOOD).standard_error / math.sqrt(2), 78, 2),
     ):
-        (section,) = sections_of(
-            [
-                entry(
-                    model,
-                    *(
-                        replace(task(code, n), headlines=(rate("error_rate", n, of_task),))
-                        for code, of_task in zip(("de", "fr"), names, strict=True)
-                    ),
-                )
-                for model, n in (("good", GOOD), ("worse", worse))
+        entries = []
+        for model, n in runs.items():
+            tasks = [
+                replace(task(code, n), headlines=(rate("error_rate", n, passages),))
+                for code, passages in zip(("de", "fr"), names, strict=True)
             ]
-        )
+            entries.append(entry(model, *tasks))
+        (section,) = sections_of(entries)
         first, second = section.tables[0].rows
         mean = section.tables[0].columns[0]
         found = first.cells[mean].figure
