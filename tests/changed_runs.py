@@ -15,16 +15,12 @@ Row = dict[str, Any]
 
 def copied_models(two_models: Path, folder: Path, tasks: Sequence[str]) -> tuple[Path, Path]:
     """The folders of both models' files, with the samples of some tasks only."""
-    found = []
-    for results in sorted(two_models.rglob("results_*.json")):
-        target = folder / results.parent.name
-        target.mkdir(parents=True)
-        shutil.copy(results, target)
-        for task in tasks:
-            for samples in results.parent.glob(f"samples_{task}_2*.jsonl"):
-                shutil.copy(samples, target)
-        found.append(target)
-    first, second = found
+    for run in sorted(two_models.iterdir()):
+        (folder / run.name).mkdir(parents=True)
+        for pattern in ("results_*.json", *(f"samples_{task}_2*.jsonl" for task in tasks)):
+            for path in run.glob(pattern):
+                shutil.copy(path, folder / run.name)
+    first, second = (folder / run.name for run in sorted(two_models.iterdir()))
     return first, second
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,7 @@ def only_predicted(shared_once: SharedOnce) -> Path:
 
 
 def copied(folder: Path, to: Path) -> Path:
-    to.mkdir()
-    for path in folder.iterdir():
-        (to / path.name).write_bytes(path.read_bytes())
-    return to
+    return Path(shutil.copytree(folder, to))
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -67,15 +65,9 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def sample(number: int, **more: Any) -> dict[str, Any]:
-    doc = {
-        "id": f"de_{number}_1",
-        "language": "de",
-        "article": number,
-        "subset": 0,
-        "query": "q",
-        "reference": "Ein Text.",
-    }
-    return {"doc_id": number, "doc": {**doc, "title": "t"}, "resps": [["Ein Text."]], "filter": "answer", **more}
+    doc = {"id": f"de_{number}_1", "language": "de", "article": number, "subset": 0, "query": "q", "title": "t"}
+    doc["reference"] = "Ein Text."
+    return {"doc_id": number, "doc": doc, "resps": [["Ein Text."]], "filter": "answer", **more}
 
 
 def write_samples(folder: Path, content: str, task: str = "mfava_de", date: str = "2026-01-01T00-00-00.0") -> Path:

@@ -11,19 +11,11 @@ from typing import Any
 
 __all__ = ["large_runs", "many_runs"]
 
-
 Row = dict[str, Any]
 
 
 def many_runs(source: Path, folder: Path, number: int, seed: int = 1) -> Path:
-    """Copy the runs in a folder in turn.
-
-    Args:
-        source: folder of runs, a folder each.
-        folder: to write to.
-        number: of runs in all.
-        seed: of what differs: one value in five.
-    """
+    """Copy the runs in a folder, a folder each, in turn, until there are so many. One value in five differs."""
     rng = random.Random(seed)
     runs = sorted(source.iterdir())
     for place in range(number):
@@ -45,15 +37,8 @@ def many_runs(source: Path, folder: Path, number: int, seed: int = 1) -> Path:
 
 
 def large_runs(source: Path, folder: Path, runs: int, documents: int, task: str = "nomiracl_de", seed: int = 1) -> Path:
-    """Write runs of one task over many documents: those of a run, again and again, each time with another question.
-
-    Args:
-        source: folder of one run's files.
-        folder: to write to; a folder each.
-        runs, documents: how many.
-        task: of the run.
-        seed: of what differs between the runs: which of its answers a document gets.
-    """
+    """Write runs of one task over many documents: those of a run, whose files lie in the `source` folder, again and again,
+    each time with another question. Runs differ in which of its answers a document gets."""
     (results_file,) = source.glob("results_*.json")
     (samples,) = source.glob(f"samples_{task}_2*.jsonl")
     rows = [json.loads(line) for line in samples.read_text("utf-8").splitlines()]

@@ -320,7 +320,7 @@ def test_a_damaged_file_is_an_error_and_a_cut_one_is_used(
     whole = path.read_text("utf-8")
     path.write_text(whole[:-20], "utf-8")
     with caplog.at_level(logging.WARNING):
-        assert the(compared(first, second, tasks=["nomiracl_de"], metrics=["accuracy"]), "accuracy", "nomiracl_de").n
+        assert compared(first, second, tasks=["nomiracl_de"], metrics=["accuracy"]).differences
     assert "is cut in line" in caplog.text
     rows = whole.splitlines()
     path.write_text("\n".join([rows[0], rows[1][:50], *rows[2:]]) + "\n", "utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -81,10 +82,10 @@ def test_every_source_says_where_it_stands() -> None:
 
 
 @pytest.fixture
-def published(shared: Path) -> Any:
+def published(shared: Path) -> Callable[[str], list[dict[str, str]]]:
     def rows(name: str) -> list[dict[str, str]]:
-        with (shared / "reference" / "published" / f"{name}.csv").open(encoding="utf-8") as stream:
-            return list(csv.DictReader(stream))
+        text = (shared / "reference" / "published" / f"{name}.csv").read_text("utf-8")
+        return list(csv.DictReader(text.splitlines()))
 
     return rows
 

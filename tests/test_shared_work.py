@@ -30,16 +30,10 @@ def launched(arguments: list[str], cwd: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    launcher = [
-        sys.executable,
-        "-m",
-        "accelerate.commands.launch",
-        "--multi_gpu",
-        "--num_processes=2",
-        "--num_machines=1",
-    ]
-    settings = ["--mixed_precision=no", "--dynamo_backend=no", f"--main_process_port={port}"]
-    run([*launcher, *settings, "-m", *arguments], cwd, fresh=True, PYTHONPATH=str(ROOT))
+    processes = ["--multi_gpu", "--num_processes=2", "--num_machines=1", f"--main_process_port={port}"]
+    settings = ["--mixed_precision=no", "--dynamo_backend=no"]
+    launcher = [sys.executable, "-m", "accelerate.commands.launch", *processes, *settings]
+    run([*launcher, "-m", *arguments], cwd, fresh=True, PYTHONPATH=str(ROOT))
 
 
 def spans_of(folder: Path) -> dict[str, list[Any]]:

@@ -113,23 +113,19 @@ def test_ranks_are_by_the_p_that_holm_corrects_for_all_pairs(better: int, rank_o
 
 def test_parallel_languages_are_no_strata_of_their_own() -> None:
     """The same 40 passages in both languages: as sure as 40 documents, not as 80."""
-    worse = [*GOOD[:34], *[1.0] * 6]
+    runs = {"good": GOOD, "worse": [*GOOD[:34], *[1.0] * 6]}
     for names, error, documents, rank in (
         ([[f"p{n}" for n in range(40)]] * 2, share_figure(GOOD).standard_error, 39, 1),
         ([[f"{code}{n}" for n in range(40)] for code in "ab"], share_figure(GOOD).standard_error / math.sqrt(2), 78, 2),
     ):
-        (section,) = sections_of(
-            [
-                entry(
-                    model,
-                    *(
-                        replace(task(code, n), headlines=(rate("error_rate", n, of_task),))
-                        for code, of_task in zip(("de", "fr"), names, strict=True)
-                    ),
-                )
-                for model, n in (("good", GOOD), ("worse", worse))
+        entries = []
+        for model, n in runs.items():
+            tasks = [
+                replace(task(code, n), headlines=(rate("error_rate", n, passages),))
+                for code, passages in zip(("de", "fr"), names, strict=True)
             ]
-        )
+            entries.append(entry(model, *tasks))
+        (section,) = sections_of(entries)
         first, second = section.tables[0].rows
         mean = section.tables[0].columns[0]
         found = first.cells[mean].figure
@@ -200,14 +196,6 @@ def test_runs_under_other_conditions_are_apart(condition: str) -> None:
     members = [sorted({row.entry for table in section.tables for row in table.rows}) for section in found]
     assert members == [[0, 2, 3], [1]]
     assert all(row.cells[ERROR].rank is None for row in found[1].tables[0].rows)
-
-
-def test_a_run_whose_answers_are_unknown_stands_with_those_that_fit_otherwise() -> None:
-    reason = "its answers were not logged (--log_samples)"
-    runs = [task("de", GOOD), task("de", BAD), task("de", GOOD, {"prompt": "p"}, unranked=reason)]
-    (section,) = sections_of([entry(name, of_run) for name, of_run in zip("abc", runs, strict=True)])
-    assert section.unranked == {2: reason}
-    assert {row.entry: row.cells[ERROR].rank for row in section.tables[0].rows} == {0: 1, 1: 2, 2: None}
 
 
 def test_an_entry_is_what_was_kept_of_it_and_its_numbers_have_the_figure_as_their_mean(two_models: Path) -> None:

@@ -25,6 +25,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     site = write_leaderboard(arguments.folder, arguments.output, arguments.reports)
     say(f"{site.index}: {site.runs} runs, {site.read} folders read")
-    for folder in site.unreadable:
-        say(on_one_line(f"not read: {folder.folder}: {folder.reason}"))
+    for folder, reason in site.unreadable.items():
+        say(on_one_line(f"not read: {folder}: {reason}"))
     return 0

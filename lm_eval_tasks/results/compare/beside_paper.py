@@ -25,7 +25,7 @@ from lm_eval_tasks.results.compare.rendering import (
 )
 from lm_eval_tasks.runs import Run
 
-__all__ = ["asked_beside_paper", "paper_sections", "render_with_paper"]
+__all__ = ["asked_beside_paper", "render_with_paper"]
 
 
 def asked_beside_paper(
@@ -61,31 +61,26 @@ def asked_beside_paper(
 def render_with_paper(
     comparison: Comparison | None, found: Sequence[BesidePaper], models: Sequence[str], form: str
 ) -> str:
-    """A comparison, ``None`` for one run alone, followed by the published figures; `form` as of :func:`render`. A CSV file
-    holds the published figures alone, as its columns are others than those of the comparison."""
+    """A comparison, ``None`` for one run alone, followed by a table of the published figures for each task and source.
+
+    `form` is as of :func:`render`; models are the labels of the runs. A CSV file holds the published figures alone, as its
+    columns are others than those of the comparison."""
     if form == "csv":
         return csv_of(_rows(found))
     if form == "json":
         return json_of({**({} if comparison is None else comparison.as_json()), "published": _rows(found)})
-    published = paper_sections(found, models)
-    if comparison is not None:
-        return render_sections([*sections(comparison), *published], form)
-    first, *others = published
-    return render_sections([replace(first, before=(*legend(models), *first.before)), *others], form)
-
-
-def paper_sections(found: Sequence[BesidePaper], models: Sequence[str]) -> list[Section]:
-    """A table for each task and source. Models, named by the labels of the runs, have the letters of the comparison."""
     letters = {model: letter_of(place) for place, model in enumerate(models)}
     parts: dict[tuple[str, str], list[BesidePaper]] = {}
     for beside in found:
         parts.setdefault((beside.task, beside.source.name), []).append(beside)
     described: set[str] = set()
-    tables = []
-    for part in parts.values():
-        tables.append(_section(part, letters, part[0].source.name in described))
-        described.add(part[0].source.name)
-    return tables
+    tables = [] if comparison is None else sections(comparison)
+    for (_, source), part in parts.items():
+        tables.append(_section(part, letters, source in described))
+        described.add(source)
+    if comparison is None:
+        tables[0] = replace(tables[0], before=(*legend(models), *tables[0].before))
+    return render_sections(tables, form)
 
 
 def _section(part: Sequence[BesidePaper], letters: dict[str, str], described: bool) -> Section:

@@ -71,12 +71,6 @@ class Difference:
             return None
         return self.first if (self.difference > 0) == self.higher_is_better else self.second
 
-    @property
-    def dropped_matters(self) -> bool:
-        """Whether documents that count for one model alone change a value."""
-        pairs = ((self.first_value, self.first_own), (self.second_value, self.second_own))
-        return any(abs(value - own) > 1e-9 for value, own in pairs)
-
 
 @dataclass(frozen=True)
 class Joined:

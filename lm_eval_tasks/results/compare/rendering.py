@@ -140,7 +140,8 @@ def _explanations(comparison: Comparison, names: Sequence[str]) -> list[str]:
         found.append("Not measurable: the 95 % bounds span more than half of the scale (--format json has the value).")
     if any(row.only_first or row.only_second for row in rows):
         found.append("Only one: documents that count for one of both models alone, and are left out of both values.")
-    if any(row.dropped_matters for row in rows):
+    values = [pair for row in rows for pair in ((row.first_value, row.first_own), (row.second_value, row.second_own))]
+    if any(abs(value - own) > 1e-9 for value, own in values):
         found.append("In brackets: the run's own value, over all documents that count for that model.")
     if methods := dict.fromkeys(row.method for row in rows if row.method):
         found.append(f"Methods: {'; '.join(methods)}.")

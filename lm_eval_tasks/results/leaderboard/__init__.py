@@ -28,7 +28,7 @@ from custom_metrics.statistics.units import Unit
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
-from lm_eval_tasks.results.leaderboard.entry import Entry, Unreadable, read_entries
+from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries
 from lm_eval_tasks.results.leaderboard.standings import Cell, sections_of
 from lm_eval_tasks.results.report.numbers import not_measurable
 from lm_eval_tasks.runs import Run, labels
@@ -50,7 +50,7 @@ class Site:
     index: Path  # its first page
     runs: int  # on it
     read: int  # folders that were read, rather than found as they were
-    unreadable: Sequence[Unreadable]  # what no run could be read from
+    unreadable: Mapping[str, str]  # folders that no run could be read from, and why
 
 
 @dataclass(frozen=True)

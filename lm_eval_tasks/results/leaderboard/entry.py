@@ -36,7 +36,7 @@ from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unread
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files, read_files
 
-__all__ = ["Entry", "HeadlineFigure", "TaskEntry", "Unreadable", "entry_of", "read_entries"]
+__all__ = ["Entry", "HeadlineFigure", "TaskEntry", "entry_of", "read_entries"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -213,17 +213,9 @@ _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError
 """What a file that is no results file, but looks like one, can raise."""
 
 
-@dataclass(frozen=True)
-class Unreadable:
-    """Files that no run could be read from: the folder they lie in, and why."""
-
-    folder: str
-    reason: str
-
-
-def read_entries(place: Path, cache: Path) -> tuple[list[Entry], list[Unreadable], int]:
-    """The runs below a folder, in the order of their folders; what is no run; and how many folders were read, rather than
-    found in the cache as they were.
+def read_entries(place: Path, cache: Path) -> tuple[list[Entry], dict[str, str], int]:
+    """The runs below a folder, in the order of their folders; folders that no run could be read from, and why; and how
+    many folders were read, rather than found in the cache as they were.
 
     Args:
         place: folder of runs.
@@ -233,7 +225,7 @@ def read_entries(place: Path, cache: Path) -> tuple[list[Entry], list[Unreadable
         MissingSource: there is no run in it, readable or not.
     """
     entries: list[Entry] = []
-    unreadable: list[Unreadable] = []
+    unreadable: dict[str, str] = {}
     cache_files: list[Path] = []
     read = 0
     for files in tqdm(find_files(place), desc="Reading runs", unit=" runs", disable=None):
@@ -251,11 +243,11 @@ def read_entries(place: Path, cache: Path) -> tuple[list[Entry], list[Unreadable
                 _save(cache_file, states, of_folder)
         except _DAMAGED as error:
             reason = str(error) or type(error).__name__
-            unreadable.append(Unreadable(folder, reason.replace(f"{place}/", "")))
+            unreadable[folder] = reason.replace(f"{place}/", "")
             log.warning("%s: cannot be read: %s", files.folder, reason)
-            continue
-        entries += of_folder
-        cache_files.append(cache_file)
+        else:
+            entries += of_folder
+            cache_files.append(cache_file)
     for path in {*cache.glob("*.json")} - {*cache_files}:
         path.unlink(missing_ok=True)
     return entries, unreadable, read

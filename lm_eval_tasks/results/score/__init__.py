@@ -122,9 +122,6 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
     """Tag and score the answers of one model, which the run of the `earlier` results made; the new results file."""
     from lm_eval import simple_evaluate
     from lm_eval.loggers import EvaluationTracker
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.harness.autoload import task_folder
 
     samples = work.samples()
     order = list(earlier.get("n-samples") or ())  # what was sampled depends on what was asked before it
@@ -145,9 +142,7 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
             results = simple_evaluate(
                 model=LoggedAnswers(samples),
                 tasks=[*groups, *(task for task in tasks if task not in in_groups)],
-                task_manager=TaskManager(
-                    include_path=task_folder(), include_defaults=False, metadata=dict(work.metadata)
-                ),
+                task_manager=work.task_manager(),
                 evaluation_tracker=tracker,
                 log_samples=True,
             )
@@ -270,6 +265,14 @@ class Work(NamedTuple):
             for task, path in self.files.items()
         }
 
+    def task_manager(self) -> Any:
+        """The harness's, of our tasks with the detector and its options."""
+        from lm_eval.tasks import TaskManager
+
+        from lm_eval_tasks.harness.autoload import task_folder
+
+        return TaskManager(include_path=task_folder(), include_defaults=False, metadata=dict(self.metadata))
+
     def stores(self) -> list[Path]:
         """Files of spans that are there, of this detector, whatever the number of processes that wrote them."""
         mine = re.compile(re.escape(self._stem()) + r"(\.part\d+)?\.jsonl")
@@ -313,13 +316,8 @@ def tag_part(work: Work, number: int, of: int) -> None:
     Raises:
         UnusableDetector: the detector cannot be had, or fails; what it found is kept.
     """
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.harness.autoload import task_folder
-
     answerer = LoggedAnswers(work.samples())
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata=dict(work.metadata))
-    tasks = manager.load(list(work.files))["tasks"]
+    tasks = work.task_manager().load(list(work.files))["tasks"]
     with filters.wrapped(lambda made: work.stored(made, number, of)):
         for task in tasks.values():
             task.build_all_requests()
