@@ -323,13 +323,10 @@ def test_what_cannot_be_used_is_refused_before_a_word_is_generated(
         harness(["clapnq_gold"], Unasked("answer"), metadata={**SAMPLE, **named})
 
 
-def test_a_calibration_of_another_detector_is_refused(tmp_path: Path) -> None:
+def test_settings_that_are_of_something_else(tmp_path: Path) -> None:
+    """A calibration of another detector; the baseline's threshold, which the harness mixes with what the user named."""
     with pytest.raises(CalibrationError, match="it is of detector 'tests/third', and the detector in use is 'lexical'"):
         dataset.load(mirror="sample", detector="lexical", calibration=english(tmp_path))
-
-
-def test_the_threshold_of_the_baseline_is_not_the_detectors() -> None:
-    """The harness mixes the model's arguments with what the user named."""
     options = {"mirror": "sample", "detector": "lexical", "threshold": 0.3}
     assert dataset.load(**options, strategy="lexical")["evaluation"][0]["detector_args"] == "{}"
     with pytest.raises(ValueError, match="clapnq: threshold belongs into detector_args"):

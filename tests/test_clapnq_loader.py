@@ -278,12 +278,8 @@ def test_questions_of_an_earlier_run_come_from_its_samples(tmp_path: Path) -> No
         CorruptSource, match="a document has no gold_ids, retrieved_ids, gold_ranks, retriever; it is none of t"
     ):
         load(name="t", samples=str(path), retriever="bm25")
-    retrieved = {
-        "gold_ids": ["p2"],
-        "retrieved_ids": ["p1", "p2"],
-        "gold_ranks": [2],
-        "retriever": '{"retriever": "x"}',
-    }
+    places: dict[str, Any] = {"gold_ids": ["p2"], "retrieved_ids": ["p1", "p2"], "gold_ranks": [2]}
+    retrieved = {**places, "retriever": '{"retriever": "x"}'}
     write(**retrieved)
     documents = load(name="t", samples=str(tmp_path), retriever="bm25")["evaluation"]
     assert {key: documents[0][key] for key in retrieved} == retrieved

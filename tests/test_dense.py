@@ -209,19 +209,6 @@ def test_a_named_model_has_the_prefixes_of_its_paper_whatever_its_folder_says(
     assert vectors_of(found) == pytest.approx(encoded(minilm, corpus.contents()), abs=ROUNDING)
 
 
-def test_folders_with_the_same_files_share_their_vectors(
-    corpus: Corpus, minilm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = open_on_cpu("minilm", corpus, minilm=minilm)
-    monkeypatch.setattr(dense.Dense, "_encode", lambda *_: never([]))
-    question = asked("eruption")
-    for name, option in (("minilm", "minilm"), ("dense", "encoder")):
-        again = open_on_cpu(name, corpus, **{option: copy_of(minilm, tmp_path / f"model of {name}")})
-        assert again.search(question, 10) == before.search(question, 10)
-        assert all(isinstance(block, np.memmap) for block in again._blocks)
-    assert folders(tmp_path) == 1
-
-
 @pytest.mark.slow  # starts two processes that import torch
 def test_several_devices_give_the_vectors_of_one(
     corpus: Corpus, encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -65,10 +65,9 @@ def test_what_makes_the_vectors_counts_and_nothing_else(
 @pytest.mark.parametrize("extra", [{}, {"pytorch_model_DOT_bin": "pickle"}, {"onnx__model_DOT_safetensors": "x"}])
 def test_a_folder_without_safetensors_is_no_model(tmp_path: Path, extra: dict[str, str]) -> None:
     folder = write_encoder_files(tmp_path / "m", model_DOT_safetensors=None, **extra)
-    for options in ({"encoder": folder}, {"minilm": folder}):
-        name = "dense" if "encoder" in options else "minilm"
+    for name, option in (("dense", "encoder"), ("minilm", "minilm")):
         with pytest.raises(MissingSource, match=rf"^{folder} holds no \*\.safetensors, .*weights can run code"):
-            weights_of(named(name, options))
+            weights_of(named(name, {option: folder}))
 
 
 def test_a_folder_that_is_named_as_a_model_must_hold_it(tmp_path: Path) -> None:
@@ -162,13 +161,8 @@ def test_options_say_what_dense_is(tmp_path: Path) -> None:
 
 
 def test_options_of_other_retrievers_leave_the_named_ones_as_they_are(tmp_path: Path) -> None:
-    others = {
-        "encoder": "a/b",
-        "encoder_revision": "v1",
-        "query_prefix": "x",
-        "passage_prefix": "x",
-        "minilm": tmp_path,
-    }
+    prefixes = {"query_prefix": "x", "passage_prefix": "x"}
+    others = {"encoder": "a/b", "encoder_revision": "v1", **prefixes, "minilm": tmp_path}
     assert named("e5", others) is encoders()["e5"]
     assert named("minilm", others) == replace(encoders()["minilm"], folder=tmp_path)
 

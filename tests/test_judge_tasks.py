@@ -172,17 +172,14 @@ def test_a_pair_is_shown_with_the_passages_of_both_each_once(runs: Path) -> None
     assert numbers == {"gr": {3, 4}, "greference": {1}, "rreference": {3}}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "names"),
-    [
-        ({}, ["full_passage", "lexical"]),
-        ({"judge_names": ["T5-lg", "GPT 3.5"]}, ["T5-lg", "GPT_3.5"]),
-        ({"judge_names": ("a", "b")}, ["a", "b"]),
-    ],
-)
-def test_runs_are_called_after_their_folders_or_as_one_says(runs: Path, arguments: Row, names: list[str]) -> None:
-    docs = compared(samples=files(runs, "full_passage", "lexical"), **arguments)
-    assert {tuple(doc["systems"]) for doc in docs} == {tuple(names)}
+def test_runs_are_called_after_their_folders_or_as_one_says(runs: Path) -> None:
+    for given, names in (
+        (None, ("full_passage", "lexical")),
+        (["T5-lg", "GPT 3.5"], ("T5-lg", "GPT_3.5")),
+        (("a", "b"), ("a", "b")),
+    ):
+        docs = compared(samples=files(runs, "full_passage", "lexical"), judge_names=given)
+        assert {tuple(doc["systems"]) for doc in docs} == {names}
 
 
 def test_runs_in_one_folder_are_called_after_their_tasks_and_those_of_several_after_both(
@@ -266,11 +263,8 @@ def test_reasoning_and_debris_of_the_judged_answers_are_not_shown(tmp_path: Path
         assert doc["quoted"][place] == f"> {expected[doc['id']]}".rstrip()
 
 
-PREFERRED = {"A": "first", "B": "second"}
-
-
 def prefers(doc: Row, system: str) -> str:
-    return f"Preference: {next(letter for letter, place in PREFERRED.items() if doc[place] == system)}"
+    return f"Preference: {'A' if doc['first'] == system else 'B'}"
 
 
 def test_figures_of_pairs(runs: Path, tmp_path: Path) -> None:

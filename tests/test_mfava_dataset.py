@@ -24,11 +24,15 @@ def _fresh() -> None:
         cache.cache_clear()
 
 
-def write_queries(folder: Path, header: str, *rows: str, language: str = "de") -> Path:
-    path = folder / REPOSITORY / LANGUAGES[language].queries_file
+def write(folder: Path, name: str, content: str) -> Path:
+    path = folder / REPOSITORY / name
     path.parent.mkdir(parents=True)
-    path.write_text("\n".join([header, *rows]) + "\n", "utf-8")
+    path.write_text(content, "utf-8")
     return path
+
+
+def write_queries(folder: Path, header: str, *rows: str) -> Path:
+    return write(folder, LANGUAGES["de"].queries_file, "\n".join([header, *rows]) + "\n")
 
 
 FIVE = "Category,Article Title,URL,reference_1,reference_2,reference_3,reference_4,reference_5,query_1,query_2"
@@ -153,9 +157,7 @@ def test_detector_args(given: object, options: dict[str, object]) -> None:
     ],
 )
 def test_damaged_annotations(tmp_path: Path, content: str, message: str) -> None:
-    path = tmp_path / REPOSITORY / LANGUAGES["fi"].silver_file
-    path.parent.mkdir(parents=True)
-    path.write_text(content, "utf-8")
+    write(tmp_path, LANGUAGES["fi"].silver_file, content)
     with pytest.raises(ValueError, match=message):
         detection.load("fi", "silver", mirror=str(tmp_path))
 
@@ -170,15 +172,10 @@ def test_unreadable_references_are_counted(hub: str, caplog: pytest.LogCaptureFi
 
 
 def test_an_annotation_of_another_text_is_left_out_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / REPOSITORY / LANGUAGES["fi"].silver_file
-    path.parent.mkdir(parents=True)
-    good = {
-        "references": "r",
-        "generated_text": "Kissa on astronautti.",
-        "silver_annotations": "Kissa <entity>on astronautti</entity>.",
-    }
-    bad = {**good, "silver_annotations": "Jotain muuta kuin se mikä tuossa edellä luki."}
-    path.write_text(json.dumps([good, bad]), "utf-8")
+    text = {"references": "r", "generated_text": "Kissa on astronautti."}
+    good = {**text, "silver_annotations": "Kissa <entity>on astronautti</entity>."}
+    bad = {**text, "silver_annotations": "Jotain muuta kuin se mikä tuossa edellä luki."}
+    write(tmp_path, LANGUAGES["fi"].silver_file, json.dumps([good, bad]))
     with caplog.at_level(logging.INFO):
         (document,) = detection.load("fi", "silver", mirror=str(tmp_path))["evaluation"]
     assert document["spans"] == [{"start": 6, "end": 20, "category": "entity"}]

@@ -229,11 +229,7 @@ def test_a_row_that_is_none_is_an_error_with_file_and_line(mirror: Path, changes
         ({"wikipedia_url": None}, 2, "whose page is not in the archive: 1"),
         ({"wikipedia_url": "https://de.wikipedia.org/wiki/%44onau"}, 3, "whose page is not in the archive: 0"),
         ({"hard_labels": [[0, 999], [5, 3]]}, 3, "labels that reach beyond the answer, cut there: 1; labels that end"),
-        (
-            {"soft_labels": [{"start": 0, "end": 4, "prob": 1}] * 2},
-            3,
-            "answers with labels that overlap, made disjoint: 1",
-        ),
+        ({"soft_labels": [{"start": 0, "end": 4, "prob": 1}] * 2}, 3, "labels that overlap, made disjoint: 1"),
         ({"model_id": None, "id": 7}, 3, "3 answers of split both"),
         ({"model_output_text": "halb \ud83d"}, 3, "3 answers of split both"),
     ],

@@ -25,7 +25,12 @@ def passage(docid: str, text: str = "Some text.") -> str:
     return json.dumps({"docid": docid, "title": "T", "text": text})
 
 
+def judged(docids: list[str], query: str = "a#0", relevant: str = "") -> str:
+    return "".join(f"{query}\tQ0\t{docid}\t{int(docid == relevant)}\n" for docid in docids)
+
+
 IDS = [f"{n}#0" for n in range(1, 12)]
+SKIPPED = "1 questions skipped, without exactly 10 passages"
 
 
 @pytest.fixture
@@ -36,8 +41,8 @@ def mirror(tmp_path: Path) -> Mirror:
         files: dict[str, str | bytes] = {
             "topics_relevant": "a#0\tWhere?\n",
             "topics_non_relevant": "b-0\tWhen?\n",
-            "qrels_relevant": "".join(f"a#0\tQ0\t{d}\t{int(d == '3#0')}\n" for d in IDS[:10]),
-            "qrels_non_relevant": "".join(f"b-0\tQ0\t{d}\t0\n" for d in IDS[:10]),
+            "qrels_relevant": judged(IDS[:10], relevant="3#0"),
+            "qrels_non_relevant": judged(IDS[:10], "b-0"),
             "corpus": "\n".join(map(passage, IDS)),
             **changed,
         }
@@ -74,10 +79,7 @@ def test_a_question_has_ten_passages_the_relevant_first(mirror: Mirror) -> None:
         ({"corpus": "\n".join(map(passage, [*IDS, "3#0"]))}, "1 passages listed twice (the first counts)"),
         ({"corpus": "\n".join(map(passage, [*IDS, IDS[10]]))}, "1 passages listed twice (the first counts)"),
         ({"topics_relevant": "a#0\tWhere?\na#0\tAgain?\n"}, "1 questions listed twice (the first counts)"),
-        (
-            {"qrels_relevant": "".join(f"a#0\tQ0\t{d}\t0\n" for d in [*IDS[:10], IDS[0]])},
-            "1 judgements listed twice (the first counts)",
-        ),
+        ({"qrels_relevant": judged([*IDS[:10], IDS[0]])}, "1 judgements listed twice (the first counts)"),
     ],
 )
 def test_blemishes_are_survived_and_counted(
@@ -96,18 +98,9 @@ def test_blemishes_are_survived_and_counted(
             {"corpus": "\n".join(map(passage, IDS[1:]))},
             "2 passages missing from the corpus; 2 questions skipped, without exactly 10 passages",
         ),
-        (
-            {"qrels_relevant": "".join(f"a#0\tQ0\t{d}\t0\n" for d in IDS[:9])},
-            "1 questions skipped, without exactly 10 passages",
-        ),
-        (
-            {"qrels_relevant": "".join(f"a#0\tQ0\t{d}\t0\n" for d in IDS)},
-            "1 questions skipped, without exactly 10 passages",
-        ),
-        (
-            {"qrels_relevant": ""},
-            "1 questions without judgements; 1 questions skipped, without exactly 10 passages",
-        ),
+        ({"qrels_relevant": judged(IDS[:9])}, SKIPPED),
+        ({"qrels_relevant": judged(IDS)}, SKIPPED),
+        ({"qrels_relevant": ""}, f"1 questions without judgements; {SKIPPED}"),
     ],
 )
 def test_questions_without_ten_passages_are_skipped_and_counted(
@@ -137,10 +130,7 @@ def test_questions_without_ten_passages_are_skipped_and_counted(
             {"corpus": '{"docid": 1, "title": "T", "text": ""}'},
             "line 1: docid, title or text of the passage is no text",
         ),
-        (
-            {"corpus": '{"docid": "1#0", "title": {"a": 1}, "text": ""}'},
-            "docid, title or text of the passage is no text",
-        ),
+        ({"corpus": '{"docid": "1", "title": [1], "text": ""}'}, "docid, title or text of the passage is no text"),
         ({"corpus": gzip.compress("\n".join(map(passage, IDS)).encode())[:-20]}, "is cut or damaged after line"),
         ({"corpus": b"no gzip at all"}, "is cut or damaged after line 0"),
         ({"corpus": gzip.compress(b"\xff\xfe\xff\n")}, "is no UTF-8 text after line 0"),
@@ -180,8 +170,8 @@ def test_judged_questions_that_the_topics_lack_are_counted_over_both_subsets(
     mirror: Mirror, caplog: pytest.LogCaptureFixture
 ) -> None:
     changed = {
-        "qrels_relevant": "".join(f"{query}\tQ0\t{d}\t0\n" for d in IDS[:10] for query in ("a#0", "x", "y")),
-        "qrels_non_relevant": "".join(f"{query}\tQ0\t{d}\t0\n" for d in IDS[:10] for query in ("b-0", "x")),
+        "qrels_relevant": "".join(judged(IDS[:10], query) for query in ("a#0", "x", "y")),
+        "qrels_non_relevant": "".join(judged(IDS[:10], query) for query in ("b-0", "x")),
     }
     assert len(load("de", mirror=mirror(**changed))["evaluation"]) == 2
     assert caplog.messages[-1] == "nomiracl_de: 3 judged questions that the topics lack"

@@ -324,18 +324,9 @@ def test_the_papers_column_stands_beside_dev_only(
     [
         ("--retriever bm25 -k 0", "lm-eval-grounded retrieve: k must be a whole number of at least 1, got 0"),
         ("--retriever bm25 -k 61", "lm-eval-grounded retrieve: k=61 is larger than the corpus (60 passages)"),
-        (
-            "--retriever bm25 --split test",
-            "lm-eval-grounded retrieve: unknown split 'test'; known are dev, train, validation",
-        ),
-        (
-            "--retriever bm25 --encoder some/model",
-            "lm-eval-grounded retrieve: option encoder is for dense, not for bm25",
-        ),
-        (
-            "--retriever hybrid --hybrid run+bm25 --minilm x",
-            "lm-eval-grounded retrieve: option minilm is for minilm, not for hybrid",
-        ),
+        ("--retriever bm25 --split test", "retrieve: unknown split 'test'; known are dev, train, validation"),
+        ("--retriever bm25 --encoder some/model", "retrieve: option encoder is for dense, not for bm25"),
+        ("--retriever hybrid --hybrid run+bm25 --minilm x", "retrieve: option minilm is for minilm, not for hybrid"),
         ("--retriever run", "clapnq: retriever run needs a TREC run file: run=FILE"),
         ("--retriever dense", "clapnq: retriever dense needs a model: encoder=OWNER/NAME (or a folder)"),
         ("--retriever run --run nowhere.run", "no such run file (run=FILE)"),

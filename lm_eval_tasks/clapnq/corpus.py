@@ -116,7 +116,7 @@ QUESTIONS = "primeqa/clapnq"
 
 
 def gold_ids(
-    rows: Sequence[dict[str, Any]], split: str, corpus: Corpus, mirror: str | None, task: str
+    rows: Sequence[dict[str, Any]], split: str, corpus: Corpus, mirror: str | Path | None, task: str
 ) -> dict[str, list[str]]:
     """Question id to the ids of its gold passages, from the public question file, else by the passage's exact text.
 

@@ -155,8 +155,7 @@ load_task = _Loader(
 
 def train_questions(mirror: str | None, task: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Answerable and unanswerable questions of the train split with their gold passages, in the order of the files."""
-    folder = sources.mirror_folder(mirror)
-    find = partial(_annotations, "train", str(folder) if folder else None)
+    find = partial(_annotations, "train", sources.mirror_folder(mirror))
     return find("answerable"), find("unanswerable")
 
 
@@ -193,7 +192,7 @@ def _documents(
     return provenance.documents_of(rows, record)
 
 
-def questions_of(split: str, mirror: str | None, task: str) -> list[dict[str, Any]]:
+def questions_of(split: str, mirror: str | Path | None, task: str) -> list[dict[str, Any]]:
     """The questions of a split with their gold passages, answerable and unanswerable ones in turn."""
     find = partial(_annotations, FILE_SPLIT[split], mirror)
     answerable, unanswerable = find("answerable"), find("unanswerable")
@@ -202,7 +201,7 @@ def questions_of(split: str, mirror: str | None, task: str) -> list[dict[str, An
     return rows
 
 
-def _annotations(split: str, mirror: str | None, kind: str) -> list[dict[str, Any]]:
+def _annotations(split: str, mirror: str | Path | None, kind: str) -> list[dict[str, Any]]:
     path = sources.locate(ANNOTATIONS, f"clapnq_{split}_{kind}.jsonl", mirror)
     rows = []
     for number, record in read_json_lines(path):
@@ -277,7 +276,7 @@ def _retrieve(
     return said, len(corpus)
 
 
-def open_corpus(mirror: str | None) -> Corpus:
+def open_corpus(mirror: str | Path | None) -> Corpus:
     """The passages that are searched."""
     return Corpus.open(sources.locate(PASSAGES, PASSAGES_FILE, mirror))
 

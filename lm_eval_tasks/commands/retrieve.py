@@ -73,8 +73,7 @@ def retrieve(
     metadata.choice("split", split, FILE_SPLIT, _WHO)
     metadata.positive("k", k, _WHO)
     retrieval.refuse_unfitting(name, options, _WHO)
-    located = sources.mirror_folder(mirror)
-    folder = str(located) if located else None
+    folder = sources.mirror_folder(mirror)
     rows = questions_of(split, folder, _WHO)
     corpus = open_corpus(folder)
     if k > len(corpus):

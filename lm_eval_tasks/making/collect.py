@@ -6,6 +6,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,12 +53,10 @@ def collect(places: Sequence[Path], output: Path, step: str | None = None, faith
         MissingSource, CorruptSource: there are no samples, or damaged ones.
         UsageError: samples of no step, of several, or nothing that can be kept.
     """
-    files = [
-        (file, task) for place in places for tasks in samples_files(place).values() for task, file in tasks.items()
-    ]
-    known = {of_task for _, task in files if (of_task := steps.step_of(task)) and step in (None, of_task)}
+    files = [pair for place in places for tasks in samples_files(place).values() for pair in tasks.items()]
+    known = {of_task for task, _ in files if (of_task := steps.step_of(task)) and step in (None, of_task)}
     if len(known) != 1:
-        of = " and ".join(sorted(known)) if known else f"none ({', '.join(sorted({task for _, task in files}))})"
+        of = " and ".join(sorted(known)) if known else f"none ({', '.join(sorted({task for task, _ in files}))})"
         raise UsageError(
             f"{_WHO} collect: the samples are of {of}; name those of one step, or choose with --step "
             f"{'|'.join(steps.STEPS)}"
@@ -66,17 +65,13 @@ def collect(places: Sequence[Path], output: Path, step: str | None = None, faith
     reasons: Counter[str] = Counter()
     rows: list[Row] = []
     replies = 0
-    used = [file for file, task in files if steps.step_of(task) == step]
+    used = [file for task, file in files if steps.step_of(task) == step]
     for file in used:
         samples = list(read_samples(file))
         replies += len(samples)
-        model = file.parent.name
+        of_step = _translated if step == steps.TRANSLATE else partial(_made, faithful=faithful)
         try:
-            rows += (
-                _translated(samples, model, reasons)
-                if step == steps.TRANSLATE
-                else _made(samples, model, reasons, faithful)
-            )
+            rows += of_step(samples, file.parent.name, reasons)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CorruptSource(f"{file}: not the samples of a making task ({error!r})") from error
     rows = list(_once(rows, reasons))
@@ -184,12 +179,8 @@ def write_mirror(places: Sequence[Path], folder: Path) -> tuple[dict[str, int], 
                     questions.append(row["question"])
                     tasks[f"mfava_{known.code}"] += 1
             if row["answer"] and known.silver:
-                tagged = render(row["answer"], row["spans"])
-                document = {
-                    "references": row["reference"],
-                    "generated_text": row["answer"],
-                    "silver_annotations": tagged,
-                }
+                document = {"references": row["reference"], "generated_text": row["answer"]}
+                document["silver_annotations"] = render(row["answer"], row["spans"])
                 if known.gold:  # one file holds both kinds of annotations; nobody has marked these
                     document |= {"gold_annotations": "", "language": known.name}
                 annotated.setdefault(GOLD_FILE if known.gold else known.silver_file, []).append(document)
@@ -202,11 +193,11 @@ def write_mirror(places: Sequence[Path], folder: Path) -> tuple[dict[str, int], 
         )
     below = folder / "github" / REPOSITORY
     for name, articles in asked.items():
-        with whole_file(below / name) as partial:
-            _write_questions(partial, [*articles.values()])
+        with whole_file(below / name) as unfinished:
+            _write_questions(unfinished, [*articles.values()])
     for name, documents in annotated.items():
-        with whole_file(below / name) as partial:
-            partial.write_text(json.dumps(documents, ensure_ascii=False, indent=1) + "\n", "utf-8")
+        with whole_file(below / name) as unfinished:
+            unfinished.write_text(json.dumps(documents, ensure_ascii=False, indent=1) + "\n", "utf-8")
     return dict(tasks), left_out
 
 

@@ -2,9 +2,6 @@
 
 ``--model replay --model_args path=FILE[,model=NAME][,name=NAME]``
 
-The results have the name of the model that gave the answers, where it is known (:meth:`Replay.results_name`); ``name=``
-sets another. The results file says which files the answers came from.
-
 Reads, from a file, a folder or a glob (``*.jsonl``, ``*.jsonl.gz``):
 
 - one answer a line: ``{"query_id" or "id", "response", and where needed "task", "language", "subset", "model"}``;
@@ -12,10 +9,8 @@ Reads, from a file, a folder or a glob (``*.jsonl``, ``*.jsonl.gz``):
   the file's path (``.../relevant/en.test.vanilla_prompt.jsonl``);
 - the harness's own ``samples_<task>_<date>.jsonl`` (the unfiltered ``resps``).
 
-A stored answer belongs to a document with the same id, unless its task, language or subset contradicts the document.
-
-It refuses to score where documents have no stored answer, because a typing error would look like a bad model.
-``missing=skip`` scores the other documents only. ``missing=empty`` gives these documents the empty answer.
+A stored answer belongs to a document with the same id, unless its task, language or subset contradicts the document. Where
+documents have none, the run is refused by default, because a typing error would look like a bad model.
 """
 
 from __future__ import annotations

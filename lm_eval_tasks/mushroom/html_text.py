@@ -74,15 +74,9 @@ def read_page(content: bytes) -> WebPage:
     lines = [] if body is None else _lines(body)
     if lines and title and lines[0] != title:
         lines.insert(0, title)
-    return WebPage("" if canonical is None else decoded(canonical.get("href")), title, "\n".join(lines), _item(root))
-
-
-def _item(root: Any) -> str:
-    """The Wikidata item that the page's menu links to. Links of the article itself lead to any item, and do not count."""
-    for link in root.iterfind(".//li[@id='t-wikibase']//a[@href]"):
-        if found := _ITEM.fullmatch(link.get("href").strip()):
-            return found[1]
-    return ""
+    menu = root.iterfind(".//li[@id='t-wikibase']//a[@href]")  # links of the article itself lead to any item
+    item = next((found[1] for link in menu if (found := _ITEM.fullmatch(link.get("href").strip()))), "")
+    return WebPage("" if canonical is None else decoded(canonical.get("href")), title, "\n".join(lines), item)
 
 
 class _Writer:

@@ -52,13 +52,8 @@ class Dense:
         revision = encoder.revision if encoder.folder else folder.name  # the hub's cache: snapshots/<commit>
         self._called = {"model": encoder.repository, "revision": revision}
         log.info("clapnq: %s: %s on %s", name, folder, " and ".join(self._devices))
-        self._blocks = open_vectors(
-            sources.cache_folder() / "vectors",
-            self._of,
-            len(corpus),
-            lambda starts: self._encode(corpus, starts),
-            self._called,
-        )
+        cache = sources.cache_folder() / "vectors"
+        self._blocks = open_vectors(cache, self._of, len(corpus), partial(self._encode, corpus), self._called)
 
     def describe(self) -> dict[str, Any]:
         """Model, revision, digest of its files, prefixes, and the corpus."""
@@ -99,9 +94,8 @@ class Dense:
             with tqdm(total=len(corpus), desc=f"{self.name} vectors", unit="passage") as bar:
                 bar.update(len(corpus) - sum(end - start for start, end in ends.items()))
                 for first in range(0, len(starts), len(self._devices)):
-                    blocks = [
-                        corpus.contents(start, ends[start]) for start in starts[first : first + len(self._devices)]
-                    ]
+                    together = starts[first : first + len(self._devices)]
+                    blocks = [corpus.contents(start, ends[start]) for start in together]
                     vectors = self._embed([text for block in blocks for text in block], self._passage_prefix, **at_once)
                     for block in blocks:
                         yield vectors[: len(block)]
@@ -117,11 +111,7 @@ minilm, bge, e5, dense = (partial(Dense, name) for name in ("minilm", "bge", "e5
 
 
 def _devices(named: Any) -> tuple[str, ...]:
-    """The devices that were named, else every GPU with room, else the CPU.
-
-    Raises:
-        ValueError: a named one cannot be used.
-    """
+    """The devices that were named, else every GPU with room, else the CPU."""
     try:
         import torch
     except ImportError:
