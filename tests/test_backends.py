@@ -55,21 +55,6 @@ def test_hf(llama: Path, tmp_path: Path, chat: bool) -> None:
 
 
 @pytest.mark.vllm
-def test_the_baseline_beside_vllm(tmp_path: Path) -> None:
-    """The same environment, without a model: what the detector says of answers that quote the article."""
-    run(
-        [
-            *(sys.executable, "-m", "lm_eval", "--tasks", "mfava_de", "--model", "grounded-baseline"),
-            *("--metadata", "mirror=sample", "--log_samples", "--output_path", str(tmp_path / "out")),
-        ],
-        tmp_path,
-    )
-    mfava = results_of(tmp_path / "out")["results"]["mfava_de"]
-    assert mfava["detected_rate,answer"] < 0.03
-    assert mfava["abstention_rate,answer"] == 0
-
-
-@pytest.mark.vllm
 def test_vllm(llama: Path, minilm: str, tmp_path: Path) -> None:
     """The README's first command on vLLM itself, full RAG by BM25 and by MiniLM; then vLLM as the judge of its answers."""
     arguments = f"pretrained={llama},dtype=bfloat16,max_model_len=8192,enforce_eager=True"

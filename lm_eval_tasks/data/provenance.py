@@ -96,12 +96,8 @@ class Record:
     ) -> Record:
         """The record of files that :func:`lm_eval_tasks.data.sources.recording` has noted.
 
-        Args:
-            found: the files.
-            instead: path of a public file to what is said where it is not the published one (``None``: nothing), in place
-                of its name.
-            not_comparable: further reasons.
-            said: the other attributes.
+        `instead` has, for the path of a public file, what is said where it is not the published one (``None``: nothing), in
+        place of its name. `not_comparable` are further reasons, `said` the other attributes.
         """
         origins = sorted({located.origin for located in found})
         reasons = list(not_comparable)

@@ -75,7 +75,6 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
         log.warning("%s: %d further answers to the same documents; the first of each counts", path, differing)
 
 
-_Parse = Callable[[bytes], dict[str, Any]]
 _NO_SAMPLE = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
 _HALF = re.compile(rb"\\u[dD]")  # how JSON writes halves of surrogate pairs
 _PARSE = json.JSONDecoder().decode  # `json.loads` asks six questions first
@@ -106,7 +105,9 @@ def _promptless_sample(line: bytes) -> dict[str, Any]:
     return _sample(line)
 
 
-def read_placed_rows(path: Path, parse: _Parse = _promptless_sample) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_placed_rows(
+    path: Path, parse: Callable[[bytes], dict[str, Any]] = _promptless_sample
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows of a samples file, one for each document and filter, without the prompts, and the byte at which each begins,
     for :func:`read_row_at`. A last line that was cut is left out, and said.
 

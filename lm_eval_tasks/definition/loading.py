@@ -20,8 +20,6 @@ Options = Mapping[str, Any]
 Places = Iterable[tuple[str, str]]
 """Public files: repository and path."""
 
-_OF_TASK = "task_"
-
 
 class TaskLoader:
     """A benchmark's ``load`` as the harness's ``custom_dataset``.
@@ -63,7 +61,7 @@ class TaskLoader:
 
     def options(self, given: Options) -> dict[str, Any]:
         """The arguments for `load`."""
-        of_yaml = {f"{_OF_TASK}{name}": name for name in self._parameters}
+        of_yaml = {f"task_{name}": name for name in self._parameters}
         of_task = {of_yaml[key]: value for key, value in given.items() if key in of_yaml and value is not None}
         return {**{key: value for key, value in given.items() if key not in of_yaml}, **of_task}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["WEIGHTLESS", "Unanswered"]
-
 WEIGHTLESS = ("grounded-baseline", "replay", "hallucination-detector")
 """Models of ours, as in ``--model``. Their answers follow from documents and files, not from a prompt, and they name their
 results themselves."""

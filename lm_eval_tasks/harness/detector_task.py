@@ -39,15 +39,12 @@ class DetectingTask(GroundedTask):
     - ``--predict_only`` skips the detector. ``lm-eval-grounded score`` runs it later.
     """
 
+    is_generated = True  # a detector looks for what a model made up in its own words
+
     @property
     def tags_answers(self) -> bool:
         """Whether a detector runs over the answers of this run."""
         return any(map(_detects, self.config.filter_list or ()))
-
-    @property
-    def is_generated(self) -> bool:
-        """``True``: a detector looks for what a model made up in its own words."""
-        return True
 
     def override_metric(self, metric_name: str) -> None:
         """Override the metrics as the harness does for ``--predict_only``, and remove the detection filter."""

@@ -112,7 +112,7 @@ class NotDefined:
 
 
 def extend(evaluator_utils: ModuleType) -> None:
-    """Extend ``lm_eval.evaluator_utils``; again does nothing. An ``AttributeError`` where it differs from lm-eval 0.4.13."""
+    """Extend ``lm_eval.evaluator_utils``; again does nothing. ``AttributeError`` where it is not as in lm-eval 0.4.13."""
     ask, compute = evaluator_utils.stderr_for_metric, evaluator_utils._compute_task_aggregations
     if hasattr(compute, _MARK):
         return

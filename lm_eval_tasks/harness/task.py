@@ -67,6 +67,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         asked: settings of the run that the harness does not write into its results.
     """
 
+    is_generated = False
+    """Whether the answers are a model's own words, not a label or a text that is given back with tags."""
     _instances: Any
     _left_out: frozenset[int] = frozenset()
 
@@ -144,11 +146,6 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         run_warnings.warn_unreadable(*answered, prompting)
         run_warnings.warn_broken(*answered, self.is_generated, prompting)
         return filtered
-
-    @property
-    def is_generated(self) -> bool:
-        """Whether the answers are a model's own words, not a label or a text that is given back with tags."""
-        return False
 
     def _leave_out(self, docs: frozenset[int]) -> None:
         """Leave these out from now on; nothing is kept of those of an earlier run."""
