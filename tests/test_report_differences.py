@@ -57,7 +57,7 @@ def test_published_figures_stand_beside_and_plots_are_written(
     tables = {(table["found"].task, table["found"].metric): table for table in published_tables(read_runs([run]))}
 
     german = tables["nomiracl_de", "hallucination_rate"]
-    assert (german["found"].filter, len(german["rows"])) == ("strict", 11)
+    assert (german["found"].source.filter, len(german["rows"])) == ("strict", 11)
     assert german["own"] == [(LEXICAL, "0.0 %", "0.0 to 49.0 %")]
     assert "bundled miniature" in german["why_none"]
     assert all(against == [] for _, _, against in german["rows"])
