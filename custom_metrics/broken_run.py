@@ -25,23 +25,6 @@ from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.reading.words import words
 from custom_metrics.relevance import INVALID
 
-__all__ = [
-    "FEWEST_EQUAL",
-    "PROMPTED",
-    "Answered",
-    "Labels",
-    "Prompting",
-    "Sign",
-    "Signs",
-    "are_equal",
-    "count",
-    "faults",
-    "is_repetitive",
-    "kind_of",
-    "signs_of",
-    "warning",
-]
-
 MOST_INVALID, MOST_EMPTY_OR_LOOPING, MOST_APART = 1 / 5, 1 / 10, 1 / 3
 FEWEST_EQUAL = 10
 

@@ -29,17 +29,6 @@ from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import RESAMPLES, SEED, resampled_sums, spread
 from custom_metrics.statistics.random_effects import Errors, detector_errors, expected
 
-__all__ = [
-    "Estimates",
-    "doubts",
-    "drawn_rates",
-    "estimate",
-    "estimated_rate",
-    "flagged_words",
-    "rates",
-    "rogan_gladen_rate",
-]
-
 
 def flagged_words(
     answer: str, spans: Sequence[Sequence[object]] | None, language: str | None = None

@@ -33,8 +33,6 @@ from custom_metrics.statistics.paired_difference import (
 from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.statistics.strata import across_strata, has_shared, linearised
 
-__all__ = ["RATES", "RateStratum", "compare_rates", "compare_ratios", "values_of_ratios"]
-
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
 CLUSTERS = "paired cluster bootstrap-t"

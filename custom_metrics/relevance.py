@@ -32,8 +32,6 @@ from custom_metrics.abstention.sentence_splitting import MASK, own_words, split
 from custom_metrics.reading.no_answer import behind_prompt, is_service_failure, no_answer
 from custom_metrics.reading.response import after_reasoning, final_answer
 
-__all__ = ["ANSWER", "INVALID", "NO_ANSWER", "nomiracl_label", "process_results", "robust_label"]
-
 ANSWER = "Yes, answer is present"
 NO_ANSWER = "I don't know"
 INVALID = "Invalid"

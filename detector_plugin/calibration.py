@@ -26,17 +26,6 @@ from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
 from custom_metrics.usage.plain_errors import UsageError
 
-__all__ = [
-    "ANNOTATIONS",
-    "FEWEST",
-    "KINDS",
-    "Calibration",
-    "CalibrationError",
-    "LanguageCalibration",
-    "load",
-    "shipped",
-]
-
 ANNOTATIONS = ("real", "gold", "silver")
 """Kinds of annotation that a file holds."""
 

@@ -12,8 +12,6 @@ from typing import Any, Protocol, runtime_checkable
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.plain_errors import UsageError
 
-__all__ = ["DEFAULT_DETECTOR", "Detector", "UnusableDetector", "describe", "flag", "number", "one_of", "same_length"]
-
 DEFAULT_DETECTOR = "lexical"
 """The detector that is used where nobody names one: it runs on any machine, and ships with a calibration."""
 

@@ -18,8 +18,6 @@ from custom_metrics.usage.printable import without_surrogates
 from detector_plugin.detector import DEFAULT_DETECTOR, Detector, describe
 from detector_plugin.loading import load_detector
 
-__all__ = ["HallucinationSpans", "shared_detector", "wrapped"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 Responses = Iterable[Sequence[Any]]

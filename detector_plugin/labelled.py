@@ -13,8 +13,6 @@ from typing import Any
 
 from custom_metrics.reading.spans import Span
 
-__all__ = ["REAL", "TRANSLATED", "UNREADABLE", "LabelledAnswer", "article_groups", "is_unreadable", "text_groups"]
-
 REAL = "real"  # annotations of what a model wrote on its own
 TRANSLATED = "?"
 """The `group` of a document whose text other languages have too, where nobody says which of theirs it is."""

@@ -22,8 +22,6 @@ from custom_metrics.usage.options import refuse_unknown
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector, same_length
 
-__all__ = ["PROMPT_VERSION", "LLMDetector", "detection_prompt", "template_text"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 MAX_GEN_TOKS = 2048

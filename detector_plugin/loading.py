@@ -19,8 +19,6 @@ from custom_metrics.usage.options import known_instead, refuse_unknown, signatur
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import Detector, UnusableDetector
 
-__all__ = ["calibrated_name", "check_detector", "has_package", "load_detector", "takes"]
-
 _PARTS = ("name", "version", "licence", "detect")
 
 

@@ -11,8 +11,6 @@ import os
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["Here", "barrier", "gather", "gpu", "here", "share", "started_as"]
-
 _SET = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 """What launchers set. A cluster's own variables, of which some have these names, are no launch without all of them."""
 

@@ -14,8 +14,6 @@ from tqdm import tqdm
 from custom_metrics.reading.spans import Span, span_of
 from detector_plugin.detector import Detector, same_length
 
-__all__ = ["StoredDetector"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 CHUNK = 64  # answers between two writes: what a kill can cost

@@ -11,8 +11,6 @@ from custom_metrics.abstention.phrases import Lexicon
 from custom_metrics.abstention.sentence_reading import BARE
 from custom_metrics.abstention.sentence_splitting import mask_titles, split, stated
 
-__all__ = ["Explanation", "Match", "SentenceRead", "explain", "matches"]
-
 
 class Match(NamedTuple):
     """A phrase of a table that stands in a sentence."""

@@ -12,8 +12,6 @@ import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 
-__all__ = ["BEGINS", "EDGE", "ENDS", "NO_SPACES", "boundaries", "fold", "is_boundary", "is_word", "legible"]
-
 _QUOTES = "“”„‟«»‹›「」『』《》〈〉〝〞＂"
 _FOLD = str.maketrans(
     {

@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["Field", "fields"]
-
 READ = 3000  # characters at the front, and as many at the end
 _LONGEST_LABEL, _MOST_WORDS = 40, 4
 _MARKUP = re.compile(r"[*_`#~|•$]+|^\s*>+")

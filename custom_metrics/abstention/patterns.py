@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from custom_metrics.abstention.folding import BEGINS, ENDS, boundaries, is_word
 
-__all__ = ["LONGEST", "Found", "Hits", "Matcher", "Pattern", "PhraseReader", "sources"]
-
 CLAUSE, JOINED, SPACE = -1, 0, 1
 """Joints: characters between an element and the one before; a gap has more. ``CLAUSE`` is the start of a clause."""
 CLOSED, OPEN, FREE = range(3)

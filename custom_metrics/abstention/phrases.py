@@ -18,8 +18,6 @@ from typing import Any
 from custom_metrics.abstention.folding import BEGINS, EDGE, ENDS, boundaries, fold
 from custom_metrics.abstention.patterns import Hits, Matcher, Pattern, PhraseReader
 
-__all__ = ["LANGUAGES", "Lexicon", "build_lexicon", "known", "lexicon_of", "likely_languages", "phrases"]
-
 GAP = 45  # characters that " ... " in a phrase may stand for: about seven words
 GAP_WITHOUT_SPACES = 18  # in scripts that write no spaces
 

@@ -10,8 +10,6 @@ from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_word
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon
 
-__all__ = ["TRIGGERS", "Sentence", "SentenceLabel", "is_bare", "numbered", "sources_of"]
-
 LONGEST_BARE = 120  # characters of a bare phrase and what opens it
 LONG = 55  # characters of a statement behind the material; those of scripts without spaces count three times
 DETAIL = 25  # behind "I can't tell"

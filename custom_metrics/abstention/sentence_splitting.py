@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from custom_metrics.abstention.folding import EDGE, is_boundary
 from custom_metrics.abstention.phrases import Lexicon
 
-__all__ = ["MASK", "mask_titles", "own_words", "split", "stated"]
-
 MASK = "\x00"  # stands for what was quoted
 _CLOSING = r".!?。؟۔।॥\n;؛｡…"
 _MARKS = re.compile(f"[{_CLOSING}]+")

@@ -14,8 +14,6 @@ from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.relevance import nomiracl_label, robust_label
 from custom_metrics.scores.judging import UNREAD, read_preference, read_rating
 
-__all__ = ["Abstention", "CopiedAnswer", "FinalAnswer", "JudgePreference", "JudgeRating", "NomiraclLabel", "label_of"]
-
 
 class _Reader(Filter):  # type: ignore[misc]
     @abstractmethod

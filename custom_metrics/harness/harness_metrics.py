@@ -13,8 +13,6 @@ from lm_eval.api.registry import register_metric
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.response import final_answer
 
-__all__ = ["abstention"]
-
 
 @register_metric(metric="abstention", higher_is_better=False, aggregation="mean")  # type: ignore[untyped-decorator]
 def abstention(references: Sequence[str], predictions: Sequence[str | None], language: str | None = None) -> float:

@@ -35,8 +35,6 @@ from typing import Any
 from custom_metrics.abstention.folding import EDGE, NO_SPACES
 from custom_metrics.reading.noise import is_noise, script_of, scripts
 
-__all__ = ["KINDS", "behind_prompt", "is_service_failure", "no_answer"]
-
 KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris", "noise", "script")
 
 READ = 2000  # characters at the front; what is no answer is none from its beginning

@@ -36,8 +36,6 @@ from statistics import fmean
 from string import ascii_lowercase
 from typing import NamedTuple
 
-__all__ = ["commonness", "is_noise", "latin", "mixes_scripts", "script_of", "scripts"]
-
 _READ = 300  # characters
 _UNREADABLE = 0.6
 _FEWEST, _FEWEST_LETTERS = 12, 8  # neighbours

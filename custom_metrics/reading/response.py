@@ -10,8 +10,6 @@ from typing import Any
 
 from custom_metrics.usage.printable import without_surrogates
 
-__all__ = ["after_reasoning", "final_answer"]
-
 # Reasoning blocks as models write them; an opening tag may be missing (it stood in the prompt) or the closing one (the
 # output was cut while the model was still thinking, so there is no answer).
 _THINKING_TAGS = (

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from operator import index
 from typing import NamedTuple
 
-__all__ = ["CATEGORIES", "HALLUCINATION", "Span", "covered", "span_of"]
-
 CATEGORIES = ("entity", "relation", "invented", "contradictory", "unverifiable", "subjective")
 """The hallucination types of FAVA (Mishra et al. 2024), in the order of the mFAVA paper's Table 2."""
 

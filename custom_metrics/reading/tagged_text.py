@@ -25,8 +25,6 @@ from rapidfuzz.distance import Levenshtein
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 
-__all__ = ["Alignment", "ParseReport", "align", "parse", "render", "tag_counts"]
-
 # A tag holds no other bracket, and its name no digit: `a < b and c > d` and `<3` are text.
 _ATTRIBUTE = r"""\s{1,4}[\w:-]{1,40}\s?=\s?(?:"[^"<>]{0,300}"|'[^'<>]{0,300}'|[^\s<>"']{1,300})"""
 _TAG = re.compile(

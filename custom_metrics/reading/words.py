@@ -13,8 +13,6 @@ from typing import Any
 
 from custom_metrics.usage.printable import SURROGATE
 
-__all__ = ["SEGMENTERS", "segmenter", "words"]
-
 SEGMENTERS = {"zh": "jieba", "yue": "jieba", "ja": "janome"}
 """Languages that do not put spaces between words, and the library that finds them."""
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from custom_metrics.statistics.figures import Figure, Rows, mean_figure, rows_of_mean, share_figure
 
-__all__ = ["Aggregation", "defined_mean", "defined_share"]
-
 
 class Aggregation:
     """A function from the values of all documents to a figure. The harness calls it and gets the figure's value.

@@ -16,8 +16,6 @@ import numpy as np
 from custom_metrics.scores import detection
 from custom_metrics.statistics.figures import FloatWithCounts
 
-__all__ = ["iou", "process_results", "rho"]
-
 _DECIMALS = 8  # to which the scorer rounds before it asks whether labels are constant
 
 

@@ -32,16 +32,6 @@ from custom_metrics.statistics.figures import (
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
 from custom_metrics.statistics.strata import linearised
 
-__all__ = [
-    "WordCounts",
-    "annotated_and_found",
-    "category_figures",
-    "count_words",
-    "process_category_results",
-    "process_results",
-    "word_values",
-]
-
 
 class WordCounts(NamedTuple):
     """Words of one document or of many: hallucinated and flagged (tp), flagged but fine (fp), hallucinated but not flagged

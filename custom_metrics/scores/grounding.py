@@ -23,20 +23,6 @@ from custom_metrics.reading.words import SEGMENTERS, segmenter, words
 from custom_metrics.statistics.figures import Figure, FloatWithCounts, mean_figure, share_figure
 from custom_metrics.usage.plain_errors import UsageError
 
-__all__ = [
-    "CUTOFFS",
-    "Score",
-    "k_precision",
-    "process_results",
-    "process_results_with_retrieval",
-    "retrieval_figures",
-    "retrieval_quality",
-    "rouge1",
-    "rouge_l",
-    "score_answer",
-    "tokens",
-]
-
 CUTOFFS = (1, 3, 5, 10)
 
 BY_RETRIEVAL = ("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")

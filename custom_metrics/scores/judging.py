@@ -22,20 +22,6 @@ from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import UNDEFINED, Figure, mean_figure
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster, wilson
 
-__all__ = [
-    "ASPECTS",
-    "TIE",
-    "UNREAD",
-    "f_plus_a",
-    "flip_rate",
-    "process_pair",
-    "process_rating",
-    "read_preference",
-    "read_rating",
-    "share",
-    "win_rate",
-]
-
 ASPECTS = ("faithfulness", "appropriateness")
 FIRST, SECOND = "A", "B"
 

@@ -18,19 +18,6 @@ import numpy as np
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import resampled_sums, spread
 
-__all__ = [
-    "FEWEST",
-    "Correlation",
-    "any_label",
-    "cohen_kappa",
-    "contingency_table",
-    "correlate",
-    "equal_share",
-    "estimate",
-    "kendall_tau_b",
-    "quadratic_weights",
-]
-
 Table: TypeAlias = "np.ndarray[Any, Any]"
 Statistic: TypeAlias = Callable[[Table], Table]
 

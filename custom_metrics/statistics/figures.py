@@ -14,19 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "UNDEFINED",
-    "CountsOfCluster",
-    "Figure",
-    "FloatWithCounts",
-    "Rows",
-    "cluster_of",
-    "clusters_of",
-    "mean_figure",
-    "rows_of_mean",
-    "share_figure",
-]
-
 
 class Figure(NamedTuple):
     """A figure of many documents, with its 95 % bounds; ``nan`` for what is not defined."""

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RESAMPLES", "SEED", "bootstrap_mean", "newcombe", "resampled_sums", "spread", "sums_by_cluster", "wilson"]
-
 _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
 
 RESAMPLES = 2000

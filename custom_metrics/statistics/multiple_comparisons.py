@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from custom_metrics.statistics.paired_difference import SIGNIFICANCE, Floats, bounds_and_p, pivots_of
 from custom_metrics.statistics.paired_shares import discordant, mcnemar, stratified_mcnemar
 
-__all__ = ["all_pairs", "holm", "is_share", "ranks"]
-
 _PAIRS_AT_ONCE = 256  # the arrays of their resamples are 4 MB each
 
 

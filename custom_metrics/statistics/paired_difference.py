@@ -25,20 +25,6 @@ from numpy.typing import NDArray
 
 from custom_metrics.statistics.intervals import RESAMPLES, SEED
 
-__all__ = [
-    "ITERATIONS",
-    "NO_DIFFERENCE",
-    "SIGNIFICANCE",
-    "Floats",
-    "PairedDifference",
-    "Pivots",
-    "bounds_and_p",
-    "compare_means",
-    "draws",
-    "paired",
-    "pivots_of",
-]
-
 Floats = NDArray[np.float64]
 
 ITERATIONS = RESAMPLES - 1  # with the observed one 2,000, of which 2.5 % are a whole number

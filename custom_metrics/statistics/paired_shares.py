@@ -29,8 +29,6 @@ import numpy as np
 from custom_metrics.statistics.intervals import Z95
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, paired
 
-__all__ = ["compare_shares", "discordant", "mcnemar", "stratified_mcnemar", "tango"]
-
 MCNEMAR = "McNemar mid-p, Tango score interval"
 STRATIFIED = "stratified McNemar score test, MOVER of Tango intervals"
 

@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 from custom_metrics.statistics.intervals import SEED, resampled_sums, sums_by_cluster
 from custom_metrics.statistics.paired_difference import ITERATIONS
 
-__all__ = ["FEWEST_LANGUAGES", "Errors", "annotated", "detector_errors", "expected", "predicted"]
-
 FEWEST_LANGUAGES = 2
 """With fewer, the spread between languages cannot be estimated."""
 

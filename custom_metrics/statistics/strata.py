@@ -23,8 +23,6 @@ from custom_metrics.statistics.intervals import Z95, sums_by_cluster, wilson
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.units import is_wide
 
-__all__ = ["across_strata", "error_across", "has_shared", "linearised", "mean_of", "mean_of_shares", "mean_of_strata"]
-
 
 def linearised(top: Any, bottom: Any) -> Floats:
     """A ratio of sums as values whose mean it is, from what each cluster adds to numerator and denominator.

@@ -12,8 +12,6 @@ from typing import Literal
 
 from custom_metrics.statistics.figures import Figure
 
-__all__ = ["MAX_USEFUL_CI_WIDTH", "NOT_MEASURABLE", "Unit", "is_measurable", "is_wide", "without_point"]
-
 Unit = Literal["share", "score", "correlation", "characters", "words", "rating"]
 
 MAX_USEFUL_CI_WIDTH = 0.5

@@ -17,8 +17,6 @@ from custom_metrics.usage.plain_errors import UsageError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["DETECTORS", "RETRIEVERS", "Offer", "find", "load", "names"]
-
 DETECTORS = "lm_eval_grounded.detectors"
 RETRIEVERS = "lm_eval_grounded.retrievers"
 

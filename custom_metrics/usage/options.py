@@ -9,8 +9,6 @@ from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
 
-__all__ = ["known_instead", "misspelt", "refuse_unknown", "signature_of"]
-
 
 def known_instead(name: str, known: Collection[str]) -> str:
     """The end of a message about an unknown name: ``; did you mean 'NAME'? There are NAME, NAME``."""

@@ -6,8 +6,6 @@ the program, and keeps its traceback.
 
 from __future__ import annotations
 
-__all__ = ["PlainError", "UsageError"]
-
 
 class PlainError(Exception):
     """Base class of these errors. Raise one of its subclasses."""

@@ -15,8 +15,6 @@ import shlex
 import unicodedata
 from itertools import groupby
 
-__all__ = ["SURROGATE", "on_one_line", "printable", "shell_word", "without_surrogates"]
-
 _JOINERS = "\u200c\u200d"  # Persian words and emoji are written with them
 _UNUSUAL = re.compile(r"[^ -~]")
 

@@ -19,8 +19,6 @@ from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.lexical import bare
 from detector_plugin.lexical.text import TOKEN, Layout, normalise
 
-__all__ = ["COPIED", "copy_of", "drawing", "name_swapped", "names_of", "number_swapped", "rare", "word_swapped"]
-
 COPIED = "copied"
 """Annotations of the answers that are made here."""
 

@@ -16,8 +16,6 @@ from custom_metrics.reading.words import words
 from detector_plugin.lexical.reference import GRAMS, ReferenceIndex, codes, gram_hashes, index_reference, slots
 from detector_plugin.lexical.text import TOKEN, Layout, amounts, normalise, stem
 
-__all__ = ["CASE", "COPIED_AROUND", "FEATURE_NAMES", "MISSING", "Matrix", "answer_features"]
-
 MISSING = -9.0
 """Stands for a value that does not exist: of the question's words without a question, of capitals in Arabic."""
 

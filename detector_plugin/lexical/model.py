@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Forest", "from_bytes", "load", "to_bytes"]
-
 _TYPES = {"U8": np.uint8, "U16": np.uint16, "F32": np.float32}
 _NAMES = {np.dtype(kind).newbyteorder("<"): name for name, kind in _TYPES.items()}
 ASKED = "question_words"  # column: negative where there is no question

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from detector_plugin.lexical.text import TOKEN, amounts, normalise, stem
 
-__all__ = ["GRAMS", "ReferenceIndex", "codes", "gram_hashes", "index_reference", "slots"]
-
 GRAMS = (4, 8)
 """Lengths of the character n-grams, spaces between words included."""
 

@@ -12,8 +12,6 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TOKEN", "Layout", "amounts", "normalise", "stem"]
-
 # Scripts without spaces are compared character by character; everything else by runs of letters and digits.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")

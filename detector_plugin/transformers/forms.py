@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from custom_metrics.usage.printable import SURROGATE
 from detector_plugin.detector import UnusableDetector
 
-__all__ = ["FORMS", "Encoded", "Encoder", "prompt"]
-
 Ints = NDArray[np.int64]
 
 FORMS = {

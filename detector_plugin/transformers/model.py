@@ -13,8 +13,6 @@ from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.repository import DETECTOR_FILE, Repository, Stored, first_line, library, require
 
-__all__ = ["Described", "describe", "fast_tokenizer", "find", "from_pretrained", "is_decoder", "load", "positions"]
-
 LONGEST = 4096
 """Tokens of an input where nobody said: that of the mFAVA paper's appendix A.3, and LettuceDetect's default. Longer
 documents are read in windows."""

@@ -17,8 +17,6 @@ import yaml
 from custom_metrics.usage.entry_points import DETECTORS, names
 from detector_plugin.detector import UnusableDetector
 
-__all__ = ["DETECTOR_FILE", "Repository", "Stored", "first_line", "library", "require"]
-
 
 def library(name: str, extra: str = "hf") -> Any:
     """A library that only an extra of this package brings; UnusableDetector where it is not installed."""

@@ -25,8 +25,6 @@ from detector_plugin.transformers.model import LONGEST, describe, find, position
 from detector_plugin.transformers.repository import library
 from detector_plugin.transformers.windows import SMALLEST_ROOM, Document, Reading, spans_of
 
-__all__ = ["ENGINES", "TransformersDetector", "check", "mapping_of", "meanings"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 ENGINES: Mapping[str, type[Engine]] = {"transformers": Runner, "vllm": VLLM, "server": Server}

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from custom_metrics.reading.spans import Span
 from detector_plugin.transformers.forms import Encoded
 
-__all__ = ["SMALLEST_ROOM", "Document", "Reading", "cuts", "spans_of", "without_space"]
-
 SMALLEST_ROOM = 16
 """Tokens of reference and answer that a window must hold at the least."""
 _OVERLAP = 4  # windows share a quarter of their tokens with the next

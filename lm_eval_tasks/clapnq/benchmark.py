@@ -10,8 +10,6 @@ from typing import Any
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Metric, Task
 
-__all__ = ["BENCHMARK", "OF_A_DETECTOR"]
-
 _PROMPTS = {"": "_prompt_flan", "_gpt": "_prompt_gpt", "_llama": "_prompt_llama"}
 
 _ANSWERABLE = "answerable questions"

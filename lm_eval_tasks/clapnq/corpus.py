@@ -13,8 +13,6 @@ from lm_eval_tasks.data.atomic import whole_folder
 from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.data.tables import read_quoted_tsv
 
-__all__ = ["Corpus", "Passage", "gold_ids"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _FORM = "2"  # of the table on disk; a new form gets a new key

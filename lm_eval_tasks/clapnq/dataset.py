@@ -27,8 +27,6 @@ from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["FILE_SPLIT", "load", "load_task", "logged_questions", "open_corpus", "questions_of", "train_questions"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 ANNOTATIONS = "PrimeQA/clapnq"

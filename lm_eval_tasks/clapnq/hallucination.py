@@ -28,8 +28,6 @@ from lm_eval_tasks.detection.calibrated import (
     settings_of,
 )
 
-__all__ = ["AGGREGATIONS", "TaggedAnswer", "columns", "is_named", "metric_list", "process_results"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 LANGUAGE = "en"

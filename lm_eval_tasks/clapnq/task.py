@@ -21,8 +21,6 @@ from lm_eval_tasks.data.provenance import public_file
 from lm_eval_tasks.harness.detector_task import FILTER, DetectingTask
 from lm_eval_tasks.harness.task import GroundedTask
 
-__all__ = ["ClapnqTask", "PairsTask", "PaperShots", "PromptedTask", "choose"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 Document = Mapping[str, Any]

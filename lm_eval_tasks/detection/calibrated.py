@@ -23,21 +23,6 @@ from detector_plugin.filters import FAILED
 from detector_plugin.loading import calibrated_name, check_detector, has_package
 from lm_eval_tasks.definition import metadata
 
-__all__ = [
-    "KINDS_OF_CALIBRATION",
-    "NO_CALIBRATION",
-    "CalibrationKey",
-    "calibration_of",
-    "corrected",
-    "counts_of",
-    "described",
-    "estimated",
-    "in_force",
-    "rates_of",
-    "say_what_it_rests_on",
-    "settings_of",
-]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 NO_CALIBRATION = "none"

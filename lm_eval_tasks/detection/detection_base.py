@@ -10,8 +10,6 @@ from dataclasses import replace
 from detector_plugin.llm import template_text
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Metric, Step
 
-__all__ = ["detection_base"]
-
 _WORDS = "all answers; counted in words"
 _F1 = Metric(
     "f1",

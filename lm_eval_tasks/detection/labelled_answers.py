@@ -24,8 +24,6 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource, mirror_fold
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.definition import catalogue
 
-__all__ = ["EMPTY", "Collection", "collections", "labelled_answers", "read_labelled_lines", "readable"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 EMPTY = "answers left out, empty or only white space"

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
 
-__all__ = ["SURE", "Guess", "are_near", "code_of", "guess", "identifiable", "identified"]
-
 SURE = 0.8
 """A guess below this probability is not used."""
 

@@ -10,7 +10,6 @@ from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, B
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.steps import LANGUAGES
 
-__all__ = ["BENCHMARK"]
 _KEPT = Metric("kept_rate", DEFINED_SHARE, True, "all replies")
 _COMMENT = re.compile(r"\A\{#.*?-#\}\s*", re.DOTALL)
 

@@ -21,8 +21,6 @@ from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.dataset import Row, read_rows
 from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
 
-__all__ = ["Collected", "collect", "write_mirror"]
-
 _WHO = "lm-eval-grounded make"
 
 

@@ -23,8 +23,6 @@ from lm_eval_tasks.making.steps import LANGUAGES, PARTS
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["load", "load_task", "read_rows"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 Row = dict[str, Any]

@@ -18,8 +18,6 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import ParseReport, merged, parse
 from lm_eval_tasks.detection.language_tags import SURE, are_near, identifiable, identified
 
-__all__ = ["Reading", "other_language", "read_answer", "read_queries", "read_silver", "read_translation"]
-
 EMPTY, REFUSAL = "an empty reply", "a refusal"
 NO_TEXT, OTHER_LANGUAGE = "no text (a loop, markup, code, noise)", "another language"
 _MOST_SCRIPTS = 4  # of a text in one language, names included: Japanese alone has two, and Latin letters besides

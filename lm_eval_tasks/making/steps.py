@@ -10,8 +10,6 @@ from custom_metrics.reading.response import final_answer
 from lm_eval_tasks.making.replies import Reading, read_answer, read_queries, read_silver, read_translation
 from lm_eval_tasks.mfava.languages import LANGUAGES as MFAVA
 
-__all__ = ["LANGUAGES", "PARTS", "STEPS", "process_results", "read", "step_of", "task_name"]
-
 LANGUAGES = {"en": "English", **{code: language.name for code, language in MFAVA.items()}}
 """Code to English name of the languages that data is made in: mFAVA's, and English, from which the paper translates."""
 PARTS = ("question", "reference", "answer")

@@ -9,8 +9,6 @@ from typing import Any
 from lm_eval_tasks.harness.task import GroundedTask
 from lm_eval_tasks.making import steps
 
-__all__ = ["MakingTask"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 

@@ -8,8 +8,6 @@ from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, B
 from lm_eval_tasks.detection.detection_base import detection_base
 from lm_eval_tasks.mfava.languages import LANGUAGES
 
-__all__ = ["BENCHMARK"]
-
 
 def _rate(name: str, verdict: str = "makes up less than", **text: Any) -> Metric:
     """A rate of hallucinated words, from the answers that a detector has read."""

@@ -17,8 +17,6 @@ from custom_metrics.hallucination import Estimates, estimate
 from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
 from detector_plugin.calibration import Calibration
 
-__all__ = ["Cell", "cells", "table"]
-
 FEWEST = 15  # answers, to be a cell
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 

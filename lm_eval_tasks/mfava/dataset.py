@@ -30,8 +30,6 @@ from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY, SPLIT
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["SUBSETS", "load", "load_task", "read_articles"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 COLUMNS = ("id", "language", "article", "subset", "query", "reference")  # what a document cannot do without

@@ -25,8 +25,6 @@ from lm_eval_tasks.mfava.passages import passages_of
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["AnnotationReport", "annotate", "documents", "load", "load_task"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 ANNOTATIONS = ("gold", "silver")

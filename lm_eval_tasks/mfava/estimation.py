@@ -21,8 +21,6 @@ from custom_metrics.statistics.intervals import sums_by_cluster
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import NO_CALIBRATION, CalibrationKey, corrected, counts_of, in_force, rates_of
 
-__all__ = ["TaggedAnswer", "process_results", "spread_over_subsets"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")

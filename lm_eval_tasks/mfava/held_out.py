@@ -275,5 +275,3 @@ def _read_without(documents: Sequence[LabelledAnswer], seen: Sequence[LabelledAn
 
 if __name__ == "__main__":
     main()
-
-__all__ = ["Bin", "Reading", "bins", "calibration_error", "draw", "readings", "summary"]

@@ -11,8 +11,6 @@ from lm_eval_tasks.mfava import detection
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.mfava.passages import is_unplaced
 
-__all__ = ["LABELLED"]
-
 
 def _read(kind: str, code: str, mirror: str | None) -> list[LabelledAnswer]:
     return [

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from lm_eval_tasks.data.tables import shipped_rows
 
-__all__ = ["GOLD_FILE", "LANGUAGES", "REPOSITORY", "SPLIT", "Language"]
-
 REPOSITORY = "WorldHellow/mHallucinations-LLM"
 SPLIT = "test"  # the one that the copies on the hub have
 GOLD_FILE = "datasets/hallucination_detection/gold-languages/combined_gold_languages.json"

@@ -110,5 +110,3 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mirror")
     sys.stdout.write("reference\tpassage\n" + "".join(f"{line}\n" for line in table_of(parser.parse_args().mirror)))
-
-__all__ = ["is_unplaced", "passages_of", "table_of"]

@@ -9,8 +9,6 @@ from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.harness.detector_task import DetectingTask
 from lm_eval_tasks.harness.task import GroundedTask
 
-__all__ = ["CategoryTask", "EstimationTask"]
-
 
 class EstimationTask(DetectingTask):
     """A task whose answers a detector tags (:class:`DetectingTask`)."""

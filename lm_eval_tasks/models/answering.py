@@ -20,8 +20,6 @@ from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import processes
 from lm_eval_tasks.data.provenance import PACKAGE
 
-__all__ = ["DocumentAnswerer", "digest_of", "options_of"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _TABLE = "answers that follow from documents"

@@ -27,8 +27,6 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.models.answering import DocumentAnswerer
 
-__all__ = ["GroundedBaseline", "coverage"]
-
 STRATEGIES = ("abstain", "answer", "full_passage", "lexical")
 
 # Chosen on the bundled sample, not on the public data: where as many answerable questions are refused as unanswerable

@@ -20,8 +20,6 @@ from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.answering import DocumentAnswerer
 
-__all__ = ["HallucinationDetector"]
-
 _SAID_BY_DEFAULT = ("cuda", "cuda:0")  # by the harness, where nobody said anything: the detector takes what there is
 
 

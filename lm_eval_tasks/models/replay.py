@@ -35,8 +35,6 @@ from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.runs.finding import find_files
 from lm_eval_tasks.runs.results_file import read_results
 
-__all__ = ["Replay", "answers_from"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _UPSTREAM_FILE = re.compile(r"(?P<language>[a-z]{2})\.(?:test|dev)\.(?P<template>vanilla|role|repeat|explanation)")

@@ -6,8 +6,6 @@ from lm_eval_tasks.definition.schema import DEFINED_MEAN, Benchmark, Group, Metr
 from lm_eval_tasks.detection.detection_base import detection_base
 from lm_eval_tasks.mushroom.dataset import LANGUAGES
 
-__all__ = ["BENCHMARK"]
-
 _BASE = detection_base(
     "_mushroom_base",
     """\

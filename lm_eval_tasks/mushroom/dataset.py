@@ -26,8 +26,6 @@ from lm_eval_tasks.mushroom.pages import open_pages
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["LANGUAGES", "Language", "hard_spans", "load", "load_task", "soft_labels"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 REPOSITORY = "Helsinki-NLP/mu-shroom"

@@ -10,8 +10,6 @@ import re
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-__all__ = ["WebPage", "decoded", "read_page"]
-
 CELL, ITEM = " | ", "; "  # between the cells of a row, and between the lines or items of a cell
 
 _ITEM = re.compile(r"https?://(?:www\.)?wikidata\.org/wiki/(?:Special:EntityPage/)?(Q[1-9][0-9]*)(?:[#?].*)?", re.ASCII)

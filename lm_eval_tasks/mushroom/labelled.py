@@ -9,9 +9,6 @@ from lm_eval_tasks.detection.labelled_answers import Collection
 from lm_eval_tasks.mushroom import dataset
 from lm_eval_tasks.mushroom.dataset import LANGUAGES
 
-__all__ = ["LABELLED"]
-
-
 _FAMILIES = [(row["part"], row["family"]) for row in shipped_rows("lm_eval_tasks.mushroom", "families.tsv")]
 
 

@@ -19,8 +19,6 @@ from lm_eval_tasks.data.atomic import whole_folder
 from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.mushroom.html_text import WebPage, read_page
 
-__all__ = ["Pages", "open_pages"]
-
 LARGEST_PAGE = 32 << 20
 """Bytes of HTML; the largest page of de, es, fi and it has 1 MB. A larger file is passed over and counted."""
 

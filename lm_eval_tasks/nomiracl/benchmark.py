@@ -6,8 +6,6 @@ from __future__ import annotations
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 
-__all__ = ["BENCHMARK", "PROMPTS", "suffix"]
-
 PROMPTS = ("vanilla", "role", "repeat", "explanation")
 
 _BASE = Base(

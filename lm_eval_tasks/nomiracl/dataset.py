@@ -26,8 +26,6 @@ from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["LANGUAGES", "load", "load_task"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 REPOSITORY = "miracl/nomiracl"

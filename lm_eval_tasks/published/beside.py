@@ -17,8 +17,6 @@ from lm_eval_tasks.harness import WEIGHTLESS
 from lm_eval_tasks.published import PublishedRow, Source, rows_for
 from lm_eval_tasks.runs import Run, TaskRun, labels
 
-__all__ = ["Against", "BesidePaper", "answered_otherwise", "beside_paper", "differs"]
-
 _LONG = 15
 """Rows up to which a source is shown whole."""
 

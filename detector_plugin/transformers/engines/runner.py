@@ -22,8 +22,6 @@ from detector_plugin.transformers.model import learned_positions, load
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.windows import Reading
 
-__all__ = ["Runner", "both_ways", "each_on_a_core", "padded", "problem_of_both_ways", "reads_types"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _TOKENS = 65_536  # at once, padding included: 16 inputs of 4096

@@ -30,8 +30,6 @@ from detector_plugin.transformers.engines import Engine, FailingInput, Loop, Set
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.windows import Reading
 
-__all__ = ["Server"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 IN_FLIGHT = 64  # requests under way

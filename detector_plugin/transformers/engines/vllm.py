@@ -22,8 +22,6 @@ from detector_plugin.transformers.model import LONGEST, positions
 from detector_plugin.transformers.repository import first_line
 from detector_plugin.transformers.windows import Reading
 
-__all__ = ["VLLM"]
-
 _AT_ONCE = 512  # inputs that vLLM has at once: twice what it runs in one step by default
 _OTHER = "; use engine=transformers, which runs it"
 

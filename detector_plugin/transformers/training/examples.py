@@ -18,8 +18,6 @@ from detector_plugin.transformers.forms import Encoded, Encoder
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.windows import SMALLEST_ROOM, cuts, without_space
 
-__all__ = ["IGNORED", "LABELS", "Example", "Examples", "collated", "examples_of"]
-
 IGNORED = -100
 """The label of tokens that the loss passes over: reference, prompt, special tokens, white space."""
 

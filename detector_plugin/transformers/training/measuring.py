@@ -21,8 +21,6 @@ from detector_plugin.labelled import REAL, LabelledAnswer
 from detector_plugin.transformers.forms import Encoder
 from detector_plugin.transformers.windows import SMALLEST_ROOM, cuts
 
-__all__ = ["Row", "best_threshold", "calibration_of", "measure", "not_calibrated", "short_enough", "table"]
-
 USUAL_THRESHOLD = 0.5
 """Where there is nothing to choose one by."""
 

@@ -14,8 +14,6 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import flag, number, one_of
 from detector_plugin.transformers.forms import FORMS
 
-__all__ = ["Recipe", "close_to", "overridden", "read"]
-
 _CHOICES: Mapping[str, Sequence[str]] = {
     "form": ("auto", *FORMS),
     "attention": ("auto", "bidirectional", "causal"),

@@ -25,8 +25,6 @@ from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.splitting import Parts
 from detector_plugin.transformers.training.trainer import Base, TrainingFailed
 
-__all__ = ["FinishedAlready", "Ingredient", "Trained", "claim", "finish", "save", "write_calibration", "write_card"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _FEW = 50  # documents of a calibration, as `lm-eval-grounded calibrate` warns of

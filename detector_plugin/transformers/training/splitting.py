@@ -13,8 +13,6 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import TRANSLATED, LabelledAnswer, article_groups, text_groups, without_spans
 from detector_plugin.transformers.training.recipe import close_to
 
-__all__ = ["CLEANED", "UNRELATED", "Parts", "split", "synthetic"]
-
 MOST_GIVEN_UP = 0.5
 """Share of the answers that are not left out, which are not learned from because an answer that is left out has their text.
 mFAVA's silver texts are the same in every language: without a bound, nothing would be left to learn from."""

@@ -27,8 +27,6 @@ from detector_plugin.transformers.training.examples import IGNORED
 from detector_plugin.transformers.training.measuring import f1_at
 from detector_plugin.transformers.training.recipe import Recipe, close_to
 
-__all__ = ["Base", "TrainingFailed", "arguments_of", "load_base", "precision_of", "token_loss", "trainer_class"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _WHOLE = "whole"

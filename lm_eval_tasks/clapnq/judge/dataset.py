@@ -23,8 +23,6 @@ from lm_eval_tasks.definition import metadata
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["load_pairs", "load_ratings", "quote"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 RATINGS, PAIRS = "clapnq_judge", "clapnq_judge_pairs"

@@ -22,8 +22,6 @@ from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import whole_folder
 from lm_eval_tasks.definition import metadata
 
-__all__ = ["BM25", "bm25", "parts_of"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 PARAMETERS = {"k1": 1.5, "b": 0.75, "method": "lucene"}  # the library's defaults, written down

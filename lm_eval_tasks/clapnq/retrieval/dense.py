@@ -18,8 +18,6 @@ from lm_eval_tasks.clapnq.retrieval.vectors import BLOCK, Floats, best_rows, ope
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.definition import metadata
 
-__all__ = ["Dense", "bge", "dense", "e5", "minilm"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _FREE = 4 << 30  # bytes of a GPU that must be free for it to be taken without being named

@@ -14,8 +14,6 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.digests import sha256_of
 
-__all__ = ["Encoder", "encoders", "load", "named", "weights_of"]
-
 # What a model is made of, for sentence-transformers: no pickled weights, none for other runtimes.
 _FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
 _OTHER_RUNTIMES = ("onnx/", "openvino/")

@@ -8,8 +8,6 @@ from typing import Any
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, Retriever, halves, open_retriever
 
-__all__ = ["Hybrid", "fuse", "hybrid"]
-
 CONSTANT = 1
 """The constant of the fusion, which damps the first ranks. The usual 60 was chosen for many systems and many relevant
 documents; with two systems and one gold passage it lets a good rank of the weaker half outweigh the better half's first:

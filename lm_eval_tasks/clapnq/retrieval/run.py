@@ -18,8 +18,6 @@ from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.data.tables import read_lines
 
-__all__ = ["Run", "read_run", "run", "write_run"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _COLUMNS = 6

@@ -19,8 +19,6 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import checksum, whole_file
 from lm_eval_tasks.data.sources import CorruptSource
 
-__all__ = ["BLOCK", "best_of", "best_rows", "open_vectors"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 BLOCK = 1024  # rows in a file: 0.8 MB at 384 dimensions, the most that a kill can lose

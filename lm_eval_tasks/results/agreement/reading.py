@@ -16,8 +16,6 @@ from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.mfava.languages import LANGUAGES
 
-__all__ = ["Row", "Tagged", "id_of", "quoted", "rating_of", "rows_of", "tagged_of"]
-
 Row: TypeAlias = tuple[str, dict[str, Any]]  # where it stands, for messages; values by column
 
 _CODES = {"english": "en", **{language.name.lower(): code for code, language in LANGUAGES.items()}}

@@ -25,8 +25,6 @@ from lm_eval_tasks.results.compare.rendering import (
 )
 from lm_eval_tasks.runs import Run
 
-__all__ = ["asked_beside_paper", "render_with_paper"]
-
 
 def asked_beside_paper(
     runs: Sequence[Run], tasks: Sequence[str] | None = None, metrics: Sequence[str] | None = None, every: bool = False

@@ -12,8 +12,6 @@ from custom_metrics.statistics.paired_difference import SIGNIFICANCE
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric
 
-__all__ = ["Comparison", "Difference", "Incomparable", "Joined", "Refusal"]
-
 
 @dataclass(frozen=True)
 class Difference:

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from lm_eval_tasks.results.compare.comparison import Joined, Refusal
 from lm_eval_tasks.runs import Answers, Readings, TaskRun, differing_columns
 
-__all__ = ["JoinedTask", "Part", "calibrations_of", "check_joined"]
-
 
 class Part(NamedTuple):
     """A run's part in a task: the run's label, the task in it, the answers, and (answers,) the numbers of the documents

@@ -27,8 +27,6 @@ from lm_eval_tasks.detection.calibrated import CalibrationKey, in_force
 from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
 from lm_eval_tasks.runs import Answers, Readings
 
-__all__ = ["Measured", "NotMeasured", "compare_measured", "measure"]
-
 _WORD_SCORES = {
     # numerator and denominator of summed tp, fp, fn, tn
     "precision": ((1, 0, 0, 0), (1, 1, 0, 0)),

@@ -20,20 +20,6 @@ from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import on_one_line, printable
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference
 
-__all__ = [
-    "Section",
-    "csv_of",
-    "json_of",
-    "legend",
-    "letter_of",
-    "number",
-    "p_value",
-    "render",
-    "render_sections",
-    "sections",
-    "sentences",
-]
-
 
 @dataclass(frozen=True)
 class Section:

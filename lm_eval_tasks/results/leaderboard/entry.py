@@ -36,8 +36,6 @@ from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unread
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files, read_files
 
-__all__ = ["Entry", "HeadlineFigure", "TaskEntry", "entry_of", "read_entries"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 

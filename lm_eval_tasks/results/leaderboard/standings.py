@@ -18,8 +18,6 @@ from custom_metrics.statistics.strata import across_strata, error_across, has_sh
 from custom_metrics.statistics.units import Unit, is_measurable
 from lm_eval_tasks.results.leaderboard.entry import Entry, HeadlineFigure, TaskEntry
 
-__all__ = ["MEAN_COLUMN", "Cell", "Column", "Section", "Standing", "Table", "sections_of"]
-
 MEAN_COLUMN = "mean"
 
 

@@ -15,8 +15,6 @@ from lm_eval_tasks.harness.run_warnings import answered
 from lm_eval_tasks.results.report.documents import derive_documents
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
 
-__all__ = ["READINGS", "Read", "read_once", "read_task", "signs_of_run"]
-
 READINGS = ("strict", "robust")
 """The filters that read NoMIRACL's answers: by the paper's rule, and by meaning."""
 

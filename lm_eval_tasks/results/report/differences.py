@@ -19,8 +19,6 @@ from lm_eval_tasks.results.report.headlines import Headline
 from lm_eval_tasks.results.report.numbers import NO_BREAK, bounds, few, not_measurable, points, shown, unbroken
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
-__all__ = ["Differences", "MetricDifferences", "Verdict", "differences", "published_tables"]
-
 _NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's errors are too little known."
 _FLAGGED = "detected_rate"
 _ALIKE = "{model} answers every question alike, and is said to be better than no other model."

@@ -23,8 +23,6 @@ from lm_eval_tasks.results.report.families import Family
 from lm_eval_tasks.results.report.numbers import shown
 from lm_eval_tasks.runs import TaskRun
 
-__all__ = ["CORRECTED", "EQUAL", "Doubt", "doubts_of", "one_sided", "unread"]
-
 CORRECTED = ("estimated_rate", "rogan_gladen_rate")
 """Rates that a calibration corrects."""
 

@@ -13,8 +13,6 @@ from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
 
-__all__ = ["MEAN", "Family", "families", "language_name", "title_of"]
-
 MEAN = "mean"
 """In place of a language: the mean over a model's languages."""
 

@@ -17,8 +17,6 @@ from lm_eval_tasks.results.report.families import Family, families, title_of
 from lm_eval_tasks.results.report.numbers import bounds, not_measurable, range_of, shown, with_bounds
 from lm_eval_tasks.runs import Run, labels
 
-__all__ = ["Headline", "headlines", "headlines_of_family", "metrics_beside"]
-
 _NAMED = 5  # languages of a mean
 _PLACE = re.compile(r"\{([^{}]+)\}")  # in a sentence: {value}, {rest}, or {<metric>}
 

@@ -19,8 +19,6 @@ from lm_eval_tasks.results.report.numbers import UNDEFINED_TEXT
 from lm_eval_tasks.results.report.provenance import made
 from lm_eval_tasks.runs import Run, labels
 
-__all__ = ["code_block", "escaped", "markdown_of", "summary"]
-
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~$]|^[-+])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _ARROWS = {True: " ↑", False: " ↓", None: ""}

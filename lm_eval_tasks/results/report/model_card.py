@@ -12,8 +12,6 @@ from lm_eval_tasks.results.report.families import Family, families, language_nam
 from lm_eval_tasks.results.report.headlines import Headline, headlines_of_family
 from lm_eval_tasks.runs import Run
 
-__all__ = ["model_card"]
-
 _SOURCE = "https://github.com/EleutherAI/lm-evaluation-harness"
 _SAMPLE = "a miniature of it that lm-eval-grounded wrote, not the published data"
 _DIGITS = 6

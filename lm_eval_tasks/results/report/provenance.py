@@ -13,8 +13,6 @@ from lm_eval_tasks.results.report.numbers import bounds, shown
 from lm_eval_tasks.results.reproduce.recorded import commands_of, read_recorded
 from lm_eval_tasks.runs import Run, TaskRun
 
-__all__ = ["made", "numbers", "origins"]
-
 
 def made(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
     """The results files of some runs (label to run), each once, with the commands behind them, to be typed one after

@@ -14,8 +14,6 @@ from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.harness import WEIGHTLESS
 from lm_eval_tasks.runs.results_file import leaves_of, mapping, read_results, record_of, said_of
 
-__all__ = ["OUTPUT", "RecordedRun", "commands_of", "read_recorded"]
-
 OUTPUT = "reproduced"
 """Folder that the commands write to."""
 

@@ -29,8 +29,6 @@ from lm_eval_tasks.results.report.documents.document import (
 from lm_eval_tasks.results.report.numbers import shown
 from lm_eval_tasks.runs import Answer, Reading, TaskRun
 
-__all__ = ["TaskReader", "passages_of", "reader_of", "why_abstention", "why_robust", "why_strict"]
-
 _MARKER = re.compile(r"^\[(\d{1,3})\] ", re.MULTILINE)
 _BEHIND = re.compile(r"\n\n(?:OUTPUT:|Remember to read the contexts carefully\.)")
 _REFERENCE = re.compile(r"\[Reference\]\n(?P<text>.*)\n\n\[Answer\]\n", re.DOTALL)  # of detection_prompt.jinja

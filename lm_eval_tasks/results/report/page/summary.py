@@ -15,8 +15,6 @@ from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.headlines import Headline
 from lm_eval_tasks.results.report.numbers import shown, unbroken
 
-__all__ = ["MetricSummary", "Summary", "examples", "summaries"]
-
 _SEVERE = ("broken", "alike", "undefined", "invalid", "clipped", "unlike")
 """Kinds of doubts that the first screen says beside a model, the worst first. The others are below."""
 

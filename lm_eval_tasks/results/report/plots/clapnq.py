@@ -9,8 +9,6 @@ from lm_eval_tasks.results.report.plots import ranges, scatter
 from lm_eval_tasks.results.report.plots.drawing import Axis, short_names, wrapped
 from lm_eval_tasks.results.report.plots.plot import Entry, Model, Plot, by_task, columns_of, not_drawn, rows_of
 
-__all__ = ["ANSWERED", "ASPECTS", "RETRIEVED", "caution", "comparisons", "length", "ratings", "retrieval"]
-
 ANSWERED = ("rougeL", "length", "unanswerable_accuracy", "answerable_abstention_rate")
 RETRIEVED = ("rougeL", "gold_retrieved")
 ASPECTS = ("faithfulness", "appropriateness", "f_plus_a")

@@ -25,8 +25,6 @@ from lm_eval_tasks.results.report.plots.drawing import Axis
 from lm_eval_tasks.results.report.plots.languages import WORD_RATES
 from lm_eval_tasks.results.report.plots.plot import Entry, Model, Plot, by_language, columns_of, not_drawn, rows_of
 
-__all__ = ["correlations", "web_shares"]
-
 _WEB_SHARE = Axis("share of the web's pages (%), log scale", 1, (0.0008, 12.5), is_log=True, metric="web_share")
 _LENGTH = Axis("words of an answer", metric="response_words")
 _FLAGGED = Axis("flagged words of an answer", metric="hallucinated_words")

@@ -26,8 +26,6 @@ from lm_eval_tasks.results.report.plots.plot import (
     rows_of,
 )
 
-__all__ = ["DETECTOR_FIGURES", "ERROR_RATES", "WORD_RATES", "detectors", "error_rates", "heat_map", "word_rates"]
-
 ERROR_RATES = ("hallucination_rate", "error_rate")
 WORD_RATES = {
     "detected_rate": "detected",

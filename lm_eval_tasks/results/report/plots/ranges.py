@@ -11,8 +11,6 @@ from lm_eval_tasks.results.report.plots import drawing
 from lm_eval_tasks.results.report.plots.drawing import Axis
 from lm_eval_tasks.results.report.plots.plot import is_unknown
 
-__all__ = ["PERCENT", "SHARE", "Line", "Panel", "draw"]
-
 SHARE, PERCENT = (-0.03, 1.03), (-3.0, 103.0)
 """Limits for shares; the same in percent."""
 

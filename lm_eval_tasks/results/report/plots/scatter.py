@@ -14,8 +14,6 @@ from lm_eval_tasks.results.report.plots import drawing
 from lm_eval_tasks.results.report.plots.drawing import Axis
 from lm_eval_tasks.results.report.plots.plot import Entry, is_unknown
 
-__all__ = ["Panel", "by_model", "draw"]
-
 
 class _Dot(NamedTuple):
     """An entry that can be drawn, its figures on the scale of the axes."""
