@@ -132,6 +132,7 @@ def test_groups_of_shares(documents: int) -> None:
     assert errs_as_said(outside)
 
 
+@pytest.mark.one_python("how often a comparison errs")
 @SIZES
 def test_groups_of_means(documents: int) -> None:
     rng = np.random.default_rng(1)

@@ -45,6 +45,7 @@ def share_held(language: str, kind: str, answers: int, runs: int) -> float:
     return float(np.mean(hits))
 
 
+@pytest.mark.one_python("how often bounds hold the truth")
 @pytest.mark.parametrize("answers", [5, 10, 20])
 def test_bounds_hold_with_few_german_answers(answers: int) -> None:
     # With 500 runs 20 answers hold 0.95. With a bootstrap over the answers: 0.84, 0.89, 0.92.

@@ -214,6 +214,7 @@ def test_translations_of_which_text_nobody_can_say_are_on_no_side() -> None:
     assert split([*lone, answer("1", language="ar")], 0).counts == {}  # one language: no translations
 
 
+@pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize("unit", ["1849 Kemijoki ", "{} Name{} ", "1 "])
 def test_texts_are_told_apart_in_linear_time(unit: str) -> None:
     def parallel(size: int) -> list[LabelledAnswer]:
@@ -360,6 +361,7 @@ def test_each_part_of_an_answer_has_the_part_of_the_reference_that_shares_most(
     assert [label for labels in learned for label in labels] == list(range(answer))
 
 
+@pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize("vocabulary", [5, 30_000])
 def test_a_long_line_is_cut_in_linear_time(vocabulary: int) -> None:
     def long(size: int) -> Encoded:
