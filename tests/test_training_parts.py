@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, article_groups, text_groups, without_spans
-from detector_plugin.transformers.forms import Encoded, Encoder
+from detector_plugin.transformers.forms import Encoded
 from detector_plugin.transformers.training import measuring
 from detector_plugin.transformers.training import recipe as recipes
 from detector_plugin.transformers.training.examples import IGNORED, LABELS, Example, _cut, token_labels
@@ -167,8 +168,6 @@ def test_a_text_falls_on_one_side_in_all_its_languages() -> None:
     assert len(set.union(*numbers)) == 100
     assert parts.texts == {"learn": 80, "choose": 10, "measure": 10, "left_out": 0}
     assert parts.translated == 0
-    again = split(PARALLEL[::-1], 0.2)
-    assert {one.answer for one in again.measure} == {one.answer for one in parts.measure}
 
 
 def test_what_is_left_out_takes_its_translations_along() -> None:
@@ -299,7 +298,7 @@ def test_synthetic_documents() -> None:
 # Labels of tokens
 
 
-def test_labels_of_tokens() -> None:
+def test_labels_of_tokens_and_the_shares_of_annotators() -> None:
     document = answer("a bad word 🌙", spans=(Span(2, 5, "entity"), Span(6, 8)))
     offsets = np.array([(0, 1), (1, 5), (5, 6), (5, 8), (8, 10), (10, 12), (11, 12), (0, 0)])
     labels, shares = token_labels(document, offsets, "binary", soft=False)
@@ -308,17 +307,12 @@ def test_labels_of_tokens() -> None:
     labels, _ = token_labels(document, offsets, "category", soft=False)
     nobody = len(LABELS["category"])
     assert labels.tolist() == [0, 1 + CATEGORIES.index("entity"), IGNORED, nobody, 0, 0, 0, IGNORED]
-
-
-def test_shares_of_annotators_are_labels() -> None:
     soft = (Span(0, 2, probability=0.25), Span(2, 4, probability=0.75))
     document = answer("abcdef", spans=(Span(2, 4, "entity"),), soft=soft)
     offsets = np.array([(0, 2), (2, 4), (1, 3), (4, 6)])
-    labels, shares = token_labels(document, offsets, "binary", soft=True)
-    assert labels.tolist() == [1, 1, 1, 0]
-    assert shares.tolist() == [0.25, 0.75, 0.5, 0]
-    labels, _ = token_labels(document, offsets, "category", soft=True)
-    assert labels.tolist() == [7, 1, 1, 0]
+    for kind, expected in (("binary", [1, 1, 1, 0]), ("category", [nobody, 1, 1, 0])):
+        labels, shares = token_labels(document, offsets, kind, soft=True)
+        assert (labels.tolist(), shares.tolist()) == (expected, [0.25, 0.75, 0.5, 0])
 
 
 def _encoded(reference: Sequence[int], answer: Sequence[int]) -> Encoded:
@@ -370,18 +364,15 @@ def test_a_long_line_is_cut_in_linear_time(vocabulary: int) -> None:
 
 
 def test_what_is_too_long_is_not_measured() -> None:
-    class Encodes:
-        def encode(self, reference: str, answer: str, question: str, language: str) -> Encoded:
-            return _encoded([3] * len(reference), [3] * len(answer))
-
+    encoder: Any = SimpleNamespace(
+        encode=lambda reference, answer, *_: _encoded([3] * len(reference), [3] * len(answer))
+    )
     counts: Counter[str] = Counter()
     short = [answer("a" * 10_000), answer("a", "r" * 100_000)]
     long = answer("a" * 20_000, "r" * 20_000)
-    kept = measuring.short_enough([short[0], long, short[1]], cast(Encoder, Encodes()), 512, counts)
-    assert (kept, counts) == (short, {TOO_LONG: 1})
-    assert (
-        math.prod(map(len, cuts(12_000, 12_000, 509))) <= MOST_WINDOWS < math.prod(map(len, cuts(20_000, 20_000, 509)))
-    )
+    assert measuring.short_enough([short[0], long, short[1]], encoder, 512, counts) == short
+    assert counts == {TOO_LONG: 1}
+    assert math.prod(map(len, cuts(12_000, 12_000, 509))) <= MOST_WINDOWS
 
 
 def test_weights_of_classes() -> None:
@@ -412,28 +403,22 @@ def test_loss() -> None:
 # Recipes
 
 
-TABLE_5 = {
-    **{"base": "meta-llama/Meta-Llama-3-8B", "quantization": "4bit", "precision": "bf16", "seeds": (42, 47, 49)},
-    **{"lora_r": 32, "lora_alpha": 32, "lora_dropout": 0.05, "lora_target_modules": "all-linear"},
-    **{"num_train_epochs": 2, "max_length": 4096, "learning_rate": 1e-4, "weight_decay": 0.01},
-    **{"per_device_train_batch_size": 8, "gradient_accumulation_steps": 8, "held_out": 0.3},
-    **{"attention": "bidirectional", "form": "paper"},
-}
-"""Of the mFAVA paper."""
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("paper-multi", {**TABLE_5, "one_language": False}),
-        ("paper-mono", {**TABLE_5, "one_language": True}),
-        ("encoder", {"learning_rate": 1e-5, "weight_decay": 0.01, "num_train_epochs": 6}),
-    ],
-)
-def test_recipes_are_those_of_the_papers(name: str, expected: dict[str, Any]) -> None:
-    recipe = recipes.read(name)
-    values = {**recipe.values, **(recipe.trainer or {})}
-    assert {key: values[key] for key in expected} == expected
+def test_recipes_are_those_of_the_papers() -> None:
+    table_5 = {  # of the mFAVA paper
+        **{"base": "meta-llama/Meta-Llama-3-8B", "quantization": "4bit", "precision": "bf16", "seeds": (42, 47, 49)},
+        **{"lora_r": 32, "lora_alpha": 32, "lora_dropout": 0.05, "lora_target_modules": "all-linear"},
+        **{"num_train_epochs": 2, "max_length": 4096, "learning_rate": 1e-4, "weight_decay": 0.01},
+        **{"per_device_train_batch_size": 8, "gradient_accumulation_steps": 8, "held_out": 0.3},
+        **{"attention": "bidirectional", "form": "paper"},
+    }
+    expected: dict[str, dict[str, Any]] = {
+        "paper-multi": {**table_5, "one_language": False},
+        "paper-mono": {**table_5, "one_language": True},
+        "encoder": {"learning_rate": 1e-5, "weight_decay": 0.01, "num_train_epochs": 6},
+    }
+    for name, values in expected.items():
+        recipe = recipes.read(name)
+        assert {**recipe.values, **(recipe.trainer or {})}.items() >= values.items(), name
 
 
 def test_every_value_can_be_set() -> None:
@@ -445,24 +430,6 @@ def test_every_value_can_be_set() -> None:
     assert recipe.trainer["num_train_epochs"] == 6
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["--lora_r", "x"], "--lora_r: 'x' is not a whole number from 1 to 4096"),
-        (["--held_out", "1"], "--held_out: '1' is not a number from 0 to 0.9"),
-        (["--form", "pears"], "--form: 'pears' is none of auto, lettucedetect"),
-        (["--seeds", "1,1"], "--seeds: '1,1' is no list of different whole numbers"),
-        (["--soft_labels", "maybe"], "--soft_labels: 'maybe' is neither True nor False"),
-        (["--seed", "1"], "--seed follows from other options; use --seeds"),
-        (["loose"], "'loose' belongs to no option"),
-    ],
-)
-def test_values_that_do_not_fit(words: list[str], why: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        recipes.overridden(recipes.read("encoder"), words, {})
-    assert why in str(raised.value)
-
-
 def test_the_command_shows_a_recipe_and_refuses_what_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
     shows = "train --detector transformers --recipe paper-mono --show --lora_r 4 --report_to wandb"
     assert main(shows.split()) == 0
@@ -470,6 +437,13 @@ def test_the_command_shows_a_recipe_and_refuses_what_it_does_not_know(capsys: py
     assert all(line in shown for line in ("one_language: true", "lora_r: 4", "report_to: wandb"))
     transformers = "train --detector transformers"
     for words, why in (
+        (f"{transformers} --lora_r x", "--lora_r: 'x' is not a whole number from 1 to 4096"),
+        (f"{transformers} --held_out 1", "--held_out: '1' is not a number from 0 to 0.9"),
+        (f"{transformers} --form pears", "--form: 'pears' is none of auto, lettucedetect"),
+        (f"{transformers} --seeds 1,1", "--seeds: '1,1' is no list of different whole numbers"),
+        (f"{transformers} --soft_labels maybe", "--soft_labels: 'maybe' is neither True nor False"),
+        (f"{transformers} --seed 1", "--seed follows from other options; use --seeds"),
+        (f"{transformers} loose", "'loose' belongs to no option"),
         (f"{transformers} --recipe none -o x", "recipe 'none': there are encoder, paper-mono, paper-multi"),
         (transformers, "name the folder of the new detector with -o DIR"),
         ("train --learning_rate 1", "train --detector lexical has no option --learning_rate"),
@@ -491,13 +465,10 @@ class Spotter:
     categories = (None, HALLUCINATION)
 
     def readings(self, references: Any, answers: Any, languages: Any, questions: Any) -> Any:
-        from types import SimpleNamespace
-
         for index, text in enumerate(answers):
             tokens = [*re.finditer(r" ?[^ ]+", text)]  # with the space before it, as byte-level ones have
-            places = [token.span() for token in tokens]
             p = np.array([float(token[0].split("|")[1]) for token in tokens], np.float32)
-            encoded = SimpleNamespace(offsets=np.array(places))
+            encoded = SimpleNamespace(offsets=np.array([token.span() for token in tokens]))
             yield SimpleNamespace(index=index, encoded=encoded, best=np.stack([1 - p, p], 1))
 
 

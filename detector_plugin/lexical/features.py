@@ -139,10 +139,12 @@ def answer_features(
         np.log1p(index.n_tokens),
         read.question_words or np.nan,
         read.new_digit.mean(),
-        read.length.mean(),
+        read.columns["length"].mean(),
         (read.in_reference * weight).sum() / max(weight.sum(), 1e-6),
         (read.support * whole).sum() / max(whole.sum(), 1e-6),
     )
+    columns = read.columns | {"quoted": _quoted(plan.texts), "clause_words": plan.clause_words[plan.clause_of]}
+    columns |= {"document_at": at / n, "sentence_at": (at - first) / lengths[sentence_of]}
     matrix: Matrix = np.column_stack(
         [
             signals,
@@ -150,19 +152,9 @@ def answer_features(
             by_clause[plan.clause_of],
             of_sentence[sentence_of],
             np.broadcast_to(document[_columns(_IN_DOCUMENT)], (n, len(_IN_DOCUMENT))),
-            read.off,
-            read.asked_grams,
-            read.after_asked,
-            read.length,
-            read.digit,
-            read.capital,
-            read.new_capital,
-            _quoted(plan.texts),
-            at / n,
-            (at - first) / lengths[sentence_of],
-            plan.clause_words[plan.clause_of],
+            *(columns[name] for name in _WORD),
             np.broadcast_to(of_document, (n, len(_DOCUMENT))),
-            read.copied_around,
+            columns[COPIED_AROUND],
         ]
     ).astype(np.float32)
     matrix[np.isnan(matrix)] = MISSING
@@ -191,18 +183,11 @@ class _Read(NamedTuple):
     signals: Values  # (words, len(SIGNALS))
     weight: Values
     in_reference: Values  # share of its tokens whose stem the reference has
-    off: Values
-    asked_grams: Values
-    after_asked: Values
-    length: Values
-    digit: Values
     new_digit: Values
-    capital: Values
-    new_capital: Values
+    columns: dict[str, Values]  # those of `_WORD` that follow from the word alone, and `COPIED_AROUND`
     support: Values  # (sentences,)
     best_to_point: Values  # (sentences,)
     question_words: int
-    copied_around: Values
 
 
 _TOKEN_OR_END = re.compile(rf"{TOKEN.pattern}|\n")
@@ -289,18 +274,16 @@ def _read(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> _R
         signals=np.column_stack([means[:, :2], grams[:, : len(GRAMS)], means[:, 2:10]]),
         weight=means[:, 11],
         in_reference=means[:, 10],
-        off=off,
-        asked_grams=asked_grams,
-        after_asked=after_asked,
-        length=length,
-        digit=digit,
         new_digit=digit * (1 - np.minimum.reduceat(exact, token_starts)),
-        capital=capital,
-        new_capital=capital * (1 - np.maximum.reduceat(exact, token_starts)),
+        columns={
+            **{"off": off, "asked_grams": asked_grams, "after_asked": after_asked},
+            **{"length": length, "digit": digit, "capital": capital},
+            "new_capital": capital * (1 - np.maximum.reduceat(exact, token_starts)),
+            COPIED_AROUND: _copied_around(beside, token_starts, counts),
+        },
         support=support,
         best_to_point=best_to_point,
         question_words=len(set(asks.tokens)),
-        copied_around=_copied_around(beside, token_starts, counts),
     )
 
 
