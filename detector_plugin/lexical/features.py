@@ -92,9 +92,7 @@ FEATURE_NAMES: tuple[str, ...] = (
 """Names of the columns of :func:`answer_features`."""
 
 
-def answer_features(
-    reference: str, answer: str, language: str | None, question: str = "", cases: bool = True
-) -> Matrix:
+def answer_features(reference: str, answer: str, language: str | None, question: str = "") -> Matrix:
     """(words, len(FEATURE_NAMES)) features of an answer; no rows for an answer without words.
 
     Args:
@@ -102,14 +100,13 @@ def answer_features(
         answer: any text.
         language: ISO 639 code; decides how words are cut.
         question: what the answer answers; empty where it is not known.
-        cases: go by capital letters, where they tell names from other words.
     """
     places = words(answer, language)
     if not places:
         return np.zeros((0, len(FEATURE_NAMES)), np.float32)
     plan, index = Layout(answer, places), index_reference(reference)
     n = plan.n_words
-    read = _read(plan, index, question, cases)
+    read = _read(plan, index, question)
     signals, weight = read.signals, read.weight
     sums = cumulated(signals)
     at = np.arange(n)
@@ -193,7 +190,7 @@ class _Read(NamedTuple):
 _TOKEN_OR_END = re.compile(rf"{TOKEN.pattern}|\n")
 
 
-def _read(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> _Read:
+def _read(plan: Layout, index: ReferenceIndex, question: str) -> _Read:
     n = plan.n_words
     tokens: list[str] = []
     counted: list[int] = []
@@ -249,9 +246,9 @@ def _read(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> _R
     characters = codes(tokens)
     hashes = gram_hashes(characters)
     of_question = np.unique(gram_hashes(codes(asks.tokens))[GRAMS[0]])
-    covered = _coverage(characters, hashes, index)
-    in_question = _within(np.isin(hashes[GRAMS[0]], of_question), GRAMS[0], len(characters)).astype(float)
-    sums = cumulated(np.column_stack([covered, in_question]))
+    hits = [(n, index.grams[n][slots(of_text, len(index.grams[n]))]) for n, of_text in hashes.items()]
+    hits.append((GRAMS[0], np.isin(hashes[GRAMS[0]], of_question)))
+    sums = cumulated(np.column_stack([_within(hit, n, len(characters)) for n, hit in hits]))
     ends = np.cumsum([len(token) + 1 for token in tokens])  # of the token, its leading space included
     from_character = np.concatenate([[0], ends])[token_starts] + 1
     grams = window_mean(
@@ -261,7 +258,7 @@ def _read(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> _R
     length, digit, capital, cased = np.array([_shape(text) for text in plan.texts]).T
     capital[plan.sentence_starts] = 0
     digit[plan.item_numbers] = 0
-    if not cases or cased.mean() < _CASED:  # a script without capitals: that a word has none says nothing
+    if cased.mean() < _CASED:  # a script without capitals: that a word has none says nothing
         capital[:] = np.nan
     asked_of, to_point_of, asked_grams = means[:, 8], means[:, 9], grams[:, -1]
     last_asked = np.maximum.accumulate(np.where(asked_of > 0, np.arange(n), -1))
@@ -389,21 +386,12 @@ def _shape(word: str) -> tuple[float, float, float, float]:
     )
 
 
-def _coverage(text: NDArray[np.uint64], hashes: dict[int, NDArray[np.uint64]], index: ReferenceIndex) -> Values:
-    """(characters of the tokens with spaces around, len(GRAMS)): within an n-gram of the reference, 0 or 1."""
-    found = np.zeros((len(text), len(GRAMS)))
-    for column, (n, of_text) in enumerate(hashes.items()):
-        table = index.grams[n]
-        found[:, column] = _within(table[slots(of_text, len(table))], n, len(text))
-    return found
-
-
-def _within(hit: NDArray[np.bool_], n: int, length: int) -> NDArray[np.bool_]:
-    """(length,) characters within an n-gram that was hit; `hit` has the n-grams in order."""
+def _within(hit: NDArray[np.bool_], n: int, length: int) -> Values:
+    """(length,) 1 for characters within an n-gram that was hit, else 0; `hit` has the n-grams in order."""
     depth = np.zeros(length + 1, np.int32)
     depth[: len(hit)] += hit
     depth[n : n + len(hit)] -= hit
-    return np.asarray(np.cumsum(depth[:-1]) > 0)
+    return (np.cumsum(depth[:-1]) > 0).astype(float)
 
 
 _BLOCK = 4096  # tokens: bounds the (tokens, windows) matrix of a long answer

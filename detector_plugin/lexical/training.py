@@ -429,13 +429,12 @@ def weights_name(language: str | None = None, family: str = "") -> str:
     return f"{HELD_OUT}/{language}.{family}.safetensors" if family else f"{HELD_OUT}/{language}.safetensors"
 
 
-def train_all(documents: Sequence[LabelledAnswer], seed: int = 0, processes: int = 1) -> dict[str, bytes]:
+def train_all(documents: Sequence[LabelledAnswer], processes: int = 1) -> dict[str, bytes]:
     """All weights by file name: those trained on everything, those without each language, and those without each language
     and each family that answers in other languages, too. A family of one language is left out together with that.
 
     Args:
         documents: labelled answers; all annotations of a language are left out together.
-        seed: of the words learned from and of the features each split may choose from.
         processes: forests grown at once; changes the time, not the bytes.
     """
     from concurrent.futures import ProcessPoolExecutor
@@ -448,14 +447,14 @@ def train_all(documents: Sequence[LabelledAnswer], seed: int = 0, processes: int
     cells = {(document.language, "") for document in documents}
     cells |= {(language, family) for family, those in languages.items() if len(those) > 1 for language in those}
     parts: list[tuple[str | None, str]] = [(None, ""), *sorted(cells)]
-    train_part = partial(_train_without, _labelled(documents, seed), seed)
+    train_part = partial(_train_without, _labelled(documents, seed=0))
     # Spawned: a fork after OpenMP has started threads may hang.
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         return dict(zip((weights_name(*part) for part in parts), pool.map(train_part, parts), strict=True))
 
 
-def _train_without(known: _Words, seed: int, part: tuple[str | None, str]) -> bytes:
+def _train_without(known: _Words, part: tuple[str | None, str]) -> bytes:
     language, family = part
-    if language is None:
-        return _train(known, seed)
-    return _train(known.of((known.language != language) & ((known.family == "") | (known.family != family))), seed)
+    if language is not None:
+        known = known.of((known.language != language) & ((known.family == "") | (known.family != family)))
+    return _train(known, seed=0)

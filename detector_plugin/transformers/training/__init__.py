@@ -131,11 +131,9 @@ def train_detector(
     if calibrate and reasons:
         some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
         log.warning("%s: %d of %d rows are not calibrated: %s", folder, len(reasons), len(rows), some)
-    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
-    files += [folder / name for name in (*(("calibration.json",) if calibrated else ()), "README.md", saving.RECORD)]
     left = dict(+counts)
     trained = Trained(
-        *(folder, recipe, seed, base, ingredients, parts, made, without, left, detector.threshold, rows, curve, files)
+        *(folder, recipe, seed, base, ingredients, parts, made, without, left, detector.threshold, rows, curve)
     )
     saving.write_card(trained, calibrated)
     if calibrated:
