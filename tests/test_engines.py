@@ -214,8 +214,6 @@ def test_vllm_where_it_is_not_installed(lookup: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("detector_plugin.transformers.engines.vllm.find_spec", lambda name: None)
     with pytest.raises(UnusableDetector, match=r"engine=vllm needs vLLM: pip install 'lm-eval-grounded\[vllm\]'"):
         check_detector(str(lookup), '{"engine": "vllm"}')
-    with pytest.raises(UnusableDetector, match="no option 'base_url'"):
-        load_detector(str(lookup), base_url="http://localhost:8000")
 
 
 def test_spans_are_kept_under_other_options_of_speed_alone(lookup: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -170,7 +171,9 @@ def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
             chosen = np.ones(len(places), np.bool_)
         else:
             if not question and random.random() < ASKED:
-                question = _beginning(document.reference, int(random.integers(3, 10)))
+                # An article begins with what it is about, which is what a question names.
+                first = [*islice(TOKEN.finditer(document.reference), int(random.integers(3, 10)))]
+                question = document.reference[: first[-1].end()] if first else ""
             chosen = random.random(len(places)) < SHARE
         hard = np.array([category is not None for category in covered(places, document.spans)])
         weight = np.full(len(places), len(places) ** (LENGTH - 1))
@@ -186,12 +189,6 @@ def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
     if not parts:
         raise ValueError("no words to learn from")
     return _Words._make(map(np.concatenate, zip(*parts, strict=True)))
-
-
-def _beginning(text: str, tokens: int) -> str:
-    """The first tokens of a text: an article begins with what it is about, which is what a question names."""
-    found = [match.end() for _, match in zip(range(tokens), TOKEN.finditer(text), strict=False)]
-    return text[: found[-1]] if found else ""
 
 
 def train(documents: Sequence[LabelledAnswer], seed: int = 0) -> bytes:

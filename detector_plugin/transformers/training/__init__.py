@@ -131,9 +131,8 @@ def train_detector(
     if calibrate and reasons:
         some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
         log.warning("%s: %d of %d rows are not calibrated: %s", folder, len(reasons), len(rows), some)
-    left = dict(+counts)
     trained = Trained(
-        *(folder, recipe, seed, base, ingredients, parts, made, without, left, detector.threshold, rows, curve)
+        *(folder, recipe, seed, base, ingredients, parts, made, without, dict(+counts), detector.threshold, rows, curve)
     )
     saving.write_card(trained, calibrated)
     if calibrated:
