@@ -64,13 +64,6 @@ def test_real_answers_come_first_and_pooled_ones_before_inserted_errors() -> Non
     assert FEWEST_LANGUAGES == 2
 
 
-def test_a_kind_that_is_none_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="unknown calibration_annotations 'bronze'; known are gold, pooled, real, silver"
-    ):
-        dataset.load("de", calibration_annotations="bronze", mirror="sample")
-
-
 def test_runs_on_real_answers_make_a_calibration(tmp_path: Path) -> None:
     rows = []
     for number, model in enumerate(("a", "b", "a")):
@@ -122,29 +115,6 @@ def test_bounds_for_a_new_language_hold_the_truth() -> None:
             held[index] += got.rogan_gladen.low <= truth <= got.rogan_gladen.high
     assert 0.9 <= held[0] / trials <= 1
     assert held[1] / trials < 0.6
-
-
-def agreeing() -> dict[str, dict[str, Counts]]:
-    rng = np.random.default_rng(1)
-    return {code: {model: answers(rng, 0.8, 0.4, 0.5, 200) for model in "ab"} for code in ("de", "es", "fi", "it")}
-
-
-@pytest.mark.parametrize(
-    ("flagged", "value", "low", "high"),
-    [
-        (60, 0.5, 0.3, 0.7),  # between both rates
-        (42, 0.05, 0.0, 0.25),
-        (5, 0.0, 0.0, 1.0),  # so few as no annotated answer lets one expect: nothing is known
-        (99, 1.0, 0.0, 1.0),
-    ],
-)
-def test_errors_that_cannot_be_are_left_out(flagged: int, value: float, low: float, high: float) -> None:
-    """Of any answers, at least the false positive rate of the words is flagged, and at most the true positive rate."""
-    got = estimate(np.array([[flagged, 100]] * 50), pooled=agreeing()).rogan_gladen
-    assert got.value == pytest.approx(value, abs=0.06)
-    assert low <= got.low <= got.value <= got.high <= high
-    if (low, high) == (0.0, 1.0):
-        assert (got.low, got.high) == (0.0, 1.0)
 
 
 # Cells of real answers

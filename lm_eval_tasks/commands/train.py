@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
     for trained in _train_transformers(recipe, arguments):
         if trained.rows:
             say(table(trained.rows))
-        say(f"threshold {trained.threshold:g}", *trained.files)
+        say(f"threshold {trained.threshold:g}", *sorted(filter(Path.is_file, trained.folder.iterdir())))
     if len(recipe.seeds) > 1:
         say(over_seeds(arguments.output, recipe.seeds))
     return 0
