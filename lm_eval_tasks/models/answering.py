@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from inspect import signature
@@ -16,11 +15,8 @@ from lm_eval.utils import simple_parse_args_string
 
 from custom_metrics.usage.options import refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import processes
 from lm_eval_tasks.data.provenance import PACKAGE
-
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _TABLE = "answers that follow from documents"
 _TO_EVERY_MODEL = ("batch_size", "device", "max_batch_size", "trust_remote_code")
@@ -126,19 +122,10 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         database.tablename = _TABLE
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """The answers, without halves of surrogate pairs: no file can hold those, see
-        ``custom_metrics.usage.printable``."""
-        given = self.respond(requests, disable_tqdm)
+        """The answers of :meth:`respond`."""
         for request in requests:
             request.is_unprompted = True  # what :mod:`lm_eval_tasks.harness.run_warnings` goes by
-        writable = [without_surrogates(answer) if isinstance(answer, str) else answer for answer in given]
-        mended = sum(before != after for before, after in zip(given, writable, strict=True))
-        if mended:
-            log.warning(
-                "%d answers of %s held halves of surrogate pairs, which no file can hold; each is U+FFFD now",
-                *(mended, type(self).__name__),
-            )
-        return writable
+        return self.respond(requests, disable_tqdm)
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
         """The answers to the documents of some requests, one each."""
@@ -147,8 +134,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     def loglikelihood(self, requests: Sequence[Any]) -> NoReturn:
         raise UsageError(f"{type(self).__name__} has no likelihoods; it runs on generation tasks only")
 
-    def loglikelihood_rolling(self, requests: Sequence[Any]) -> NoReturn:
-        self.loglikelihood(requests)
+    loglikelihood_rolling = loglikelihood
 
 
 def options_of(model_args: Mapping[str, Any] | str | None) -> dict[str, Any]:
