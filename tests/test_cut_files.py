@@ -147,7 +147,7 @@ WRONG = {  # of each kind; test_table_files.py has what else can be wrong with o
 def test_what_cannot_be_read_as_what_it_should_be_is_not_put_into_a_mirror(
     path: str, content: bytes, there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, downloaded = SourceFile("hub", "o/n", "c0ffee", path, ""), tmp_path / "blob"
+    file, downloaded = SourceFile("hub", "o/n", "c0ffee", path, ""), tmp_path / Path(path).name
     monkeypatch.setattr(sources, "fetch", lambda _: downloaded)
     mirror = tmp_path / "mirror"
     target = mirror / "o" / "n" / path
@@ -167,7 +167,7 @@ def test_what_cannot_be_read_as_what_it_should_be_is_not_put_into_a_mirror(
 
 def test_what_can_be_read_is_put_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path, content in WHOLE.items():
-        file, downloaded = SourceFile("hub", "o/n", "c0ffee", path, ""), tmp_path / "blob"
+        file, downloaded = SourceFile("hub", "o/n", "c0ffee", path, ""), tmp_path / Path(path).name
         downloaded.write_bytes(content)
         monkeypatch.setattr(sources, "fetch", lambda _, downloaded=downloaded: downloaded)
         target = sources.fetch_into(file, tmp_path / "mirror")

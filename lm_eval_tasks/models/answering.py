@@ -41,6 +41,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
+        self._device = "cpu"  # where the harness puts the tensors that it has gathered
         if self.SHARED:
             self._rank, self._world_size, _ = processes.here()
 
@@ -81,11 +82,6 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     ) -> DocumentAnswerer:
         """The same from ``name=value,name=value``."""
         return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
-
-    @property
-    def device(self) -> str:
-        """Where the harness puts the tensors that it has gathered."""
-        return "cpu"
 
     def all_gather(self, tensor: Any) -> Any:
         import torch
