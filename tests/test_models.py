@@ -155,18 +155,6 @@ def ids(subset: str = "both") -> list[str]:
     return list(load("de", mirror="sample", subset=subset)["evaluation"]["query_id"])
 
 
-def test_released_results_are_replayed(harness: Harness, tmp_path: Path) -> None:
-    """Upstream's form: one file a subset, several models a line; language and subset from the path."""
-    for subset in ("relevant", "non_relevant"):
-        line = {"docids": [], "prompt": "", "template": "vanilla", "results": {"a": "I don't know", "b": "?"}}
-        lines = [{"query_id": query_id, **line} for query_id in ids(subset)]
-        write(tmp_path / subset / "de.test.vanilla_prompt.jsonl", *lines)
-    results = replay(harness, tmp_path, ["nomiracl_de"], model="a")["results"]["nomiracl_de"]
-    assert (results["hallucination_rate,strict"], results["error_rate,strict"]) == (0.0, 1.0)
-    with pytest.raises(ValueError, match="none of the 8 documents of nomiracl_de_role has a stored answer"):
-        replay(harness, tmp_path, ["nomiracl_de_role"], model="a")
-
-
 def said(*query_ids: str) -> list[dict[str, str]]:
     return [{"query_id": i, "response": "Yes, answer is present", "task": "nomiracl_de"} for i in query_ids]
 

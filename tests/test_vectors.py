@@ -93,14 +93,6 @@ def test_vectors_lie_in_float16_blocks_beside_what_they_are_of(tmp_path: Path) -
     assert np.array_equal(whole(again), row_vectors(0, 10))
 
 
-@pytest.mark.parametrize(("rows", "shapes"), [(1, [1]), (3, [3]), (4, [4]), (5, [4, 1]), (8, [4, 4])])
-def test_the_last_block_holds_what_remains(tmp_path: Path, rows: int, shapes: list[int]) -> None:
-    opened = vectors.open_vectors(
-        tmp_path, OF, rows, lambda starts: (block_at(start, rows) for start in starts), CALLED
-    )
-    assert [len(block) for block in opened] == shapes
-
-
 @pytest.mark.parametrize("done", [0, 1, 2])
 def test_an_encoding_that_dies_goes_on_where_it_stopped(tmp_path: Path, done: int) -> None:
     with pytest.raises(KeyboardInterrupt):
