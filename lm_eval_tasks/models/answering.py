@@ -70,8 +70,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     ) -> DocumentAnswerer:
         """The model of some ``--model_args``; refuses unknown options, but for those that the harness gives to all."""
         taken = signature(cls).parameters
-        of_harness = {key: value for key, value in (additional_config or {}).items() if value is not None}
-        every = {**arg_dict, **of_harness}
+        every = {**arg_dict, **{key: value for key, value in (additional_config or {}).items() if value is not None}}
         given = {key: value for key, value in every.items() if key in taken or key not in _TO_EVERY_MODEL}
         refuse_unknown(cls.NAME, given, cls)
         return cls(**given)
