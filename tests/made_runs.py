@@ -50,7 +50,7 @@ def task(
     by_filter = figures if {*figures} <= {*filters} else {filters[0]: figures}
     listed = metrics or ([metric.name for metric in base.metrics] if base else [*next(iter(by_filter.values()), {})])
     known = {metric.name: metric for metric in base.metrics} if base else {}
-    table = catalogue.table_named(name.partition("_")[0])
+    table = catalogue.tables().get(name.partition("_")[0])
     return TaskRun(
         task=name,
         benchmark=name.partition("_")[0],

@@ -20,7 +20,7 @@ _GOOD = {True: "high", False: "low", None: ""}
 def metric_table() -> str:
     """A row for each metric with a definition. Benchmarks that share a metric share its row."""
     titles: dict[tuple[str, str, str, bool | None], list[str]] = {}
-    for benchmark in catalogue.benchmarks():
+    for benchmark in catalogue.tables().values():
         for metric in benchmark.metrics.values():
             if metric.definition:
                 row = metric.name, metric.definition, metric.denominator, metric.higher_is_better

@@ -18,7 +18,6 @@ from lm_eval_tasks.data import samples
 from lm_eval_tasks.data.samples import (
     documents_of_samples,
     read_samples,
-    record_of_samples,
     samples_files,
 )
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
@@ -322,7 +321,7 @@ def test_a_documents_further_answers_are_counted_once_each(tmp_path: Path, caplo
 
 def test_documents_of_a_task_in_their_order(tmp_path: Path) -> None:
     written(tmp_path / "m", mine=[row(2), row(0), row(1)], other=[row(0)], empty=[])
-    assert [doc["id"] for doc in documents_of_samples(tmp_path, "mine", ("id",))] == ["d0", "d1", "d2"]
+    assert [doc["id"] for doc in documents_of_samples(tmp_path, "mine", ("id",))[0]] == ["d0", "d1", "d2"]
     place = tmp_path.resolve()
     for task, columns, error, says in (
         ("mine", ("id", "query", "x"), CorruptSource, "a document has no query, x; it is none of mine"),
@@ -358,7 +357,7 @@ def test_newer_samples_replace_older_ones(tmp_path: Path, caplog: pytest.LogCapt
 def test_the_file_of_a_tasks_samples_is_recorded_by_its_place_below_the_folder(tmp_path: Path) -> None:
     path = written(tmp_path / "m", mine=[row(0)]).with_name(f"samples_mine_{DATE}.jsonl")
     for place, name in ((tmp_path, f"m/{path.name}"), (tmp_path / "m", path.name), (path, path.name)):
-        (file,) = record_of_samples(place, "mine").local_files
+        (file,) = documents_of_samples(place, "mine", ())[1].local_files
         assert file == {
             "option": "samples",
             "name": name,

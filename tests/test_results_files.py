@@ -6,7 +6,6 @@ import json
 import math
 import pickle
 import re
-from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +19,7 @@ from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.harness import harness_results
-from lm_eval_tasks.harness.harness_results import NotDefined, Row, as_written
+from lm_eval_tasks.harness.harness_results import Row, as_written
 from tests.conftest import evaluate, results_of
 
 HEADLINES = {"nomiracl_de": "hallucination_rate", "clapnq_rag": "rougeL", "mfava_de": "detected_rate"}
@@ -221,22 +220,6 @@ def test_only_our_aggregations_are_asked_for_their_standard_error() -> None:
     assert ask(metric=defined_mean, bootstrap_iters=0) is None
     harness_results.extend(evaluator_utils)  # again does nothing
     assert evaluator_utils.stderr_for_metric is ask
-
-
-def test_a_harness_that_cannot_be_extended_writes_no_nan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its figures are all there, but for their standard errors."""
-    import_module("lm_eval_tasks.harness.task")  # which extends it once
-    for name in ("stderr_for_metric", "_compute_task_aggregations"):
-        monkeypatch.setattr(evaluator_utils, name, getattr(evaluator_utils, name).__wrapped__)
-    metadata = {"mirror": "sample", "subset": "relevant"}
-    got = evaluate(["nomiracl_de"], "grounded-baseline", "strategy=lexical", metadata=metadata, log_samples=False)
-    values = got["results"]["nomiracl_de"]
-    assert str(values["hallucination_rate,strict"]) == "N/A"
-    assert values["error_rate_stderr,strict"] == "N/A"
-    assert got["configs"]["nomiracl_de"]["metadata"]["figures"]["strict"]["error_rate"]["standard_error"] >= 0
-    assert "N/A" in make_table(got)
-    json.dumps(got["results"], default=str, allow_nan=False)
-    assert str(sum([NotDefined(), NotDefined()]) / 2) == "N/A"  # type: ignore[call-overload]
 
 
 # --------------------------------------------------------------------------------------------------- where they will lie

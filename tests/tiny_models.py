@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -38,24 +37,10 @@ def needed(*packages: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[Path], Path], str], Path]:
+def tiny_models(shared_once: Callable[..., Path]) -> Callable[[Callable[[Path], Path], str], Path]:
     """Makes a model by a function `write_*`, in a folder of a name that all workers of the run share."""
     needed("torch", "transformers")
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "tiny models"
-
-    def made(write: Callable[[Path], Path], name: str) -> Path:
-        from filelock import FileLock
-
-        shared.mkdir(exist_ok=True)
-        with FileLock(shared / f"{name}.lock"):
-            if not (shared / name).is_dir():
-                shutil.rmtree(shared / f"half {name}", ignore_errors=True)
-                write(shared / f"half {name}")
-                (shared / f"half {name}").rename(shared / name)
-        return shared / name
-
-    return made
+    return lambda write, name: shared_once(name, write)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ import numpy as np
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.samples import documents_of_samples, record_of_samples
+from lm_eval_tasks.data.samples import documents_of_samples
 from lm_eval_tasks.data.tables import read_csv
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
@@ -76,7 +76,7 @@ def load(
     settings = settings_of(task, detector, detector_args, calibration, calibration_annotations, ignored)
     rows: Sequence[dict[str, Any]]
     if samples is not None:
-        rows, record = documents_of_samples(Path(samples), task, COLUMNS), record_of_samples(Path(samples), task)
+        rows, record = documents_of_samples(Path(samples), task, COLUMNS)
     else:
         folder = sources.mirror_folder(mirror)
         rows, record = _documents(language, str(folder) if folder else None)

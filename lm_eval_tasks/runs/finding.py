@@ -150,7 +150,7 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
     else:
         own = _OWN_DATASET.match(str(config.get("custom_dataset") or ""))  # a user's YAML that includes one of ours
         benchmark = benchmark or (own["benchmark"] if own else "")
-        table = catalogue.table_named(benchmark)
+        table = catalogue.tables().get(benchmark)
     figures = {
         filter_name: found
         for filter_name, found in mapping(said_of(config, "figures")).items()

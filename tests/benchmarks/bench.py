@@ -350,15 +350,8 @@ def readers() -> None:
             report(f"{name}, memory", f"{used.ru_maxrss / 1024:.0f} MB", "1,500 MB")
 
 
-BENCHMARKS: dict[str, Callable[[], None]] = {
-    "abstention": abstention,
-    "rouge": rouge,
-    "retrieval": retrieval,
-    "dense": dense,
-    "detection": detection,
-    "serving": serving,
-    "leaderboard": leaderboard,
-    "readers": readers,
+BENCHMARKS = {
+    work.__name__: work for work in (abstention, rouge, retrieval, dense, detection, serving, leaderboard, readers)
 }
 
 
