@@ -20,23 +20,14 @@ OUTPUT = "reproduced"
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A results file, as far as its tasks are ours and chosen.
+    """A results file, as far as its tasks are ours and chosen."""
 
-    Attributes:
-        results: the whole content.
-        configs: task to its configuration, in the order they were run.
-        records: task to the provenance of its numbers.
-        untraceable: tasks without such a record.
-        config: model, arguments, seeds and limit, as the harness writes them.
-        metadata: the options that were given with ``--metadata``.
-    """
-
-    results: Mapping[str, Any]
-    configs: Mapping[str, Mapping[str, Any]]
-    records: Mapping[str, Mapping[str, Any]]
-    untraceable: Sequence[str]
-    config: Mapping[str, Any]
-    metadata: Mapping[str, Any]
+    results: Mapping[str, Any]  # the whole content
+    configs: Mapping[str, Mapping[str, Any]]  # of the tasks, in the order they were run
+    records: Mapping[str, Mapping[str, Any]]  # task to the provenance of its numbers
+    untraceable: Sequence[str]  # tasks without such a record
+    config: Mapping[str, Any]  # model, arguments, seeds and limit, as the harness writes them
+    metadata: Mapping[str, Any]  # the options that were given with ``--metadata``
 
 
 def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
