@@ -67,16 +67,10 @@ def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
 
 
 def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = None) -> tuple[list[str], list[str]]:
-    """The commands to be typed one after another, and notes on what they cannot say.
+    """The commands to be typed one after another, and notes on what they cannot say: the harness's command, and the one
+    that scored its answers where these were logged first. None where the run wrote down no command line.
 
-    Args:
-        run: what the results file says.
-        task: the task or group that was chosen; default all.
-        mirror: where the public files lie here, if not where the results say.
-
-    Returns:
-        The harness's command, and the one that scored its answers where these were logged first. No command where the run
-        wrote down no command line.
+    Task and mirror are those of :func:`lm_eval_tasks.results.reproduce.reproduce`.
     """
     config, notes = run.config, []
     typed = next((line for each in run.configs.values() if (line := said_of(each, provenance.COMMAND_LINE))), None)
