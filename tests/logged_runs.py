@@ -60,11 +60,6 @@ def files_of(folder: Path) -> Path:
     return results.parent
 
 
-def in_one_step(shared_once: SharedOnce) -> Path:
-    """The run of :data:`ANSWERS`, tagged in the run; to be copied before anything is written."""
-    return files_of(shared_once("mfava in one step", lambda folder: replay(folder / "out")))
-
-
 def only_predicted(shared_once: SharedOnce) -> Path:
     """The same answers, logged and not yet tagged; to be copied before anything is written."""
     return files_of(shared_once("mfava predicted", lambda folder: replay(folder / "out", "--predict_only")))

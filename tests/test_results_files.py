@@ -24,7 +24,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.harness import harness_results
 from lm_eval_tasks.harness.harness_results import NotDefined, Row, as_written
 from tests.conftest import evaluate, results_of
-from tests.logged_runs import in_this_process
+from tests.logged_runs import in_this_process, lines
 
 HEADLINES = {"nomiracl_de": "hallucination_rate", "clapnq_rag": "rougeL", "mfava_de": "detected_rate"}
 TASKS = tuple(HEADLINES)
@@ -166,12 +166,10 @@ def test_samples_hold_a_text_no_more_often_than_the_harness_makes_them(folder: P
 
 
 def test_the_first_number_of_a_sample_is_its_own_score(folder: Path) -> None:
-    def first(sample: dict[str, Any]) -> tuple[str, float]:
-        return next((name, sample[name]) for name in sample["metrics"] if isinstance(sample[name], (int, float)))
-
     for path in folder.rglob("samples_*.jsonl"):
-        for sample in map(json.loads, path.read_text("utf-8").splitlines()):
-            name, value = first(sample)
+        for sample in lines(path):
+            numbers = ((name, sample[name]) for name in sample["metrics"] if isinstance(sample[name], (int, float)))
+            name, value = next(numbers)
             if "nomiracl" in path.name:
                 assert (name, value) == ("accuracy", float(sample["filtered_resps"][0] == sample["target"]))
             elif "clapnq" in path.name:
