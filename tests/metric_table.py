@@ -9,8 +9,6 @@ from pathlib import Path
 
 from lm_eval_tasks.definition import catalogue
 
-__all__ = ["PAGE", "with_table"]
-
 PAGE = Path(__file__).parents[1] / "lm_eval_tasks" / "README.md"
 BEGIN = "<!-- metrics: written by `python -m tests.metric_table` -->"
 END = "<!-- end of the metrics -->"

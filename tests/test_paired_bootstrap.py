@@ -4,7 +4,6 @@ draw by draw."""
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -262,9 +261,7 @@ def test_all_and_nothing_flagged_by_a_perfect_detector_are_known() -> None:
     assert (found.first, found.second) == (1.0, 0.0)
     assert (found.low, found.high) == (1.0, 1.0)
     assert found.p == 2.0**-63  # the sign test of 64 articles
-
-
-def test_a_detector_that_tells_nothing_apart_has_no_rate() -> None:
+    # one that tells nothing apart has no rate
     strata = [RateStratum(flagged(0.5), flagged(0.25), errors_of((1999, 0.25, 0.25, 1.0)))]
     assert compare_rates(strata, ROGAN_GLADEN).n == 0
     assert compare_rates(strata, ESTIMATED).n == 64
@@ -279,14 +276,6 @@ def test_three_articles_leave_no_bounds_and_no_warning() -> None:
     assert math.isnan(found.low)
     assert math.isnan(found.high)
     assert found.p > 0.05
-
-
-@pytest.mark.parametrize("rate", RATES)
-def test_models_without_an_article_in_common_have_no_difference(rate: str) -> None:
-    nothing = RateStratum(np.empty((0, 2)), np.empty((0, 2)), errors_of((1999, 0.9, 0.1, 1.0)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert compare_rates([nothing], rate).n == 0
 
 
 def test_a_harmonic_mean_of_ratios_has_the_bounds_of_a_bootstrap_over_questions() -> None:
