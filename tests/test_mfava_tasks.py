@@ -54,11 +54,11 @@ def third(monkeypatch: pytest.MonkeyPatch) -> EveryThirdWord:
     filters.shared_detector.cache_clear()
     monkeypatch.setattr(filters, "load_detector", lambda name, **options: detector)
     monkeypatch.setattr(calibrated, "check_detector", lambda name, options: None)
-    for cache in (estimation._calibration, estimation._say_how_to_calibrate, estimation._estimates):
+    for cache in (calibrated.in_force, estimation._say_how_to_calibrate, calibrated.estimates):
         cache.cache_clear()
     yield detector
     filters.shared_detector.cache_clear()
-    estimation._calibration.cache_clear()
+    calibrated.in_force.cache_clear()
 
 
 def calibration(path: Path, languages: dict[str, dict[str, list[list[int]]]], name: str, version: str = "1") -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from custom_metrics.hallucination import Estimates, estimate
-from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
+from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, predicted
 from detector_plugin.calibration import Calibration
 
 FEWEST = 15  # answers, to be a cell
@@ -58,7 +58,7 @@ def cells(calibration: Calibration) -> list[Cell]:
                 continue
             wild = np.stack([own[:, 0] + own[:, 1], own.sum(axis=1)], axis=1)
             shares = [_share(np.concatenate(list(by_model.values()))) for by_model in others.values()]
-            found.append(Cell(language, model, len(own), _share(own), estimate(wild, pooled=others), fmean(shares)))
+            found.append(Cell(language, model, len(own), _share(own), estimate(wild, predicted(others)), fmean(shares)))
     return found
 
 

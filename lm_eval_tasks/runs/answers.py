@@ -37,7 +37,7 @@ class Reading(NamedTuple):
     Attributes:
         answer: as the filter left it: a label, a text, JSON with spans.
         values: metric to the document's value; ``None`` where the document is not in the denominator. Rates that are
-            corrected have a mapping, :class:`lm_eval_tasks.mfava.estimation.TaggedAnswer`.
+            corrected have a mapping, :class:`lm_eval_tasks.detection.calibrated.TaggedAnswer`.
     """
 
     answer: Any
