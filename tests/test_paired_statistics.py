@@ -112,7 +112,6 @@ def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]
         (lambda: compare_ratios([([[1, 2]], [[1, 2], [0, 3]])]), "values of 1 documents, the second of 2"),
         (lambda: compare_ratios([([1, 2], [2, 3])]), r"2 numbers, or lists of 2, a document, not of shape \(2,\)"),
         (lambda: compare_rates([], "rate"), "unknown rate 'rate'; known are detected_rate, estimated_rate, rogan"),
-        (lambda: all_pairs([np.array([[0.5, 1.0]])], share=True), "values of a share are 1 or 0"),
         (lambda: annotated(np.array([[1, 2, 3]])), "word counts are four numbers a document"),
         (lambda: annotated(np.array([[1, 2, 3, -1]])), "word counts are four numbers a document"),
     ],
@@ -301,7 +300,7 @@ def test_of_ones_and_zeros_the_mean_can_be_tested_and_pairs_need_a_document_in_c
     assert p[0, 1] == p[1, 0] == pytest.approx(0.125)  # three of three, mid-p
     assert np.isnan(p[[0, 1, 2, 2], [2, 2, 0, 1]]).all()  # the third has no document
     assert all_pairs([values])[1, 2] == 1.0  # one in common, read alike
-    as_means = all_pairs([values[:4, :2]], share=False)
+    as_means = all_pairs([values[:4, :2]], shares=False)
     assert as_means[0, 1] == pytest.approx(compare_means([(values[:4, 0], values[:4, 1])]).p)
     assert abs(as_means[0, 1] - 0.125) > 0.01
 
