@@ -233,28 +233,6 @@ def test_a_report_says_what_was_found() -> None:
     )
 
 
-@pytest.mark.parametrize(("letters", "by_words"), [(10, False), (11, True)])
-def test_texts_of_over_twenty_thousand_characters_are_compared_word_by_word(letters: int, by_words: bool) -> None:
-    """A word with another last letter is mostly the same by characters, and another one by words."""
-    filler = "abcde " * 1998
-    mine, theirs = (f"{filler}{'k' * (letters - 1)}{last}" for last in "no")
-    found = align(mine, [Span(len(filler), len(mine))], theirs)
-    assert found.spans == ([] if by_words else [Span(len(filler), len(mine) - 1)])
-
-
-@pytest.mark.parametrize(
-    ("probability", "tag"),
-    [(1.0, "<entity>"), (0.5, '<entity probability="0.5">'), (0.0, '<entity probability="0.0">')],
-)
-def test_a_probability_is_written_where_it_is_under_one(probability: float, tag: str) -> None:
-    spans = [Span(0, 1, "entity", probability)]
-    assert render("ab", spans) == f"{tag}a</entity>b"
-    repaired: Counter[str] = Counter()
-    assert parse(f"{tag}a</entity>b", repaired) == ("ab", spans)
-    assert parse('<entity probability="1.0">a</entity>b', repaired) == ("ab", [Span(0, 1, "entity")])
-    assert not repaired
-
-
 @pytest.mark.parametrize(
     ("annotated", "spans", "repaired"),
     [

@@ -194,28 +194,6 @@ def test_predict_only_skips_the_detector(harness: Harness, third: Recording) -> 
         assert sample["filtered_resps"] == [sample["resps"][0][0]]
 
 
-def test_a_detector_that_fails_costs_no_answers(
-    harness: Harness,
-    third: Recording,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    tmp_path: Path,
-) -> None:
-    def fail(*_: Any) -> None:
-        raise RuntimeError("CUDA out of memory")
-
-    monkeypatch.setattr(third, "detect", fail)
-    metadata = {**SAMPLE, "detector": "tests/third", "calibration": english(tmp_path)}
-    with caplog.at_level(logging.ERROR):
-        result, got = evaluated(harness, "clapnq_gold", metadata=metadata)
-    assert "CUDA out of memory" in caplog.text
-    assert "32 answers stay untagged" in caplog.text
-    assert not {SHARE, CORRECTED} & result.keys()
-    plain, _ = evaluated(harness, "clapnq_gold", metadata=SAMPLE)
-    assert str({key: result[key] for key in plain}) == str(plain)
-    assert json.loads(got["samples"]["clapnq_gold"][0]["filtered_resps"][0])["spans"] is None
-
-
 @pytest.mark.slow("a model of transformers reads two settings")
 def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness, lookup: Path, tmp_path: Path) -> None:
     """A model of transformers, rigged to flag the words that its reference lacks: of one passage and of three."""

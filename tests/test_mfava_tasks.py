@@ -220,15 +220,6 @@ def test_the_group_gives_the_macro_average(harness: Harness) -> None:
     assert group["estimated_rate,answer"] == pytest.approx(sum(values) / len(values))
 
 
-def test_a_run_of_nothing_but_empty_answers_has_no_rate(harness: Harness, tmp_path: Path) -> None:
-    rows = [{"id": doc["id"], "response": ""} for doc in dataset.load("de", mirror="sample")["evaluation"]]
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    got = harness(["mfava_de"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)["results"]["mfava_de"]
-    assert "detected_rate,answer" not in got
-    assert "estimated_rate,answer" not in got
-    assert got["response_words,answer"] == 0
-
-
 def test_a_detector_that_does_not_exist_is_an_error() -> None:
     pytest.importorskip("torch", reason="without it no model of the hub is looked for")
     with pytest.raises(UnusableDetector, match="no-such/detector"):
