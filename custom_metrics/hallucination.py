@@ -157,8 +157,6 @@ def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
     They are a TPR - FPR under 0.1, by which every error of the calibration is multiplied by more than ten; and a flagged
     share more than twice, or less than half, that of the calibration corpus, whose prevalence Equation 1 scales.
     """
-    if math.isnan(flagged_share):
-        return ["there is not a word to count"]
     reasons = []
     gained = calibration.recall - calibration.false_positive_rate
     if math.isnan(gained):

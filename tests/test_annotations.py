@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections import Counter
 from pathlib import Path
 
@@ -183,7 +182,6 @@ def test_gold_is_aligned_and_what_was_repaired_is_counted(
     assert report.kinds == kinds
     assert sum(report.kinds.values()) == documents
     assert report.carried == spans
-    assert report.aligned_share >= 0.99
     if language == "german":
         assert report.repaired["opening tag that closes"] == 117
         assert "1777 opening tags as the paper counts them, 1694 spans" in str(report)
@@ -222,7 +220,6 @@ def test_a_report_says_what_was_found() -> None:
         str(report)
         == "annotated texts: ; nan% aligned; 0 opening tags as the paper counts them, 0 spans; repaired: nothing"
     )
-    assert math.isnan(report.aligned_share)
     assert annotate("Die <entity>Katze</entity>", "Die Katze", report) == [Span(4, 9, "entity")]
     assert annotate("Die <Entity>Katze</Entity>", "Die Katze", report) == [Span(4, 9, "entity")]
     assert annotate("Die <invented>Katze</invented>", "Die  Katze", report) == [Span(5, 10, "invented")]

@@ -196,7 +196,6 @@ def test_errors_of_other_languages_give_no_rate_where_false_alarms_are_as_likely
         (0.05, WordCounts(60, 20, 40, 180), ["5.0% of the words are flagged, 26.7% in the calibration"]),
         (0.9, WordCounts(60, 20, 40, 180), ["90.0% of the words are flagged"]),
         (0.3, WordCounts(30, 50, 70, 150), ["a difference under 10%"]),
-        (NAN, WordCounts(60, 20, 40, 180), ["not a word to count"]),
         (0.3, WordCounts(0, 50, 0, 150), ["no hallucinated word, or no other"]),
         (0.9, WordCounts(30, 50, 70, 150), ["a difference under 10%", "90.0% of the words"]),
     ],

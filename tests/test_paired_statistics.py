@@ -111,7 +111,6 @@ def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]
         (lambda: compare_means([([[1.0, 2.0]], [[2.0, 1.0]])]), r"one number a document, not of shape \(1, 2\)"),
         (lambda: compare_ratios([([[1, 2]], [[1, 2], [0, 3]])]), "values of 1 documents, the second of 2"),
         (lambda: compare_ratios([([1, 2], [2, 3])]), r"2 numbers, or lists of 2, a document, not of shape \(2,\)"),
-        (lambda: compare_rates([], "rate"), "unknown rate 'rate'; known are detected_rate, estimated_rate, rogan"),
         (lambda: annotated(np.array([[1, 2, 3]])), "word counts are four numbers a document"),
         (lambda: annotated(np.array([[1, 2, 3, -1]])), "word counts are four numbers a document"),
     ],

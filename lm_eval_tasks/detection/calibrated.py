@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.hallucination import Estimates, doubts, estimate, flagged_words
+from custom_metrics.hallucination import Estimates, doubts, estimate, estimated_rate, flagged_words
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
 from custom_metrics.statistics.intervals import RESAMPLES, sums_by_cluster
@@ -181,10 +181,9 @@ def errors_of(
         return predicted(calibration.pooled, iterations, seed)
     if calibration.documents is not None:
         return annotated(calibration.documents, iterations, seed, calibration.clusters or None)
-    precision, recall = calibration.precision, calibration.recall
-    if not recall or math.isnan(precision) or math.isnan(recall):
+    known = (math.nan, math.nan, estimated_rate(calibration.precision, calibration.recall, 1, 1))
+    if math.isnan(known[2]):
         return None
-    known = (math.nan, math.nan, precision / recall)
     return Errors(*known, np.tile(known, (iterations, 1)))
 
 

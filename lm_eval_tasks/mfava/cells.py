@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from custom_metrics.hallucination import Estimates, estimate
+from custom_metrics.paired_rates import RATES
 from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, predicted
 from detector_plugin.calibration import Calibration
 
 FEWEST = 15  # answers, to be a cell
-RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
 
 class Cell(NamedTuple):

@@ -30,12 +30,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 ANNOTATIONS = ("gold", "silver")
 
 
-def load(
-    language: str,
-    annotations: str = "gold",
-    mirror: str | None = None,
-    **ignored: Any,
-) -> dict[str, Dataset]:
+def load(language: str, annotations: str = "gold", mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
     """Load the annotated answers of a language.
 
     Args:
@@ -163,17 +158,12 @@ class AnnotationReport:
     tags: Counter[str] = field(default_factory=Counter)  # opening tags as the paper counted them (Table 2)
     carried: int = 0  # spans that stand on the documents' texts in the end
 
-    @property
-    def aligned_share(self) -> float:
-        """Share of the documents whose annotations could be brought onto their text; ``nan`` without documents."""
-        documents = sum(self.kinds.values())
-        return 1 - self.kinds["lost"] / documents if documents else float("nan")
-
     def __str__(self) -> str:
         kinds = ", ".join(f"{number} {kind}" for kind, number in self.kinds.most_common())
+        aligned = 1 - self.kinds["lost"] / self.kinds.total() if self.kinds else float("nan")
         repaired = ", ".join(f"{number} {what}" for what, number in self.repaired.most_common()) or "nothing"
         return (
-            f"annotated texts: {kinds}; {self.aligned_share:.2%} aligned; {sum(self.tags.values())} opening tags as the "
+            f"annotated texts: {kinds}; {aligned:.2%} aligned; {sum(self.tags.values())} opening tags as the "
             f"paper counts them, {self.carried} spans; repaired: {repaired}"
         )
 

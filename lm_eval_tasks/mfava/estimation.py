@@ -13,6 +13,7 @@ from typing import Any
 from custom_metrics.abstention import is_abstention
 from custom_metrics.broken_run import is_repetitive
 from custom_metrics.hallucination import rates
+from custom_metrics.paired_rates import RATES
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.detection.calibrated import (
     NO_CALIBRATION,
@@ -26,8 +27,6 @@ from lm_eval_tasks.detection.calibrated import (
 )
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
