@@ -126,7 +126,6 @@ def test_no_sentence_ends_behind_an_initial_or_a_short_number(before: str) -> No
         ("'unknown\"", "'unknown\""),
         ("x'unknown'", "x'unknown'"),
         ('"rome" is not "paris"', f"{M} is not {M}"),
-        ('"rome" is not paris', f"{M} is not paris"),
         # a quotation has a length
         # an opener counts in the 60 characters before the quotation
         (f'{AS_LONG} "no idea"', f"{AS_LONG}  no idea "),
@@ -142,7 +141,6 @@ def test_no_sentence_ends_behind_an_initial_or_a_short_number(before: str) -> No
         ("he wrote ''", "he wrote ''"),
         # an apostrophe is no quotation mark
         ("he doesn't and can't say", "he doesn't and can't say"),
-        ("he wrote 'i don't know'", f"he wrote {M}"),
         ("the boys' and girls' school", "the boys' and girls' school"),
         ("he can't, she wrote 'no idea' then", f"he can't, she wrote {M} then"),
     ],
