@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from custom_metrics.hallucination import estimate
-from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
+from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, annotated, predicted
 from detector_plugin import calibration as calibrations
 from detector_plugin.calibration import ANNOTATIONS, KINDS, Calibration, LanguageCalibration, load, measured
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.calibrate import calibration_from_runs
-from lm_eval_tasks.mfava import cells, dataset, estimation
+from lm_eval_tasks.detection import calibrated
+from lm_eval_tasks.mfava import cells, dataset
 
 Counts = np.ndarray[Any, Any]
 NAME = {"name": "third", "version": "1", "licence": ""}
@@ -102,16 +103,15 @@ def test_bounds_for_a_new_language_hold_the_truth() -> None:
         return 1 / (1 + math.exp(-logit))
 
     for _ in range(trials):
-        annotated = {
+        others = {
             code: {m: answers(rng, rate(0.75), rate(0.2), 0.45) for m in "abc"} for code in ("de", "es", "fi", "it")
         }
         new = answers(rng, rate(0.75), rate(0.2), rng.uniform(0.1, 0.8), 60)
         truth = (new[:, 0] + new[:, 2]).sum() / new.sum()
         wild = np.stack([new[:, 0] + new[:, 1], new.sum(axis=1)], axis=1)
-        every = np.concatenate([counts for models in annotated.values() for counts in models.values()])
-        for index, got in enumerate(
-            (estimate(wild, pooled=annotated, iterations=300), estimate(wild, every, iterations=300))
-        ):
+        every = np.concatenate([counts for models in others.values() for counts in models.values()])
+        for index, errors in enumerate((predicted(others, 300), annotated(every, 300))):
+            got = estimate(wild, errors)
             held[index] += got.rogan_gladen.low <= truth <= got.rogan_gladen.high
     assert 0.9 <= held[0] / trials <= 1
     assert held[1] / trials < 0.6
@@ -141,7 +141,7 @@ def test_each_cell_is_estimated_by_what_saw_neither_its_language_nor_its_model()
         if code != "de"
     }
     wild = np.stack([own[:20, 0] + own[:20, 1], own[:20].sum(axis=1)], axis=1)
-    assert found[0].rates == estimate(wild, pooled=pooled)
+    assert found[0].rates == estimate(wild, predicted(pooled))
     assert found[0].truth == pytest.approx((own[:20, 0] + own[:20, 2]).sum() / own[:20].sum())
     assert cells.cells(Calibration(NAME, {code: languages[code] for code in ("de", "es")})) == []
 
@@ -185,7 +185,7 @@ def calibration(tmp_path: Path) -> str:
         languages[code] = {"real": measured(counts, f"mushroom_{code}", ["a"] * 10 + ["b"] * 15)}
     path = tmp_path / "c.json"
     Calibration({**NAME, "name": "lexical"}, languages).save(path)
-    for cached in (estimation._calibration, estimation._estimates):
+    for cached in (calibrated.in_force, calibrated.estimates):
         cached.cache_clear()
     return str(path)
 

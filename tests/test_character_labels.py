@@ -151,6 +151,8 @@ DOC = {
             1.0,
             [2, 1, 0, 3],
         ),
+        ("Die  Donau ist 3500 km lang. ", 0.0, 0.0, [0, 0, 2, 4]),  # white space alters nothing
+        ("Die Donau war <entity>3500 km</entity> lang.", 1.0, 0.846114, [2, 0, 0, 4]),
         ("Etwas ganz anderes, ohne jedes gemeinsame Wort: xyz, qqq, jjj, vvv", 0.0, 0.0, [0, 0, 2, 4]),
     ],
 )
@@ -159,8 +161,11 @@ def test_a_tagged_answer_is_scored(response: str, iou_: float, rho_: float, coun
     assert next(iter(values)) == "iou"  # the answer's own score
     assert values["iou"] == pytest.approx(iou_)
     assert values["rho"] == pytest.approx(rho_, abs=5e-7)
-    assert values["precision"] == values["f1"].counts == counts
+    assert values["precision"] == values["recall"] == values["f1"].counts == counts
+    tp, fp, fn, _ = counts
+    assert values["f1"] == 2 * tp / (2 * tp + fp + fn)  # the document's own
     assert values["lost_rate"] == float("xyz" in response)
+    assert values["altered_rate"] == float("xyz" in response or "war" in response)
 
 
 def test_nested_tags_count_with_the_higher_probability() -> None:

@@ -51,12 +51,8 @@ def load(
 
     Args:
         language: ISO 639 code, a key of :data:`LANGUAGES`.
-        detector: who tags the answers, see :func:`detector_plugin.load_detector`.
-        detector_args: its options, as a mapping or ``"name=value;name=value"``.
-        calibration: file of ``lm-eval-grounded calibrate``, or the name of a detector whose calibration ships; default what
-            ships for the detector, if anything; ``"none"``: no corrected rates.
-        calibration_annotations: a kind of calibration, ``"real"``, ``"pooled"``, ``"gold"`` or ``"silver"``; default the
-            first of these that there is.
+        detector, detector_args, calibration, calibration_annotations: who tags the answers, and what corrects the rates;
+            see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
         samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public file.
 

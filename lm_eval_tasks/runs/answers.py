@@ -33,7 +33,7 @@ _BLOCK = 1024  # values that are packed together
 
 class Reading(NamedTuple):
     """What a filter made of an answer, and the values of the metrics for it: ``None`` where the document is not in the
-    denominator. Rates that are corrected have a mapping, :class:`lm_eval_tasks.mfava.estimation.TaggedAnswer`."""
+    denominator. Rates that are corrected have a mapping, :class:`lm_eval_tasks.detection.calibrated.TaggedAnswer`."""
 
     answer: Any  # as the filter left it: a label, a text, JSON with spans
     values: Mapping[str, Any]
