@@ -121,7 +121,7 @@ def test_values_of_another_form_are_an_error_in_words(compare: Callable[[], obje
 
 
 def test_no_document_in_common_is_no_difference() -> None:
-    none = RateStratum(np.empty((0, 2)), np.empty((0, 2)), detector_errors(CALIBRATION))
+    none = RateStratum(np.empty((0, 2)), np.empty((0, 2)), annotated(CALIBRATION))
     of_rates = [compare_rates(strata, rate) for strata in ([], [none]) for rate in RATES]
     for found in (compare_shares([([NAN], [1.0])]), compare_means([([], [])]), *of_rates):
         assert found.n == 0
