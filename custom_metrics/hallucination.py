@@ -33,7 +33,7 @@ from custom_metrics.statistics.random_effects import Errors
 def flagged_words(
     answer: str, spans: Sequence[Sequence[object]] | None, language: str | None = None
 ) -> tuple[float, int]:
-    """The words of an answer with a character in a span, ``nan`` where the detector failed; and all its words: how many.
+    """How many words of an answer have a character in a span (``nan`` where the detector failed), and how many it has.
 
     Spans are as :func:`custom_metrics.reading.spans.span_of` reads and refuses them, ``None`` where the detector failed.
     """
@@ -56,10 +56,10 @@ def rogan_gladen_rate(flagged_share: float, true_positive_rate: float, false_pos
 
     It is ``nan`` where the detector flags hallucinated words and others equally often.
     """
-    gained = true_positive_rate - false_positive_rate
-    if not gained or math.isnan(gained) or math.isnan(flagged_share):
+    youden_index = true_positive_rate - false_positive_rate
+    if not youden_index or math.isnan(youden_index) or math.isnan(flagged_share):
         return math.nan
-    return min(1.0, max(0.0, (flagged_share - false_positive_rate) / gained))
+    return min(1.0, max(0.0, (flagged_share - false_positive_rate) / youden_index))
 
 
 class Estimates(NamedTuple):
@@ -70,9 +70,9 @@ class Estimates(NamedTuple):
     rogan_gladen: Figure
 
 
-def rates(wild: NDArray[Any], errors: Errors | None = None) -> tuple[float, float, float]:
+def rates(counts: NDArray[Any], errors: Errors | None = None) -> tuple[float, float, float]:
     """The values of :func:`estimate` without its bootstrap; ``nan`` where not defined."""
-    flagged, total = np.asarray(wild).reshape(-1, 2).sum(axis=0)
+    flagged, total = np.asarray(counts).reshape(-1, 2).sum(axis=0)
     if not total:
         return math.nan, math.nan, math.nan
     share = flagged / total
@@ -84,13 +84,13 @@ def rates(wild: NDArray[Any], errors: Errors | None = None) -> tuple[float, floa
     return share, errors.ratio * share, value
 
 
-def estimate(wild: NDArray[Any], errors: Errors | None = None) -> Estimates:
+def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
     """The rates of a corpus of answers, with bounds from a cluster bootstrap.
 
     With five calibration documents or more the 95 % bounds of the corrected rates hold 93 % of the time and more.
 
     Args:
-        wild: (clusters, 2): words flagged and words in all of each cluster; words of one article hang together, so they
+        counts: (clusters, 2): words flagged and words in all of each cluster. The words of one article are a cluster: they
             are drawn together.
         errors: of the detector (:mod:`custom_metrics.statistics.random_effects`). Of errors without draws that differ (the
             paper's Table 10) the bounds hold the answers' uncertainty alone.
@@ -98,11 +98,11 @@ def estimate(wild: NDArray[Any], errors: Errors | None = None) -> Estimates:
     Returns:
         The three rates, ``nan`` where not defined: all of them without words, the corrected ones without errors.
     """
-    wild = np.asarray(wild).reshape(-1, 2)
-    if not wild[:, 1].sum():
+    counts = np.asarray(counts).reshape(-1, 2)
+    if not counts[:, 1].sum():
         return Estimates(UNDEFINED, UNDEFINED, UNDEFINED)
-    share, equation_1, rogan_gladen = rates(wild, errors)
-    flagged_again, total_again = resampled_sums(wild, RESAMPLES if errors is None else len(errors.draws)).T
+    share, equation_1, rogan_gladen = rates(counts, errors)
+    flagged_again, total_again = resampled_sums(counts, RESAMPLES if errors is None else len(errors.draws)).T
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = flagged_again / total_again
     detected = Figure(share, *spread(shares))
@@ -139,35 +139,35 @@ def _corrected(value: float, shares: NDArray[Any], errors: Errors) -> Figure:
     drawn, possible = drawn_rates(shares, true_positives, false_positives)
     if np.mean(possible) < UNLIKELY:
         return Figure(value, 0.0, 1.0)
-    tells = true_positives > false_positives
+    discriminates = true_positives > false_positives
     if errors.expected:
-        low, high, error = spread(drawn[possible & tells])
+        low, high, error = spread(drawn[possible & discriminates])
         return Figure(value, min(low, value), max(high, value), error)
-    low, high = spread(np.where(tells, drawn, 0.0))[0], spread(np.where(tells, drawn, 1.0))[1]
-    return Figure(value, low, high, spread(drawn[tells])[2])
+    low, high = spread(np.where(discriminates, drawn, 0.0))[0], spread(np.where(discriminates, drawn, 1.0))[1]
+    return Figure(value, low, high, spread(drawn[discriminates])[2])
 
 
-USELESS_BELOW = 0.1
-FAR = 2.0
+MIN_YOUDEN_INDEX = 0.1
+MAX_SHARE_RATIO = 2.0
 
 
 def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
     """Reasons not to trust the corrected rates; empty where there is none.
 
-    They are a TPR - FPR under 0.1, by which every error of the calibration is multiplied by more than ten; and a flagged
-    share more than twice, or less than half, that of the calibration corpus, whose prevalence Equation 1 scales.
+    One is Youden's index TPR - FPR under 0.1: every error of the calibration is multiplied by more than ten. The other is a
+    flagged share more than twice, or less than half, that of the calibration corpus, whose prevalence Equation 1 scales.
     """
     reasons = []
-    gained = calibration.recall - calibration.false_positive_rate
-    if math.isnan(gained):
+    youden_index = calibration.recall - calibration.false_positive_rate
+    if math.isnan(youden_index):
         reasons.append("its calibration texts hold no hallucinated word, or no other")
-    elif gained < USELESS_BELOW:
+    elif youden_index < MIN_YOUDEN_INDEX:
         reasons.append(
             f"the detector flags {calibration.recall:.1%} of hallucinated and {calibration.false_positive_rate:.1%} of "
-            f"other words of its calibration corpus; a difference under {USELESS_BELOW:.0%} tells next to nothing"
+            f"other words of its calibration corpus; a difference under {MIN_YOUDEN_INDEX:.0%} tells next to nothing"
         )
     usual = calibration.flagged_share
-    if usual and not usual / FAR <= flagged_share <= usual * FAR:
+    if usual and not usual / MAX_SHARE_RATIO <= flagged_share <= usual * MAX_SHARE_RATIO:
         reasons.append(
             f"{flagged_share:.1%} of the words are flagged, {usual:.1%} in the calibration corpus: the answers are unlike "
             f"the texts that the detector was measured on, and the estimated rate assumes they are alike"

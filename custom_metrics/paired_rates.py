@@ -59,15 +59,15 @@ def compare_ratios(
     Raises:
         ValueError: the two models' sums are of another form, or not of equally many clusters.
     """
-    pairs = [paired(values_of_ratios(one, harmonic), values_of_ratios(other, harmonic)) for one, other in strata]
+    pairs = [paired(values_of_ratios(first, harmonic), values_of_ratios(second, harmonic)) for first, second in strata]
     if clusters is not None and has_shared(clusters):
         pairs = across_strata(pairs, clusters)
     return compare_means([(pair[:, 0], pair[:, 1]) for pair in pairs], CLUSTERS)
 
 
-def values_of_ratios(parts: Any, harmonic: bool = False) -> Floats:
+def values_of_ratios(sums: Any, harmonic: bool = False) -> Floats:
     """(clusters,) values whose mean is the mean of ratios of sums, or their harmonic mean, of (clusters, ratios, 2)."""
-    array = np.asarray(parts)
+    array = np.asarray(sums)
     if array.ndim not in (2, 3) or array.shape[-1] != 2:
         raise ValueError(f"sums are 2 numbers, or lists of 2, a document, not of shape {array.shape}")
     values = linearised(array[..., 0], array[..., 1])
@@ -77,9 +77,9 @@ def values_of_ratios(parts: Any, harmonic: bool = False) -> Floats:
         return np.asarray(values.mean(axis=1))
     ratios = values.mean(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        whole = len(ratios) / np.sum(1 / ratios)
-        slopes = (whole / ratios) ** 2 / len(ratios)
-    return np.asarray(whole + (values - ratios) @ np.nan_to_num(slopes))  # a ratio of 0 has no slope, nor values but 0
+        mean = len(ratios) / np.sum(1 / ratios)
+        slopes = (mean / ratios) ** 2 / len(ratios)
+    return np.asarray(mean + (values - ratios) @ np.nan_to_num(slopes))  # a ratio of 0 has no slope, nor values but 0
 
 
 class RateStratum(NamedTuple):
@@ -100,25 +100,25 @@ def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
     A language in which the rate of a model is not defined is left out.
     """
     if rate == RATES[0]:
-        return compare_ratios([(part.first, part.second) for part in strata])
-    known = [*_corrected(strata, rate)]
-    if not known:
+        return compare_ratios([(stratum.first, stratum.second) for stratum in strata])
+    corrected = [*_corrected(strata, rate)]
+    if not corrected:
         return NO_DIFFERENCE
-    pivots = pivots_of([part.slope * (part.values[:, :1] - part.values[:, 1:]) for part in known])
+    pivots = pivots_of([stratum.slope * (stratum.values[:, :1] - stratum.values[:, 1:]) for stratum in corrected])
     # Reflected and studentised draws of the flagged shares. Without correction, their difference has the pivots' bounds.
     with np.errstate(divide="ignore", invalid="ignore"):
         stretch = np.minimum(np.nan_to_num(pivots.errors / pivots.resampled_errors[0], nan=1.0), _FARTHEST)[:, None]
     drawn = np.zeros(2 * ITERATIONS)
     possible = np.ones(2 * ITERATIONS, dtype=bool)
-    for place, part in enumerate(known):
-        shares = part.values.mean(axis=0)
-        centred = part.values - shares
+    for place, stratum in enumerate(corrected):
+        shares = stratum.values.mean(axis=0)
+        centred = stratum.values - shares
         shift = np.concatenate([counts @ centred for counts in draws(len(centred), place)])
         shift = shift / len(centred) * stretch
-        both, can_be = part.rates(shares + np.concatenate([shift, -shift]), rate)
-        drawn += (both[:, 0] - both[:, 1]) / len(known)
+        rates, can_be = stratum.rates(shares + np.concatenate([shift, -shift]), rate)
+        drawn += (rates[:, 0] - rates[:, 1]) / len(corrected)
         possible &= can_be
-    first, second = map(float, np.mean([part.observed for part in known], axis=0))
+    first, second = map(float, np.mean([stratum.observed for stratum in corrected], axis=0))
     possible &= ~np.isnan(drawn)
     low = high = p = math.nan
     if np.mean(possible) >= UNLIKELY:
@@ -130,7 +130,7 @@ def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
     # Few draws beyond 0 say only that p is small; where all draws are 0 both rates are 0, or both are 1.
     if p <= (_FEWEST_BEYOND + 1) / (ITERATIONS + 1):
         p = min(p, float(bounds_and_p(pivots)[2][0]))
-    clusters = sum(len(part.values) for part in known)
+    clusters = sum(len(stratum.values) for stratum in corrected)
     return PairedDifference(first, second, first - second, low, high, p, clusters, CORRECTED)
 
 

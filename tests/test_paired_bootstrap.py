@@ -38,7 +38,7 @@ def test_a_resample_is_as_many_rows_drawn_with_replacement() -> None:
 
 def test_draws_depend_on_their_arguments_alone() -> None:
     def drawn(**arguments: int) -> np.ndarray:
-        paired_difference._kept.cache_clear()
+        paired_difference._cached_counts.cache_clear()
         return np.concatenate([*draws(20, iterations=50, **arguments)])
 
     assert (drawn() == drawn(stratum=0)).all()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from custom_metrics.abstention import WHOLE, decide, excerpt, lexicons
-from custom_metrics.abstention.patterns import Found, sources
+from custom_metrics.abstention.patterns import PatternMatch, sources
 from custom_metrics.abstention.phrases import Lexicon
 from custom_metrics.abstention.sentence_reading import BARE
 from custom_metrics.abstention.sentence_splitting import mask_titles, split, stated
@@ -43,26 +43,26 @@ def explain(text: str, language: str | None = None) -> list[Explanation]:
     :func:`custom_metrics.abstention.is_abstention`."""
     explanations = []
     for code, lexicon in lexicons(text, language):
-        read, told = excerpt(text), list[str]()
-        abstains = decide(lexicon.fold(read), lexicon, told)
-        if abstains and (masked := mask_titles(read)) != read:
-            read, told = masked, []
-            abstains = decide(lexicon.fold(read), lexicon, told)
-        *readings, verdict = told
-        own = stated(lexicon.fold(read), lexicon)
-        parts = [part for part, _ in split(own)]
+        answer, reasons = excerpt(text), list[str]()
+        abstains = decide(lexicon.fold(answer), lexicon, reasons)
+        if abstains and (masked := mask_titles(answer)) != answer:
+            answer, reasons = masked, []
+            abstains = decide(lexicon.fold(answer), lexicon, reasons)
+        *readings, verdict = reasons
+        own = stated(lexicon.fold(answer), lexicon)
+        texts = [text for text, _ in split(own)]
         if verdict == WHOLE:
-            parts.append(own)
+            texts.append(own)
             readings.append(BARE.why)
         sentences = tuple(  # a text that an answer takes back is read no further
-            SentenceRead(part, why, tuple(_matches(part, lexicon))) for part, why in zip(parts, readings, strict=False)
+            SentenceRead(text, why, tuple(_matches(text, lexicon))) for text, why in zip(texts, readings, strict=False)
         )
         explanations.append(Explanation(code, abstains, verdict, sentences))
     return explanations
 
 
 def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
-    trace: list[Found] = []
+    trace: list[PatternMatch] = []
     hits = lexicon.search(sentence, trace)
     for pattern, places in dict.fromkeys(trace):
         start, end = places[0][0], places[-1][1]

@@ -47,9 +47,9 @@ def fields(text: str) -> list[Field]:
     text = text if len(text) <= 2 * READ else text[:READ] + "\n" + text[-READ:]
     if text[:1] in "{[<`":  # fields of JSON, also of a broken one, or of XML elements
         matches = [match.groups() for pattern in (_JSON, _ELEMENT) for match in pattern.finditer(text)]
-        stated = [(label, next((v for v in values[:3] if v is not None), "None")) for label, *values in matches]
-        if stated:
-            return [Field(label, NOTHING if value in ("None", "NULL") else value) for label, value in stated]
+        pairs = [(label, next((v for v in values[:3] if v is not None), "None")) for label, *values in matches]
+        if pairs:
+            return [Field(label, NOTHING if value in ("None", "NULL") else value) for label, value in pairs]
     return list(_of_lines(text)) if _FORM.search(text) else []
 
 

@@ -31,7 +31,7 @@ _TOKENS = re.compile(
 )
 _ALTERNATIVES = re.compile(r"\|(?![^{]*\})")  # not within braces
 _CLAUSE_STARTS = frozenset(".,:;!?¿¡\"'([-،、。؛।\n")
-_KEPT = frozenset(("bare", "openers", "except"))  # an exception does not spare these
+_NEVER_SPARED = frozenset(("bare", "openers", "except"))  # an exception does not spare these
 
 
 class Word(NamedTuple):
@@ -102,12 +102,12 @@ class PhraseReader:
             if key not in self._seen:
                 self._seen[key] = self._alternatives(token)
             left_out = [(*row, Element(frozenset(), joint=joint)) for row in rows if token["maybe"]]
-            rows = [self._joined(row, joint, other) for row in rows for other in self._seen[key]] + left_out
+            rows = [self._joined(row, joint, tail) for row in rows for tail in self._seen[key]] + left_out
             joint = JOINED
         if at != len(written):
             raise ValueError(f"{written!r} has a bracket that is not closed, or not opened")
-        whole = (row[: 1 + max((at for at, element in enumerate(row) if element.words), default=-1)] for row in rows)
-        return list(dict.fromkeys(filter(None, whole)))
+        trimmed = (row[: 1 + max((at for at, element in enumerate(row) if element.words), default=-1)] for row in rows)
+        return list(dict.fromkeys(filter(None, trimmed)))
 
     def _alternatives(self, token: re.Match[str]) -> list[Row]:
         """The rows that a token stands for. Words alone that have the same ends are one element."""
@@ -140,18 +140,18 @@ class PhraseReader:
             source = (name, written)
             for row in self._rows(written):
                 yield tuple(
-                    element._replace(words=frozenset(Word(word, (*of, source)) for word, of in element.words))
+                    element._replace(words=frozenset(Word(word, (*origins, source)) for word, origins in element.words))
                     for element in row
                 )
         self._within.pop()
 
-    def _joined(self, row: Row, joint: int, other: Row) -> Row:
+    def _joined(self, row: Row, joint: int, tail: Row) -> Row:
         """One row behind another. Small neighbours without a gap become one element, their product."""
         while row and not row[-1].words:  # what is left out leaves the wider of the joints around it
             joint, row = max(joint, row[-1].joint), row[:-1]
         if not row:
-            return other
-        last, first = row[-1], other[0]
+            return tail
+        last, first = row[-1], tail[0]
         if joint <= SPACE and last.right == first.left == CLOSED and len(last.words) * len(first.words) <= MOST:
             key = last, joint, first
             if key not in self._products:
@@ -159,10 +159,10 @@ class PhraseReader:
                     Word(a + " " * joint + b, (*of_a, *of_b)) for a, of_a in last.words for b, of_b in first.words
                 )
                 self._products[key] = last._replace(words=frozenset(products), right=first.right)
-            return (*row[:-1], self._products[key], *other[1:])
+            return (*row[:-1], self._products[key], *tail[1:])
         if joint == JOINED:
             last, first = last._replace(right=FREE), first._replace(left=FREE)
-        return (*row[:-1], last, first._replace(joint=joint), *other[1:])
+        return (*row[:-1], last, first._replace(joint=joint), *tail[1:])
 
 
 # ------------------------------------------------------------------------------------------------------------ matching
@@ -173,7 +173,7 @@ Hits = dict[str, list[tuple[int, int]]]
 Place = tuple[int, int, str]
 """Where a literal stands in a text (start, end), with the rest of its word where that counts; and the literal."""
 
-Found = tuple[Pattern, tuple[Place, ...]]
+PatternMatch = tuple[Pattern, tuple[Place, ...]]
 """A pattern, and the place of each of its elements."""
 
 
@@ -182,7 +182,7 @@ class _Node:
     """A node of the trie: all patterns that share their first elements."""
 
     steps: dict[Element, _Node] = field(default_factory=dict)
-    whole: list[Pattern] = field(default_factory=list)  # those that end here
+    complete: list[Pattern] = field(default_factory=list)  # those that end here
 
 
 class _Step(NamedTuple):
@@ -225,7 +225,7 @@ class Matcher:
                     node.steps[element] = _Node()
                     self._edges[element].append((node, node.steps[element]))
                 node = node.steps[element]
-            node.whole.append(pattern)
+            node.complete.append(pattern)
         self._automaton = ahocorasick.Automaton()
         for literal in self._elements:
             self._automaton.add_word(literal, (len(literal), *boundaries(literal), [None] * 4))
@@ -246,12 +246,12 @@ class Matcher:
         steps: dict[_Node, tuple[_Step, ...]] = {}
         for node, ways in leads.items():
             for how, reached in ways.items():
-                kinds = tuple(dict.fromkeys(pattern.kind for after in reached for pattern in after.whole))
+                kinds = tuple(dict.fromkeys(pattern.kind for after in reached for pattern in after.complete))
                 inner = tuple(after for after in reached if after.steps)
                 steps[node] = (*steps.get(node, ()), _Step(*how, kinds, inner, tuple(reached)))
         return (tuple((step, ()) for step in steps.pop(self._root, ())), steps) if steps else ()
 
-    def search(self, text: str, trace: list[Found] | None = None) -> Hits:
+    def search(self, text: str, trace: list[PatternMatch] | None = None) -> Hits:
         """Find the patterns in a folded text.
 
         Before a gap the nearest place of an element counts, so the time is linear in the text's length. `trace` is filled
@@ -296,11 +296,11 @@ class Matcher:
                         else:
                             begun[node] = [places]
                     if trace is not None:
-                        trace += [(pattern, places) for node in reached for pattern in node.whole]
-        for kind in hits.keys() - _KEPT if "except" in hits else ():
+                        trace += [(pattern, places) for node in reached for pattern in node.complete]
+        for kind in hits.keys() - _NEVER_SPARED if "except" in hits else ():
             spared = hits.pop(kind)
-            if kept := [hit for hit in spared if not any(a <= hit[0] and hit[1] <= b for a, b in hits["except"])]:
-                hits[kind] = kept
+            if rest := [hit for hit in spared if not any(a <= hit[0] and hit[1] <= b for a, b in hits["except"])]:
+                hits[kind] = rest
         return hits
 
 
@@ -320,9 +320,9 @@ def _before(text: str, start: int, step: _Step, begun: Sequence[tuple[Place, ...
             yield places
 
 
-def sources(found: Found) -> Iterator[tuple[str, str]]:
+def sources(match: PatternMatch) -> Iterator[tuple[str, str]]:
     """The part of the table, and the item in it, of every word that a pattern was found by."""
-    pattern, places = found
+    pattern, places = match
     for element, (_, _, literal) in zip(pattern.elements, places, strict=True):
         for word in sorted(word for word in element.words if word.literal == literal):
             yield from word.sources

@@ -80,7 +80,7 @@ def phrases(language: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1024)
-def known(language: str | None) -> str | None:
+def supported_language(language: str | None) -> str | None:
     """The code of a table for a language tag (``"pt-BR"`` is ``"pt"``); ``None`` where there is none."""
     code = re.split(r"[-_]", language.lower(), maxsplit=1)[0] if language else None
     return code if code in LANGUAGES else None
@@ -149,7 +149,7 @@ def likely_languages(text: str) -> tuple[str, ...]:
     bare = folded if folded.isascii() else fold(text, marks=True)
     counted = {folded: with_marks}
     counted[bare] = counted.get(bare, frozenset()) | without_marks
-    held: dict[str, int] = defaultdict(int)
+    counts: dict[str, int] = defaultdict(int)
     for read, languages in counted.items():
         padded = read + " "
         sizes: dict[frozenset[str], int] = defaultdict(int)  # by the languages that have the words in common
@@ -159,8 +159,8 @@ def likely_languages(text: str) -> tuple[str, ...]:
                 sizes[spoken] += size
         for spoken, size in sizes.items():
             for language in spoken & languages:
-                held[language] += size
-    return tuple(sorted(held, key=lambda language: (-held[language], language))[:2]) or ("en",)
+                counts[language] += size
+    return tuple(sorted(counts, key=lambda language: (-counts[language], language))[:2]) or ("en",)
 
 
 @cache
@@ -173,7 +173,7 @@ def _words_of_all() -> tuple[Any, frozenset[str], frozenset[str]]:
         table = phrases(language)
         listed = [*table.get("parts", {}).values(), *(table.get(key, ()) for key in (*PATTERN_KEYS, *WORD_KEYS))]
         # all at once, one a line: folding each by itself would take ten times as long
-        lines = _PIECES.sub("\n", "\n".join(phrase for some in listed for phrase in some))
+        lines = _PIECES.sub("\n", "\n".join(phrase for group in listed for phrase in group))
         folded = respelt = fold(lines, bool(table.get("fold_marks")))
         # in the other spelling of the table, too
         for character, read_as in sorted(_same(table).items(), key=lambda item: -len(item[1])):

@@ -54,9 +54,9 @@ def newcombe(successes: int, trials: int, other_successes: int, other_trials: in
     other_low, other_high = wilson(other_successes, other_trials)
     if not trials or not other_trials:
         return math.nan, math.nan, math.nan
-    share, other = successes / trials, other_successes / other_trials
-    below, above = math.hypot(share - low, other_high - other), math.hypot(high - share, other - other_low)
-    return share - other, share - other - below, share - other + above
+    share, other_share = successes / trials, other_successes / other_trials
+    below, above = math.hypot(share - low, other_high - other_share), math.hypot(high - share, other_share - other_low)
+    return share - other_share, share - other_share - below, share - other_share + above
 
 
 def bootstrap_mean(values: Sequence[float]) -> tuple[float, float]:
@@ -89,8 +89,8 @@ def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: in
 
 
 def sums_by_cluster(rows: NDArray[Any], clusters: Sequence[Any] | None) -> NDArray[Any]:
-    """What each cluster adds to sums, (clusters, ...) in the order in which they come first, from what each row adds and
-    the name of its cluster; ``None``: each row is one.
+    """Sum rows by cluster: (clusters, ...), in the order in which clusters come first. `clusters` names that of each row;
+    with ``None`` each row is its own.
 
     Raises:
         ValueError: not as many names as rows.

@@ -79,9 +79,9 @@ def paired(first: Any, second: Any, share: bool = False) -> Floats:
                 f"the {name} model's values are 1 (in the share) or 0 (not), not {wrong[0]:g}; compare means instead"
             )
         arrays.append(array)
-    one, other = map(len, arrays)
-    if one != other:
-        raise ValueError(f"the first model has values of {one} documents, the second of {other}; both are of the same")
+    m, n = map(len, arrays)
+    if m != n:
+        raise ValueError(f"the first model has values of {m} documents, the second of {n}; both are of the same")
     return np.column_stack(arrays)
 
 
@@ -99,11 +99,11 @@ def compare_means(strata: Sequence[tuple[Any, Any]], method: str = BOOTSTRAP) ->
     if not pairs:
         return NO_DIFFERENCE
     values = np.mean([pair.mean(axis=0) for pair in pairs], axis=0)
-    found = pivots_of([(pair[:, 0] - pair[:, 1])[:, None] for pair in pairs])
+    pivots = pivots_of([(pair[:, 0] - pair[:, 1])[:, None] for pair in pairs])
     n = sum(map(len, pairs))
-    low, high, p = (float(part[0]) for part in bounds_and_p(found))
-    difference = float(found.differences[0])
-    if found.errors[0] == 0 and n > 1:
+    low, high, p = (float(array[0]) for array in bounds_and_p(pivots))
+    difference = float(pivots.differences[0])
+    if pivots.errors[0] == 0 and n > 1:
         method = SAME_EVERYWHERE if difference else NONE_DIFFERS
     return PairedDifference(float(values[0]), float(values[1]), difference, low, high, p, n, method)
 
@@ -138,11 +138,11 @@ def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS) -> Pivots:
         scale = squares.sum(axis=1)
         total, used, rows = total + means, used + (sizes > 0), rows + sizes
         variance += _variance(np.zeros((number, 1)), scale[:, None], sizes[:, None], scale)[:, 0]
-        whole = bool(counted.all())
+        complete = bool(counted.all())
         done = 0
         for counts in draws(len(stratum), place, iterations):
             block = slice(done, done := done + len(counts))
-            again = sizes[:, None] if whole else counted.astype(float) @ counts.T
+            again = sizes[:, None] if complete else counted.astype(float) @ counts.T
             shift = centred @ counts.T  # 0 where a resample holds no row that counts
             np.divide(shift, again, out=shift, where=again > 0)
             shifts[:, block] += shift
@@ -182,16 +182,16 @@ def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     places = [iterations - min(TAIL, iterations), iterations - 1 - outside]  # from the smallest
     ordered = np.partition(pivots.squares, sorted(set(places)))
     anchor, limit = (ordered[:, place] for place in places)
-    known = pivots.errors > 0
+    varies = pivots.errors > 0
     reach = np.sqrt(limit) * pivots.errors
-    reach[~(known & np.isfinite(reach))] = np.nan
-    statistic = np.divide(np.abs(pivots.differences), pivots.errors, out=np.zeros_like(reach), where=known)
+    reach[~(varies & np.isfinite(reach))] = np.nan
+    statistic = np.divide(np.abs(pivots.differences), pivots.errors, out=np.zeros_like(reach), where=varies)
     # Beyond the limit exactly where the bounds say so: roots and squares are rounded.
     outer, inner = np.maximum(statistic**2, np.nextafter(limit, np.inf)), np.minimum(statistic**2, limit)
     squared = np.where(statistic > np.sqrt(limit), outer, inner)
     number = np.count_nonzero(pivots.squares >= squared[:, None], axis=1)
     p = extrapolated(number, np.sqrt(anchor), statistic, pivots.freedom, iterations)
-    p = np.where(known, p, np.where(pivots.equal > 0, np.exp2(1.0 - pivots.equal), 1.0))
+    p = np.where(varies, p, np.where(pivots.equal > 0, np.exp2(1.0 - pivots.equal), 1.0))
     p[np.isnan(pivots.differences)] = np.nan
     return pivots.differences - reach, pivots.differences + reach, p
 
@@ -219,7 +219,7 @@ def draws(rows: int, stratum: int = 0, iterations: int = ITERATIONS) -> Iterator
     in the same order, which should not depend on that of the runs.
     """
     if rows * iterations <= _BLOCK:
-        yield _kept(rows, stratum, iterations)
+        yield _cached_counts(rows, stratum, iterations)
         return
     rng = np.random.default_rng([SEED, stratum, rows])
     block = max(1, _BLOCK // rows)
@@ -228,7 +228,7 @@ def draws(rows: int, stratum: int = 0, iterations: int = ITERATIONS) -> Iterator
 
 
 @lru_cache(maxsize=4)  # a task's metrics, and its pairs of models, have the same
-def _kept(rows: int, stratum: int, iterations: int) -> Floats:
+def _cached_counts(rows: int, stratum: int, iterations: int) -> Floats:
     counts = _counts(np.random.default_rng([SEED, stratum, rows]), rows, iterations)
     counts.setflags(write=False)
     return counts

@@ -49,7 +49,7 @@ def compare_shares(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
     pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
     if not pairs:
         return NO_DIFFERENCE
-    counts = [(np.sum(one > other), np.sum(one < other), len(one)) for one, other in (pair.T for pair in pairs)]
+    counts = [(np.sum(x > y), np.sum(x < y), len(x)) for x, y in (pair.T for pair in pairs)]
     b, c, n = np.array(counts).T
     bounds = tango(b, c, n)
     differences = (b - c) / n
@@ -92,7 +92,7 @@ def tango(b: Any, c: Any, n: Any) -> tuple[Floats, Floats]:
     The bounds are where the score statistic equals z. Its variance is that of the difference, with the probability of c
     estimated by maximum likelihood under the bound (equation 5 of the paper).
     """
-    b, c, n = (np.asarray(part, dtype=float) for part in (b, c, n))
+    b, c, n = (np.asarray(counts, dtype=float) for counts in (b, c, n))
     upper = _tango_upper(b, c, n)
     return -_tango_upper(c, b, n), upper
 
@@ -119,7 +119,7 @@ def stratified_mcnemar(b: Any, c: Any, n: Any) -> Floats:
     """
     from scipy import special
 
-    b, c, n = (np.asarray(part, dtype=float) for part in (b, c, n))
+    b, c, n = (np.asarray(counts, dtype=float) for counts in (b, c, n))
     sizes = np.maximum(n, 1.0)  # without a document there is no discordant one
     difference = ((b - c) / sizes).sum(axis=0)
     variance = ((b + c) / sizes**2).sum(axis=0)

@@ -30,11 +30,11 @@ def linearised(top: Any, bottom: Any) -> Floats:
     A value is the ratio plus the cluster's (top - ratio * bottom) over the mean of `bottom`; ``nan`` where that is 0.
     """
     tops, bottoms = np.asarray(top), np.asarray(bottom)
-    whole = bottoms.sum(axis=0)
+    denominator = bottoms.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = tops.sum(axis=0) / whole
-        values = ratio + len(bottoms) * (tops - ratio * bottoms) / whole
-    return np.where(whole != 0, values, np.nan)
+        ratio = tops.sum(axis=0) / denominator
+        values = ratio + len(bottoms) * (tops - ratio * bottoms) / denominator
+    return np.where(denominator != 0, values, np.nan)
 
 
 def has_shared(clusters: Sequence[Sequence[Any]]) -> bool:
@@ -57,27 +57,27 @@ def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -
     Returns:
         A single (clusters, columns), or nothing.
     """
-    known: list[tuple[Floats, list[Any]]] = []
-    for place, (part, names) in enumerate(zip(strata, clusters, strict=True)):
-        counts = ~np.isnan(part)
-        some = counts.any(axis=1)
-        values = part[some] if counts[some].all() else linearised(np.nan_to_num(part[some]), counts[some])
+    defined: list[tuple[Floats, list[Any]]] = []
+    for place, (stratum, names) in enumerate(zip(strata, clusters, strict=True)):
+        counts = ~np.isnan(stratum)
+        used = counts.any(axis=1)
+        values = stratum[used] if counts[used].all() else linearised(np.nan_to_num(stratum[used]), counts[used])
         if len(values) and not np.isnan(values).any():
-            known.append((values, [names[row] or (place, row) for row in np.flatnonzero(some).tolist()]))
-    if not known:
+            defined.append((values, [names[row] or (place, row) for row in np.flatnonzero(used).tolist()]))
+    if not defined:
         return []
-    apart = np.concatenate([(part - part.mean(axis=0)) / len(part) for part, _ in known])
-    rows = sums_by_cluster(apart, [name for _, names in known for name in names])
-    return [np.mean([part.mean(axis=0) for part, _ in known], axis=0) + rows * (len(rows) / len(known))]
+    apart = np.concatenate([(stratum - stratum.mean(axis=0)) / len(stratum) for stratum, _ in defined])
+    rows = sums_by_cluster(apart, [name for _, names in defined for name in names])
+    return [np.mean([stratum.mean(axis=0) for stratum, _ in defined], axis=0) + rows * (len(rows) / len(defined))]
 
 
 def error_across(strata: Sequence[Rows]) -> float:
     """The standard error of the mean over strata of a figure; ``nan`` where they have no cluster in common, so that their
     own errors say it."""
-    known = [part for part in strata if not np.isnan(part.values).all()]
-    if not has_shared([part.clusters for part in known]):
+    defined = [stratum for stratum in strata if not np.isnan(stratum.values).all()]
+    if not has_shared([stratum.clusters for stratum in defined]):
         return math.nan
-    (rows,) = across_strata([part.values[:, None] for part in known], [part.clusters for part in known])
+    (rows,) = across_strata([stratum.values[:, None] for stratum in defined], [stratum.clusters for stratum in defined])
     return float(rows.std(ddof=1)) / math.sqrt(len(rows)) if len(rows) > 1 else math.nan
 
 
