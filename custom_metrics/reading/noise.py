@@ -133,8 +133,8 @@ def is_noise(text: str, question: str | None = None, passages: Sequence[str] = (
 def _shares_a_word(text: str, question: str | None, passages: Sequence[str]) -> bool:
     if question is None:
         return False
-    known = "\n".join((question, *passages)).casefold()
-    return any(word in known for word in _WORD.findall(text.casefold()))
+    context = "\n".join((question, *passages)).casefold()
+    return any(word in context for word in _WORD.findall(text.casefold()))
 
 
 def _has_other_triples(text: str, question: str | None, passages: Sequence[str]) -> bool:
@@ -143,10 +143,10 @@ def _has_other_triples(text: str, question: str | None, passages: Sequence[str])
         return False
     triples = [word[at : at + 3] for word in text.casefold().split() for at in range(len(word) - 2)]
     triples = [triple for triple in triples if all(script_of(char) == top for char in triple)]
-    known = "\n".join((question, *passages)).casefold()
-    if len(triples) < _FEWEST or not any(script_of(char) == top for char in set(known)):
+    context = "\n".join((question, *passages)).casefold()
+    if len(triples) < _FEWEST or not any(script_of(char) == top for char in set(context)):
         return False
-    return sum(triple in known for triple in triples) < _TRIPLES_SHARED * len(triples)
+    return sum(triple in context for triple in triples) < _TRIPLES_SHARED * len(triples)
 
 
 _UNSPACED = frozenset("EAST HANGUL THAI LAO KHMER MYANMAR".split())
@@ -207,14 +207,14 @@ def mixes_scripts(text: str, question: str | None = None, passages: Sequence[str
     if len(counts) + broken < 2:
         return False
     unspaced = sum(run.letters for run in runs if run.script in _UNSPACED)
-    asked = any(script_of(char) in _EAST | _UNSPACED for char in question or "")
-    together = {*_UNSPACED, "LATIN"} if asked or 4 * unspaced >= sum(run.letters for run in runs) else set[str]()
+    eastern = any(script_of(char) in _EAST | _UNSPACED for char in question or "")
+    together = {*_UNSPACED, "LATIN"} if eastern or 4 * unspaced >= sum(run.letters for run in runs) else set[str]()
     touches = broken
     for before, run in pairwise(runs):
-        both = {before.script, run.script}
+        pair = {before.script, run.script}
         sizes = sorted((before.letters, run.letters))
-        alone = sizes[0] == 1 and both.isdisjoint(_UNSPACED)
-        touches += run.joined and sizes[1] > 1 and not alone and not both <= together
+        alone = sizes[0] == 1 and pair.isdisjoint(_UNSPACED)
+        touches += run.joined and sizes[1] > 1 and not alone and not pair <= together
     if touches >= 2 and _WORDS_A_TOUCH * touches >= len(runs):
         return True
     three = len(counts) >= _SCRIPTS
@@ -223,8 +223,8 @@ def mixes_scripts(text: str, question: str | None = None, passages: Sequence[str
     often = len(runs) >= _FEWEST_WORDS and third > 2 and 4 * changes >= len(runs) and 10 * third >= len(runs)
     if three and (touches or often):
         return True
-    some = touches or (three and len(runs) >= _FEWEST_WORDS)
-    return bool(some) and question is not None and not _shares_a_word(text, question, passages)
+    suspicious = touches or (three and len(runs) >= _FEWEST_WORDS)
+    return bool(suspicious) and question is not None and not _shares_a_word(text, question, passages)
 
 
 @lru_cache(maxsize=16384)

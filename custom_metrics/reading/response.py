@@ -98,9 +98,9 @@ def _unwrapped(text: str) -> str:
     except (ValueError, RecursionError):  # no JSON, a number of 5,000 digits, a thousand brackets
         return text
     if isinstance(fields, dict):
-        known = {str(key).lower(): value for key, value in reversed(fields.items())}
+        by_key = {str(key).lower(): value for key, value in reversed(fields.items())}
         for key in _ANSWER_KEYS:
-            value = known.get(key)
+            value = by_key.get(key)
             if isinstance(value, list) and len(value) == 1:
                 (value,) = value
             if isinstance(value, str):

@@ -52,9 +52,9 @@ def covered(words: Sequence[tuple[int, int]], spans: Iterable[Span]) -> list[str
     Words are (start, end) in characters, in order and not overlapping; spans are in any order and may overlap.
     """
     starts, ends = [start for start, _ in words], [end for _, end in words]
-    found: list[str | None] = [None] * len(words)
+    categories: list[str | None] = [None] * len(words)
     # The longest first, so that a shorter one inside it has the last word.
     for span in sorted(spans, key=lambda s: (s.start - s.end, s.start)):
         for place in range(bisect_right(ends, span.start), bisect_left(starts, span.end)):
-            found[place] = span.category
-    return found
+            categories[place] = span.category
+    return categories

@@ -73,10 +73,10 @@ class WordCounts(NamedTuple):
         return _ratio(self.tp + self.fp, sum(self))
 
 
-def count_words(text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]) -> WordCounts:
+def count_words(text: str, language: str | None, gold: Sequence[Span], predicted: Sequence[Span]) -> WordCounts:
     """Count the words of one text. Spans are in characters of it."""
     places = words(text, language)
-    pairs = zip(covered(places, gold), covered(places, found), strict=True)
+    pairs = zip(covered(places, gold), covered(places, predicted), strict=True)
     return _counted((a is not None, b is not None) for a, b in pairs)
 
 
@@ -92,31 +92,31 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     """Per-document values of a detection task.
 
     Args:
-        doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, is the same for
-            documents that hang together, such as one text that several people marked.
-        results: one tagged text. One that differs from the answer is aligned to it; one that has next to nothing in common
-            with it flags no word, and counts in ``lost_rate``.
+        doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, names the cluster
+            of the document, such as a text that several people marked.
+        results: one tagged text. It is aligned to the answer where it differs; a text with next to nothing in common with
+            the answer flags no word, and counts in ``lost_rate``.
 
     Returns:
         ``f1`` of this document (1.0 where neither side marks a word), which carries its word counts; under ``precision``
         and ``recall`` the counts themselves, ``[tp, fp, fn, tn]``, which the aggregations sum, and draw by passage; and
         1.0 or 0.0 for ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white space aside).
     """
-    return word_values(doc, *annotated_and_found(doc, results))
+    return word_values(doc, *annotated_and_predicted(doc, results))
 
 
-def word_values(doc: Mapping[str, Any], gold: Sequence[Span], found: Sequence[Span], kind: str) -> dict[str, Any]:
-    """The values of :func:`process_results`, from what :func:`annotated_and_found` gives."""
-    counts = count_words(doc["answer"], doc["language"], gold, found)
+def word_values(doc: Mapping[str, Any], gold: Sequence[Span], predicted: Sequence[Span], kind: str) -> dict[str, Any]:
+    """The values of :func:`process_results`, from the results of :func:`annotated_and_predicted`."""
+    counts = count_words(doc["answer"], doc["language"], gold, predicted)
     return _values(counts, list(counts), kind, doc)
 
 
 def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """As :func:`process_results`, with the counts of each category, in the order of ``CATEGORIES``. A true positive has the
     same category on both sides."""
-    gold, found, kind = annotated_and_found(doc, results)
+    gold, predicted, kind = annotated_and_predicted(doc, results)
     places = words(doc["answer"], doc["language"])
-    pairs = [*zip(covered(places, gold), covered(places, found), strict=True)]
+    pairs = [*zip(covered(places, gold), covered(places, predicted), strict=True)]
     counts = [_counted((a == category, b == category) for a, b in pairs) for category in CATEGORIES]
     return _values(WordCounts(*map(sum, zip(*counts, strict=True))), [*map(list, counts)], kind, doc)
 
@@ -133,7 +133,7 @@ def _values(total: WordCounts, counts: list[Any], kind: str, doc: Mapping[str, A
     }
 
 
-def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
+def annotated_and_predicted(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
     """The annotators' spans, those of a tagged text, both in characters of the answer, and the kind of its alignment."""
     gold = [span_of([span["start"], span["end"], span["category"]]) for span in doc["spans"]]
     text, spans = parse(results[0])
@@ -148,11 +148,11 @@ def _above_and_below(metric: str, counts: NDArray[Any]) -> tuple[NDArray[Any], N
 
 
 def _scores(metric: str, sums: NDArray[Any]) -> NDArray[Any]:
-    """The metric of each of some sums of counts (sums, 4); of (sums, categories, 4) its mean over the categories that
-    people marked.
+    """A metric of each row of sums of counts (sums, 4); of (sums, categories, 4) its mean over the categories that people
+    marked.
 
-    One of them that is never flagged has precision 0 here: left out, it would reward a detector for flagging only what it
-    is sure of.
+    A category that is never flagged has precision 0 here: left out, it would reward a detector for flagging only what it is
+    sure of.
     """
     top, bottom = _above_and_below(metric, sums)
     with np.errstate(invalid="ignore"):  # 0/0
@@ -164,7 +164,7 @@ def _scores(metric: str, sums: NDArray[Any]) -> NDArray[Any]:
 
 
 def _frozen(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
-    """The counts of each document, and its cluster; ``None`` where no two documents hang together."""
+    """The counts of each document, and its cluster; ``None`` where no two documents share one."""
     counts = [value.counts if isinstance(value, FloatWithCounts) else value for value in values]
     clusters = clusters_of([cluster_of(value) for value in counts])
     rows = tuple(tuple(map(tuple, v)) if v and isinstance(v[0], (list, tuple)) else tuple(v) for v in counts)
