@@ -12,7 +12,7 @@ import pytest
 from custom_metrics.hallucination import estimate
 from custom_metrics.statistics.random_effects import annotated
 from detector_plugin.calibration import FEWEST, Calibration, CalibrationError, LanguageCalibration, load, measured
-from lm_eval_tasks.detection.calibrated import FEW, errors_of, say_what_it_rests_on
+from lm_eval_tasks.detection.calibrated import FEW, errors_of, log_basis_of_rates
 
 HOLD = 0.93
 DETECTOR = {"name": "third", "version": "1", "licence": ""}
@@ -146,5 +146,5 @@ def test_the_line_after_a_run_says_that_there_are_few(
     calibration = of(number, clusters)
     with caplog.at_level(logging.INFO):
         found = estimate(np.array([[3, 20], [5, 31], [9, 40]]), errors_of(calibration))
-        say_what_it_rests_on("mfava_de", found, calibration)
+        log_basis_of_rates("mfava_de", found, calibration)
     assert said in caplog.text

@@ -1,8 +1,8 @@
-"""Which passage an annotated answer is about: one name in all languages, into which mFAVA's texts were translated.
+"""Names of the passages that annotated answers are about: one name in all languages, for a text and its translations.
 
-Answers about one passage hang together. A silver file has the 309 texts in the same order in every language, and a passage
-is known by its place there. The gold file has most of them in each of its languages, in another order, and several rows of
-one text that several people marked: ``passages.tsv`` says where the text of a row stands in the silver files.
+Answers about one passage depend on each other. A silver file has the 309 texts in the same order in every language, and a
+passage is named by its place there. The gold file has most of them in each of its languages, in another order, and several
+rows of one text that several people marked: ``passages.tsv`` maps the text of a row to its place in the silver files.
 ``python -m lm_eval_tasks.mfava.passages --mirror DIR > passages.tsv`` makes that table. A translation keeps numbers and
 names, and names are written alike in some of the silver files' languages. A text stands where it is nearest to all
 translations of a passage taken together, by the cosine of these keys weighted by their rarity, and that passage to it.
@@ -40,8 +40,8 @@ def passages_of(references: Sequence[str], parallel: bool) -> list[str]:
     places = [first.setdefault(reference, place) for place, reference in enumerate(references)]
     if parallel and len(references) == SILVER_ROWS:
         return [str(place) for place in places]
-    known = _table()
-    return [known.get(digest := _digest(reference), digest) for reference in references]
+    by_digest = _table()
+    return [by_digest.get(digest := _digest(reference), digest) for reference in references]
 
 
 def is_unplaced(passage: str) -> bool:
@@ -63,16 +63,16 @@ def _table() -> Mapping[str, str]:
 
 
 def _places(texts: Sequence[Set[Hashable]], passages: Mapping[int, Set[Hashable]]) -> dict[int, int]:
-    """Text to passage, both by their numbers, from the keys of the texts of a language and those of the passages."""
+    """Map texts to passages, both by number, from the keys of the texts of a language and those of the passages."""
     times = Counter(key for keys in passages.values() for key in keys)
     squares = {key: math.log((len(passages) + 1) / count) ** 2 for key, count in times.items()}
 
     def size(keys: Set[Hashable]) -> float:
         return math.fsum(squares[key] for key in keys)
 
-    known = [text & squares.keys() for text in texts]
-    shared = np.array([[size(keys & text) for keys in passages.values()] for text in known])
-    sizes = [np.sqrt([*map(size, of)]) for of in (known, passages.values())]
+    restricted = [text & squares.keys() for text in texts]
+    shared = np.array([[size(keys & text) for keys in passages.values()] for text in restricted])
+    sizes = [np.sqrt([*map(size, group)]) for group in (restricted, passages.values())]
     cosines = shared / np.maximum(np.outer(*sizes), 1.0)
     names, best, back = [*passages], cosines.argmax(axis=1), cosines.argmax(axis=0)
     return {
@@ -89,7 +89,7 @@ def table_of(mirror: str | None) -> Iterator[str]:
     """The lines of the table below its head, from the public files."""
     passages: dict[int, set[Hashable]] = {}
     first: list[int] = []  # of the places of one text
-    for language in (LANGUAGES["fi"], *(known for known in LANGUAGES.values() if known.silver_file)):
+    for language in (LANGUAGES["fi"], *(entry for entry in LANGUAGES.values() if entry.silver_file)):
         try:
             silver = [row["references"] for row in _rows(language.silver_file, mirror)]
         except sources.MissingSource:  # a mirror may hold a part of the languages

@@ -73,7 +73,7 @@ def read_page(content: bytes) -> WebPage:
     if lines and title and lines[0] != title:
         lines.insert(0, title)
     menu = root.iterfind(".//li[@id='t-wikibase']//a[@href]")  # links of the article itself lead to any item
-    item = next((found[1] for link in menu if (found := _ITEM.fullmatch(link.get("href").strip()))), "")
+    item = next((match[1] for link in menu if (match := _ITEM.fullmatch(link.get("href").strip()))), "")
     return WebPage("" if canonical is None else decoded(canonical.get("href")), title, "\n".join(lines), item)
 
 
@@ -85,7 +85,7 @@ class _Writer:
         self.pieces: list[str] = []
         self.in_row = False
 
-    def write(self, text: str | None) -> None:
+    def add_text(self, text: str | None) -> None:
         if text:
             self.pieces.append(_WHITE.sub(" ", text))
 
@@ -125,7 +125,7 @@ def _lines(body: Any) -> list[str]:
                 writer.pieces.append(_NEXT_CELL)
             elif tag in _BLOCKS or tag in _HEADINGS or tag in ("tr", "td", "th"):
                 writer.separate()
-            writer.write(element.text)
+            writer.add_text(element.text)
             continue
         if not _is_left_out(element):
             if tag == "tr":
@@ -136,20 +136,20 @@ def _lines(body: Any) -> list[str]:
             elif tag in _BLOCKS or tag in _HEADINGS:
                 writer.separate()
         if element is not body:
-            writer.write(element.tail)
+            writer.add_text(element.tail)
     writer.end_line()
     return _with_content(writer.lines)
 
 
 def _with_content(lines: list[tuple[int, str]]) -> list[str]:
     """Lines without headings below which nothing is left, such as that of the references."""
-    kept: list[str] = []
+    content: list[str] = []
     following = 1  # level of the line after it, 0 for content; after the last line a chapter ends
     for level, line in reversed(lines):
         if not 0 < following <= level:
-            kept.append(line)
+            content.append(line)
             following = level
-    return kept[::-1]
+    return content[::-1]
 
 
 def _is_left_out(element: Any) -> bool:

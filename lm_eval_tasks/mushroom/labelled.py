@@ -18,10 +18,10 @@ def _family(model: str) -> str:
     That of the first row of ``families.tsv`` whose part its name holds, else the name.
     """
     name = model.rsplit("/", 1)[-1].lower()
-    return next((family for part, family in _FAMILIES if part in name), name)
+    return next((family for pattern, family in _FAMILIES if pattern in name), name)
 
 
-def _read(code: str, mirror: str | None) -> list[LabelledAnswer]:
+def _labelled_answers(code: str, mirror: str | None) -> list[LabelledAnswer]:
     return [
         LabelledAnswer(
             reference=row["reference"],
@@ -40,4 +40,4 @@ def _read(code: str, mirror: str | None) -> list[LabelledAnswer]:
     ]
 
 
-LABELLED = {"mushroom": Collection(tuple(LANGUAGES), _read, "Mu-SHROOM (Vázquez et al. 2025)", "CC BY 4.0")}
+LABELLED = {"mushroom": Collection(tuple(LANGUAGES), _labelled_answers, "Mu-SHROOM (Vázquez et al. 2025)", "CC BY 4.0")}
