@@ -102,9 +102,9 @@ def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
     if not counts[:, 1].sum():
         return Estimates(UNDEFINED, UNDEFINED, UNDEFINED)
     share, equation_1, rogan_gladen = rates(counts, errors)
-    flagged_again, total_again = resampled_sums(counts, RESAMPLES if errors is None else len(errors.draws)).T
+    flagged_sums, total_sums = resampled_sums(counts, RESAMPLES if errors is None else len(errors.draws)).T
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares = flagged_again / total_again
+        shares = flagged_sums / total_sums
     detected = Figure(share, *spread(shares))
     if errors is None:
         return Estimates(detected, UNDEFINED, UNDEFINED)

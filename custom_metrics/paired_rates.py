@@ -27,7 +27,7 @@ from custom_metrics.statistics.paired_difference import (
     bounds_and_p,
     compare_means,
     draws,
-    paired,
+    paired_values,
     pivots_of,
 )
 from custom_metrics.statistics.random_effects import Errors
@@ -59,7 +59,7 @@ def compare_ratios(
     Raises:
         ValueError: the two models' sums are of another form, or not of equally many clusters.
     """
-    pairs = [paired(values_of_ratios(first, harmonic), values_of_ratios(second, harmonic)) for first, second in strata]
+    pairs = [paired_values(values_of_ratios(a, harmonic), values_of_ratios(b, harmonic)) for a, b in strata]
     if clusters is not None and has_shared(clusters):
         pairs = across_strata(pairs, clusters)
     return compare_means([(pair[:, 0], pair[:, 1]) for pair in pairs], CLUSTERS)
@@ -115,9 +115,9 @@ def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
         centred = stratum.values - shares
         shift = np.concatenate([counts @ centred for counts in draws(len(centred), place)])
         shift = shift / len(centred) * stretch
-        rates, can_be = stratum.rates(shares + np.concatenate([shift, -shift]), rate)
+        rates, feasible = stratum.rates(shares + np.concatenate([shift, -shift]), rate)
         drawn += (rates[:, 0] - rates[:, 1]) / len(corrected)
-        possible &= can_be
+        possible &= feasible
     first, second = map(float, np.mean([stratum.observed for stratum in corrected], axis=0))
     possible &= ~np.isnan(drawn)
     low = high = p = math.nan
@@ -147,10 +147,10 @@ class _Corrected(NamedTuple):
         true_positives, false_positives, ratios = np.concatenate([self.errors.draws] * 2).T[..., None]
         if rate != RATES[2]:
             return np.asarray(ratios * shares), np.ones(len(shares), dtype=bool)
-        rates, fits = drawn_rates(shares, true_positives, false_positives)
-        can_be = fits.all(axis=1) if self.errors.expected else (true_positives > false_positives)[:, 0]
+        rates, consistent = drawn_rates(shares, true_positives, false_positives)
+        feasible = consistent.all(axis=1) if self.errors.expected else (true_positives > false_positives)[:, 0]
         # Where next to no draw of the errors goes with a model's answers, nothing is known of its rate.
-        return rates, can_be & bool(np.mean(fits, axis=0).min() >= UNLIKELY)
+        return rates, feasible & bool(np.mean(consistent, axis=0).min() >= UNLIKELY)
 
 
 def _corrected(strata: Sequence[RateStratum], rate: str) -> Iterator[_Corrected]:

@@ -19,17 +19,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from custom_metrics.abstention import (
-    abstains_elsewhere,
+    abstains_in_other_language,
     affirms_presence,
     denies_presence,
     is_abstention,
     labelled_verdict,
     lexicons,
-    turns_round,
+    retracts_verdict,
 )
 from custom_metrics.abstention.folding import EDGE, legible
-from custom_metrics.abstention.sentence_splitting import MASK, own_words, split
-from custom_metrics.reading.no_answer import behind_prompt, is_service_failure, no_answer
+from custom_metrics.abstention.sentence_splitting import MASK, split, without_quotations
+from custom_metrics.reading.no_answer import is_service_failure, no_answer, without_prompt
 from custom_metrics.reading.response import after_reasoning, final_answer
 
 ANSWER = "Yes, answer is present"
@@ -106,9 +106,9 @@ def robust_label(
         question, passages: as they stand in the prompt; without them, fewer kinds of no answer can be found.
     """
     final = final_answer(response)
-    text = behind_prompt(final, question, passages)
+    text = without_prompt(final, question, passages)
     if final and not text:  # the prompt repeated as a whole, and answered? What follows a question of its own was cut
-        text = behind_prompt(after_reasoning(response or ""), question, passages)
+        text = without_prompt(after_reasoning(response or ""), question, passages)
     if not _SUBSTANCE.search(text) or is_service_failure(text, question):
         return INVALID
     text = legible(text)
@@ -132,7 +132,7 @@ def robust_label(
         return ANSWER
     if not _SUBSTANCE.search(text) or _ASKS_BACK.match(lowered):
         return INVALID
-    if abstains_elsewhere(text, language):
+    if abstains_in_other_language(text, language):
         return NO_ANSWER
     return INVALID if no_answer(text, question, passages) else ANSWER
 
@@ -144,7 +144,7 @@ def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | No
     if lowered in _PLAIN:
         return _PLAIN[lowered]
     _, lexicon = lexicons(text, language)[0]
-    own = _CUT_QUOTE.sub(MASK, own_words(lexicon.fold(text), lexicon).strip(EDGE))
+    own = _CUT_QUOTE.sub(MASK, without_quotations(lexicon.fold(text), lexicon).strip(EDGE))
     mentions = list(_PHRASES.finditer(own))
     if not mentions:
         if _REFUSES.search(lowered, 0, max(0, lowered.find(ANSWER.lower()))):
@@ -167,7 +167,7 @@ def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | No
             )
             if "but" in hits or concludes:
                 return labels[at]
-    if turns_round(own, mentions[-1].start(), labels[-1] == ANSWER, lexicon):
+    if retracts_verdict(own, mentions[-1].start(), labels[-1] == ANSWER, lexicon):
         return NO_ANSWER if labels[-1] == ANSWER else ANSWER
     if ANSWER in labels and _PER_CONTEXT.match(own):
         return ANSWER

@@ -18,7 +18,7 @@ from custom_metrics.statistics.paired_difference import (
     bounds_and_p,
     compare_means,
     draws,
-    extrapolated,
+    extrapolated_p,
     pivots_of,
 )
 from custom_metrics.statistics.random_effects import Errors, annotated
@@ -140,7 +140,7 @@ def test_fewer_than_ten_pivots_beyond_leave_p_to_the_tail(
 ) -> None:
     """Student's t of a hundred million degrees of freedom is normal."""
     numbers, anchors, statistics = np.array([number, 99]), np.array([anchor, 2.0]), np.array([statistic, 1.0])
-    found = extrapolated(numbers, anchors, statistics, np.array([1e8, 4.0]), iterations)
+    found = extrapolated_p(numbers, anchors, statistics, np.array([1e8, 4.0]), iterations)
     assert found == pytest.approx([p, 100 / (iterations + 1)], rel=2e-5)
 
 

@@ -37,11 +37,11 @@ from custom_metrics.abstention.sentence_reading import (
     is_bare,
     sources_of,
 )
-from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, split, stated
+from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, split, stated_text
 
 __all__ = [
     "LANGUAGES",
-    "abstains_elsewhere",
+    "abstains_in_other_language",
     "affirms_presence",
     "denies_presence",
     "is_abstention",
@@ -95,7 +95,7 @@ def _reads_as_abstention(text: str, language: str | None, partial: bool) -> bool
     return bool(values) and (values[0] == "false" or (values[0] == NOTHING and "true" not in values))
 
 
-def abstains_elsewhere(text: str, language: str | None) -> bool:
+def abstains_in_other_language(text: str, language: str | None) -> bool:
     """Whether an answer abstains, or says a mere "no", in another language than it was asked for.
 
     Of all :data:`LANGUAGES`, the two count that the text most looks like; none where it looks most like its own. A "no" of
@@ -138,7 +138,7 @@ def denies_presence(text: str, language: str | None = None) -> bool:
 
 
 def _denies_in(text: str, lexicon: Lexicon) -> bool:
-    rest = _behind(lexicon.no, lexicon.fold(text).strip(EDGE))
+    rest = _after_particle(lexicon.no, lexicon.fold(text).strip(EDGE))
     if rest is None:
         return False
     hits = lexicon.search(rest)
@@ -156,7 +156,7 @@ def affirms_presence(text: str, language: str | None = None) -> bool:
 
 def _affirms_in(text: str, lexicon: Lexicon) -> bool:
     head = lexicon.fold(text).strip(EDGE)
-    if _behind(lexicon.yes, head) is None:
+    if _after_particle(lexicon.yes, head) is None:
         return False
     first = next((sentence for sentence, _ in split(head)), head)
     return not decide(first, lexicon, beside=False)
@@ -218,7 +218,7 @@ def _verdict(value: str, lexicon: Lexicon) -> bool | None:
     return True if short and present and not folded.startswith(lexicon.no) else None
 
 
-def _behind(particles: tuple[str, ...], text: str) -> str | None:
+def _after_particle(particles: tuple[str, ...], text: str) -> str | None:
     """The text behind a particle and a mark at its start; ``None`` where it does not start so."""
     for particle in particles:
         if text.startswith(particle):
@@ -228,7 +228,7 @@ def _behind(particles: tuple[str, ...], text: str) -> str | None:
     return None
 
 
-def turns_round(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool:
+def retracts_verdict(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool:
     """Whether a folded text takes back the verdict that begins at `start` (a "yes" if `affirmed`): "I don't know the day,
     but it was in 1953", "Yes ... wait, no"."""
     sentences = [*islice(split(text[start:]), 2)]
@@ -242,7 +242,7 @@ def turns_round(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool
     if follows is None or not follows.opens_with("but", EARLY):
         return False
     rest = follows.text[min(end for _, end in follows.hits["but"]) :].strip(EDGE)
-    return _behind(lexicon.no, rest) is not None or follows.classify(False).abstains
+    return _after_particle(lexicon.no, rest) is not None or follows.classify(False).abstains
 
 
 WHOLE = "an abstention: the text as a whole is a bare phrase"
@@ -253,7 +253,7 @@ def decide(
 ) -> bool:
     """Whether a folded text abstains. `partial` is as in :func:`is_abstention`; with `beside`, a text that says only what
     the material treats instead abstains, too. `reasons` is filled with how each sentence was read, and the verdict."""
-    text = stated(text, lexicon)
+    text = stated_text(text, lexicon)
     sentences = [Sentence(piece, asks, lexicon) for piece, asks in split(text)]
     if reasons is None:
         if not any(sentence.may_abstain for sentence in sentences):
@@ -294,21 +294,21 @@ def decide(
             reason += "; it only names what one of the passages is about"
         elif sentence.asks or not sentence.text.strip(EDGE + MASK):
             reason += "; it asks, or is empty"
-        elif sentence.cites():
+        elif sentence.names_source():
             states = True
             material = False  # named as a source, not spoken of
             reason += "; it answers and names the material as its source"
-        elif abstained and sentence.tells(EARLY):
+        elif abstained and sentence.reports_passage(EARLY):
             takes_back = True
             reason += "; it answers"
-        elif sentence.gives():
+        elif sentence.lists_findings():
             solid = True
             answers += 1
             reason += "; it answers"
-        elif partial and sentence.relates():
+        elif partial and sentence.paraphrases():
             related += 1
             reason += "; it answers"
-        elif sentence.says_something(lexicon):
+        elif sentence.may_answer(lexicon):
             states = True
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
             takes_back = abstained and (

@@ -9,7 +9,7 @@ from custom_metrics.abstention import WHOLE, decide, excerpt, lexicons
 from custom_metrics.abstention.patterns import PatternMatch, sources
 from custom_metrics.abstention.phrases import Lexicon
 from custom_metrics.abstention.sentence_reading import BARE
-from custom_metrics.abstention.sentence_splitting import mask_titles, split, stated
+from custom_metrics.abstention.sentence_splitting import mask_titles, split, stated_text
 
 
 class Match(NamedTuple):
@@ -49,7 +49,7 @@ def explain(text: str, language: str | None = None) -> list[Explanation]:
             answer, reasons = masked, []
             abstains = decide(lexicon.fold(answer), lexicon, reasons)
         *readings, verdict = reasons
-        own = stated(lexicon.fold(answer), lexicon)
+        own = stated_text(lexicon.fold(answer), lexicon)
         texts = [text for text, _ in split(own)]
         if verdict == WHOLE:
             texts.append(own)
@@ -74,7 +74,7 @@ def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
 
 def matches(text: str, lexicon: Lexicon) -> Iterator[Match]:
     """The phrases in each sentence of a text and, where it has several, in it as a whole ("n. a." is one bare phrase)."""
-    own = stated(lexicon.fold(text), lexicon)
+    own = stated_text(lexicon.fold(text), lexicon)
     sentences = [sentence for sentence, _ in split(own)]
     for sentence in [*sentences, own] if len(sentences) > 1 else sentences:
         yield from _matches(sentence, lexicon)

@@ -19,9 +19,9 @@ CLAUSE, JOINED, SPACE = -1, 0, 1
 CLOSED, OPEN, FREE = range(3)
 """Ends of a word. Closed: a word of the text ends there, too. Open (``erwähn*``): that word may go on, and counts whole.
 Free: anything may stand beside it, as another element does, or as the script has no spaces."""
-MOST = 100
+MAX_PRODUCT = 100
 """Most words of two neighbours that are multiplied to one element: more are faster to find, but slower to compile."""
-LONGEST = 40
+MAX_WORD_END = 40
 """Characters that an open end of a word may have; this bounds the time for each word of a text."""
 
 _TOKENS = re.compile(
@@ -69,8 +69,8 @@ class PhraseReader:
         self, parts: Mapping[str, Sequence[str]], folded: Callable[[str], str], spaces: bool, gap: int
     ) -> None:
         self._parts, self._folded, self._spaces, self._gap = parts, folded, spaces, gap
-        self._within: list[str] = []  # the parts that are being read
-        self._seen: dict[tuple[str | None, ...], list[Row]] = {}
+        self._open_parts: list[str] = []  # the parts that are being read
+        self._rows_of_token: dict[tuple[str | None, ...], list[Row]] = {}
         self._products: dict[tuple[Element, int, Element], Element] = {}
 
     def patterns(self, kind: str, written: str) -> Iterator[Pattern]:
@@ -99,10 +99,10 @@ class PhraseReader:
                 joint = self._gap if token["gap"] else SPACE
                 continue
             key = token.group("parts", "longer", "listed", "text")
-            if key not in self._seen:
-                self._seen[key] = self._alternatives(token)
+            if key not in self._rows_of_token:
+                self._rows_of_token[key] = self._alternatives(token)
             left_out = [(*row, Element(frozenset(), joint=joint)) for row in rows if token["maybe"]]
-            rows = [self._joined(row, joint, tail) for row in rows for tail in self._seen[key]] + left_out
+            rows = [self._joined(row, joint, tail) for row in rows for tail in self._rows_of_token[key]] + left_out
             joint = JOINED
         if at != len(written):
             raise ValueError(f"{written!r} has a bracket that is not closed, or not opened")
@@ -131,11 +131,11 @@ class PhraseReader:
         return [row for row in rows if len(row) > 1] + [(Element(frozenset(words[ends]), *ends),) for ends in words]
 
     def _part(self, name: str) -> Iterator[Row]:
-        if name in self._within:
+        if name in self._open_parts:
             raise ValueError(f"the part {name!r} contains itself")
         if name not in self._parts:
             raise ValueError(f"no part is named {name!r}; there are {', '.join(sorted(self._parts))}")
-        self._within.append(name)
+        self._open_parts.append(name)
         for written in self._parts[name]:
             source = (name, written)
             for row in self._rows(written):
@@ -143,7 +143,7 @@ class PhraseReader:
                     element._replace(words=frozenset(Word(word, (*origins, source)) for word, origins in element.words))
                     for element in row
                 )
-        self._within.pop()
+        self._open_parts.pop()
 
     def _joined(self, row: Row, joint: int, tail: Row) -> Row:
         """One row behind another. Small neighbours without a gap become one element, their product."""
@@ -152,7 +152,7 @@ class PhraseReader:
         if not row:
             return tail
         last, first = row[-1], tail[0]
-        if joint <= SPACE and last.right == first.left == CLOSED and len(last.words) * len(first.words) <= MOST:
+        if joint <= SPACE and last.right == first.left == CLOSED and len(last.words) * len(first.words) <= MAX_PRODUCT:
             key = last, joint, first
             if key not in self._products:
                 products = (
@@ -310,7 +310,7 @@ def _before(text: str, start: int, step: _Step, begun: Sequence[tuple[Place, ...
     nearest = -1
     for places in reversed(begun):
         end = places[-1][1]
-        if end < max(nearest, begin - step.joint - LONGEST):
+        if end < max(nearest, begin - step.joint - MAX_WORD_END):
             return  # earlier ones end earlier: only the rest of a word can put them out of order
         if step.joint <= SPACE:
             if begin - end == step.joint and (not step.joint or text[end] == " "):
@@ -329,15 +329,15 @@ def sources(match: PatternMatch) -> Iterator[tuple[str, str]]:
 
 
 def _word_end(text: str, end: int) -> int:
-    """Where the word of the text ends that goes on at a place, at most :data:`LONGEST` characters behind it."""
-    most = min(len(text), end + LONGEST)
-    return next((at for at in range(end, most) if not is_word(text[at])), most)
+    """Where the word of the text ends that goes on at a place, at most :data:`MAX_WORD_END` characters behind it."""
+    limit = min(len(text), end + MAX_WORD_END)
+    return next((at for at in range(end, limit) if not is_word(text[at])), limit)
 
 
 def _word_start(text: str, start: int) -> int:
-    """Where the word of the text begins that goes on at a place, at most :data:`LONGEST` characters before it."""
-    least = max(0, start - LONGEST)
-    return next((at for at in range(start, least, -1) if not is_word(text[at - 1])), least)
+    """Where the word of the text begins that goes on at a place, at most :data:`MAX_WORD_END` characters before it."""
+    limit = max(0, start - MAX_WORD_END)
+    return next((at for at in range(start, limit, -1) if not is_word(text[at - 1])), limit)
 
 
 def _starts_clause(text: str, start: int, hits: Hits) -> bool:
@@ -348,6 +348,6 @@ def _starts_clause(text: str, start: int, hits: Hits) -> bool:
     for _, stop in reversed(hits.get("openers", ())):
         if stop == end:
             return True
-        if stop < end - LONGEST:  # earlier ones end earlier: only the rest of a word can put them out of order
+        if stop < end - MAX_WORD_END:  # earlier ones end earlier: only the rest of a word can put them out of order
             return False
     return False

@@ -53,7 +53,7 @@ class Lexicon:
 
 
 @cache
-def phrases(language: str) -> dict[str, Any]:
+def phrase_table(language: str) -> dict[str, Any]:
     """The phrase table of one language.
 
     Raises:
@@ -89,7 +89,7 @@ def supported_language(language: str | None) -> str | None:
 @cache
 def lexicon_of(language: str) -> Lexicon:
     """The compiled phrases of a language and of English."""
-    tables = [phrases(code) for code in dict.fromkeys((language, "en"))]
+    tables = [phrase_table(code) for code in dict.fromkeys((language, "en"))]
     collected = gc.isenabled()
     gc.disable()  # what is made stays, and looking it through would take two thirds of the time
     try:
@@ -105,10 +105,10 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
     Raises:
         ValueError: a phrase that cannot be read; it names the language, the key and the phrase.
     """
-    marks, same = bool(tables[0].get("fold_marks")), _same(tables[0])
+    marks, respellings = bool(tables[0].get("fold_marks")), _respellings(tables[0])
 
     def folded(text: str) -> str:
-        return fold(text, marks).translate(same) if same else fold(text, marks)
+        return fold(text, marks).translate(respellings) if respellings else fold(text, marks)
 
     words: dict[str, dict[str, None]] = {key: {} for key in WORD_KEYS}
     patterns: list[Pattern] = []
@@ -133,7 +133,7 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
     )
 
 
-def _same(table: dict[str, Any]) -> dict[int, str]:
+def _respellings(table: dict[str, Any]) -> dict[int, str]:
     """Spellings that are one: the first character of each item is read as the others."""
     return {ord(item[0]): item[1:] for item in str(table.get("same", "")).split()}
 
@@ -144,45 +144,45 @@ def likely_languages(text: str) -> tuple[str, ...]:
     For answers whose language nobody said. Each is then read by its own rules: "data" is a date in one language and
     material in another, so all tables as one would contradict each other.
     """
-    automaton, with_marks, without_marks = _words_of_all()
+    automaton, with_marks, without_marks = _all_words()
     folded = fold(text)
     bare = folded if folded.isascii() else fold(text, marks=True)
     counted = {folded: with_marks}
     counted[bare] = counted.get(bare, frozenset()) | without_marks
     counts: dict[str, int] = defaultdict(int)
-    for read, languages in counted.items():
-        padded = read + " "
+    for variant, languages in counted.items():
+        padded = variant + " "
         sizes: dict[frozenset[str], int] = defaultdict(int)  # by the languages that have the words in common
-        for last, (size, lefts, rights, spoken) in automaton.iter(read):
+        for last, (size, lefts, rights, codes) in automaton.iter(variant):
             bounds = lefts[padded[last - size]] + rights[padded[last + 1]]
             if bounds == BEGINS + ENDS or (bounds and size >= _STEM):
-                sizes[spoken] += size
-        for spoken, size in sizes.items():
-            for language in spoken & languages:
+                sizes[codes] += size
+        for codes, size in sizes.items():
+            for language in codes & languages:
                 counts[language] += size
     return tuple(sorted(counts, key=lambda language: (-counts[language], language))[:2]) or ("en",)
 
 
 @cache
-def _words_of_all() -> tuple[Any, frozenset[str], frozenset[str]]:
+def _all_words() -> tuple[Any, frozenset[str], frozenset[str]]:
     """An automaton of all tables' words, the languages that are read with marks, and those that are read without."""
     import ahocorasick
 
-    spoken: dict[str, list[str]] = defaultdict(list)
+    by_literal: dict[str, list[str]] = defaultdict(list)
     for language in LANGUAGES:
-        table = phrases(language)
+        table = phrase_table(language)
         listed = [*table.get("parts", {}).values(), *(table.get(key, ()) for key in (*PATTERN_KEYS, *WORD_KEYS))]
         # all at once, one a line: folding each by itself would take ten times as long
         lines = _PIECES.sub("\n", "\n".join(phrase for group in listed for phrase in group))
         folded = respelt = fold(lines, bool(table.get("fold_marks")))
         # in the other spelling of the table, too
-        for character, read_as in sorted(_same(table).items(), key=lambda item: -len(item[1])):
+        for character, read_as in sorted(_respellings(table).items(), key=lambda item: -len(item[1])):
             respelt = respelt.replace(read_as, chr(character)) if read_as else respelt
         for literal in {line.strip() for line in (folded + "\n" + respelt).split("\n")} - {""}:
-            spoken[literal].append(language)
+            by_literal[literal].append(language)
     automaton = ahocorasick.Automaton()
-    for literal, languages in spoken.items():
+    for literal, languages in by_literal.items():
         automaton.add_word(literal, (len(literal), *boundaries(literal), frozenset(languages)))
     automaton.make_automaton()
-    without_marks = frozenset(language for language in LANGUAGES if phrases(language).get("fold_marks"))
+    without_marks = frozenset(language for language in LANGUAGES if phrase_table(language).get("fold_marks"))
     return automaton, frozenset(LANGUAGES) - without_marks, without_marks

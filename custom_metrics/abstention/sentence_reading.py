@@ -29,7 +29,7 @@ _WORD = re.compile(r"[^\s\d.,;:!?()\"']{1,30}")
 _IN_BRACKETS = re.compile(r"[(\[（【][^()\[\]（）【】]{0,30}\d[^()\[\]（）【】]{0,20}[)\]）】]")
 _LIST = r"[(（][^()（）]{2,80}(?:,|،|、| [^\W\d_]{1,4} )[^()（）]{2,80}[)）]"
 _NAMED = re.compile(_LIST)
-_DETAIL = re.compile(r": ?\S|" + _LIST)
+_LISTING = re.compile(r": ?\S|" + _LIST)
 # What ends a sentence behind a colon, short as a value is: "When it opened: 1902".
 _VALUE = re.compile(r"[:：] ?[^:：]{1,40}\Z")
 _NUMBER = re.compile(r"(?<![\d\[(])\d{2,}")
@@ -151,10 +151,10 @@ class Sentence:
         ends = numbered(text)
         if match.start() in ends or _DIGIT.search(text[match.start() - 2 : match.start()]):
             return False
-        is_part = "part" in hits or any(end in ends for _, end in hits.get("material", ()))
-        return is_part and {"silent", "abstains", "lacks"}.isdisjoint(hits)
+        names_part = "part" in hits or any(end in ends for _, end in hits.get("material", ()))
+        return names_part and {"silent", "abstains", "lacks"}.isdisjoint(hits)
 
-    def says_something(self, lexicon: Lexicon) -> bool:
+    def may_answer(self, lexicon: Lexicon) -> bool:
         """Whether a sentence that does not abstain could be an answer.
 
         A mere "no" could not, nor an opener alone, nor a sentence about the material or to the user.
@@ -165,7 +165,7 @@ class Sentence:
             return True
         return not ("material" in self.hits or "offer" in self.hits or _only_openers(self.text, self.hits))
 
-    def cites(self) -> bool:
+    def names_source(self) -> bool:
         """Whether the sentence names the material as its source ("According to passage 3, ...") and says more."""
         if "material" not in self.hits or "citing" not in self.hits or "offer" in self.hits:
             return False
@@ -174,7 +174,7 @@ class Sentence:
         opens = any(begin == self._lead for begin, _ in self.hits["citing"])
         return start < CITATION and opens and comma is not None and len(self.text) - comma.end() > _MORE
 
-    def tells(self, within: int) -> bool:
+    def reports_passage(self, within: int) -> bool:
         """Whether the sentence gives what a numbered passage says: "However, passage 2 says 1889" (with the turn in its
         first `within` characters), "Only context 10 does: 1889"."""
         hits = self.hits
@@ -186,17 +186,17 @@ class Sentence:
         rest = self.text[end:]
         turns = self.opens_with("but", within) and len(rest) > 2 * _MORE
         quotes = "\0" in rest and "offer" not in hits
-        return turns or quotes or "present" in hits or "affirms" in hits or bool(_DETAIL.search(self.text, end))
+        return turns or quotes or "present" in hits or "affirms" in hits or bool(_LISTING.search(self.text, end))
 
-    def gives(self) -> bool:
+    def lists_findings(self) -> bool:
         """Whether the sentence lists what the material says: "The text gives two reasons: taxes and harvests"."""
         hits = self.hits
         if "material" not in hits or not TRIGGERS.isdisjoint(hits):
             return False
         end = hits["material"][0][1]
-        return bool(_DETAIL.search(self.text, end + _MORE)) and end not in sources_of(self.text, hits)
+        return bool(_LISTING.search(self.text, end + _MORE)) and end not in sources_of(self.text, hits)
 
-    def relates(self) -> bool:
+    def paraphrases(self) -> bool:
         """Whether the sentence says at some length what is in the material: "The text explains that the wall ..."."""
         hits = self.hits
         if "material" not in hits or "offer" in hits or not TRIGGERS.isdisjoint(hits):
@@ -225,9 +225,9 @@ class Sentence:
         by_itself, beside = bool(spans), False
         if "material" in hits or spoke_of_material:
             spans += hits.get("silent", ())
-            if "lacks" in hits and not self.cites():
+            if "lacks" in hits and not self.names_source():
                 spans += hits["lacks"]
-            if not spans and "beside" in hits and not (self.asks or "present" in hits or self.cites()):
+            if not spans and "beside" in hits and not (self.asks or "present" in hits or self.names_source()):
                 beside = True
                 # "Please answer only from the contexts"
                 spoken_of = hits["material"][0][0] if "material" in hits else len(text)
@@ -250,7 +250,7 @@ class Sentence:
             if (start >= last or suffix) and self._answers_from(end):
                 return TURNED
         # "Unlike those, which don't help, context 7 has it: ..."
-        if any(start >= last and end in sources and _DETAIL.search(text, end) for start, end in material):
+        if any(start >= last and end in sources and _LISTING.search(text, end) for start, end in material):
             return TURNED
         if material and not by_itself and _NAMED.search(text, material[0][1], first):
             return CONCEDED  # "It names the cast (Reed, Marsh and Okafor) but gives none for the sequel"
@@ -281,7 +281,7 @@ class Sentence:
         if not any(end > start for kind in TRIGGERS for _, end in hits.get(kind, ())):
             affirmed = any(at >= start for at, _ in hits.get("affirms", ()))
             # "but it gives the year asked for, 1887", "though the passage records two theories: ..."
-            if affirmed or _NUMBER.search(rest) or (behind and _DETAIL.search(text, behind[0][1])):
+            if affirmed or _NUMBER.search(rest) or (behind and _LISTING.search(text, behind[0][1])):
                 return True
         sources = {start + end for end in sources_of(rest, {})} | _ordinal(hits)
         named = any(end in sources and len(text) - end > 2 * _MORE for _, end in behind)

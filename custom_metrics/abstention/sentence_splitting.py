@@ -26,17 +26,17 @@ _SINGLE_QUOTED = re.compile(r"(?<![^\W_])'[^\n]{1,120}?'(?![^\W_])")
 _TITLE = re.compile(r"[A-Z](?<!\w[A-Z])[a-z]*(?:['’][a-z]+)?(?: [A-Z][a-z]*(?:['’][a-z]+)?){2,12}")
 
 
-def stated(text: str, lexicon: Lexicon) -> str:
+def stated_text(text: str, lexicon: Lexicon) -> str:
     """The part of a folded text that the speaker states: what stands behind the last "Answer:", or the whole text where
     nothing does. Quotations are replaced by :data:`MASK`, unless they are the speaker's own verdict."""
     marker = deque(lexicon.answer_marker.finditer(text), maxlen=1) if ":" in text else None
     if marker and (not (at := marker[0].start()) or is_boundary(text[at - 1], text[at])):
         behind = text[marker[0].end() :]
         text = behind if behind.strip(EDGE) else text
-    return own_words(text.strip(), lexicon)
+    return without_quotations(text.strip(), lexicon)
 
 
-def own_words(text: str, lexicon: Lexicon) -> str:
+def without_quotations(text: str, lexicon: Lexicon) -> str:
     """A folded text without what it quotes: :data:`MASK` stands for that."""
     if quoted := _IN_QUOTES.fullmatch(text):  # as a whole
         text = quoted[2]

@@ -37,7 +37,7 @@ from custom_metrics.reading.noise import is_noise, script_of, scripts
 
 KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris", "noise", "script")
 
-READ = 2000  # characters at the front; what is no answer is none from its beginning
+MAX_CHARACTERS = 2000  # characters at the front; what is no answer is none from its beginning
 PASSAGES = 10  # of a NoMIRACL prompt, where they are not given
 
 _SUBSTANCE = re.compile(r"[^\W_]")
@@ -75,7 +75,7 @@ _OUTPUT = re.compile(r"(?:^|\s)(?:OUTPUT|ANSWER|agent|assistant|\[answer\])\s*:\
 _VERDICT = re.compile(r"(?=\b(?:Yes, answer is present|I don['’]t know))", re.IGNORECASE)
 
 
-def behind_prompt(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str:
+def without_prompt(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str:
     """A text without the parts of the prompt that it begins with.
 
     It is ``""`` where nothing else is left, and the text itself where it begins with no part of the prompt. Where the text
@@ -329,16 +329,16 @@ def _is_foreign(text: str, question: str | None, passages: Sequence[str]) -> boo
 def no_answer(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str | None:
     """The kind of a text that is no answer; ``None`` for an answer, also for a wrong one and for an abstention.
 
-    Of the text, as :func:`custom_metrics.reading.response.final_answer` leaves it, the first :data:`READ` characters are
+    The text is what :func:`custom_metrics.reading.response.final_answer` returns; its first :data:`MAX_CHARACTERS` are
     read. Without the question, the kinds that need it (see the module) are not looked for.
     """
-    text = text[:READ]
+    text = text[:MAX_CHARACTERS]
     if not _SUBSTANCE.search(text):
         return "empty"
     sound = _is_sound(text)
     if not sound and is_service_failure(text, question):
         return "failure"
-    if not _SUBSTANCE.search(behind_prompt(text, question, passages)):
+    if not _SUBSTANCE.search(without_prompt(text, question, passages)):
         return "prompt"
     if sound:
         return None

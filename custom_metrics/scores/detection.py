@@ -77,10 +77,10 @@ def count_words(text: str, language: str | None, gold: Sequence[Span], predicted
     """Count the words of one text. Spans are in characters of it."""
     places = words(text, language)
     pairs = zip(covered(places, gold), covered(places, predicted), strict=True)
-    return _counted((a is not None, b is not None) for a, b in pairs)
+    return _count_pairs((a is not None, b is not None) for a, b in pairs)
 
 
-def _counted(words: Iterable[tuple[bool, bool]]) -> WordCounts:
+def _count_pairs(words: Iterable[tuple[bool, bool]]) -> WordCounts:
     counts = Counter(words)
     return WordCounts(counts[True, True], counts[False, True], counts[True, False], counts[False, False])
 
@@ -117,7 +117,7 @@ def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> 
     gold, predicted, kind = annotated_and_predicted(doc, results)
     places = words(doc["answer"], doc["language"])
     pairs = [*zip(covered(places, gold), covered(places, predicted), strict=True)]
-    counts = [_counted((a == category, b == category) for a, b in pairs) for category in CATEGORIES]
+    counts = [_count_pairs((a == category, b == category) for a, b in pairs) for category in CATEGORIES]
     return _values(WordCounts(*map(sum, zip(*counts, strict=True))), [*map(list, counts)], kind, doc)
 
 
@@ -141,7 +141,7 @@ def annotated_and_predicted(doc: Mapping[str, Any], results: Sequence[Any]) -> t
     return gold, alignment.spans, alignment.kind
 
 
-def _above_and_below(metric: str, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _numerator_and_denominator(metric: str, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Numerator and denominator of a metric of counts (..., 4)."""
     tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
     return {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
@@ -154,7 +154,7 @@ def _scores(metric: str, sums: NDArray[Any]) -> NDArray[Any]:
     A category that is never flagged has precision 0 here: left out, it would reward a detector for flagging only what it is
     sure of.
     """
-    top, bottom = _above_and_below(metric, sums)
+    top, bottom = _numerator_and_denominator(metric, sums)
     with np.errstate(invalid="ignore"):  # 0/0
         values = np.asarray(top / bottom)
         if sums.ndim == 2:
@@ -163,7 +163,7 @@ def _scores(metric: str, sums: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(np.where(occurs, np.nan_to_num(values), 0.0).sum(axis=-1) / occurs.sum(axis=-1))
 
 
-def _frozen(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+def _hashable(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
     """The counts of each document, and its cluster; ``None`` where no two documents share one."""
     counts = [value.counts if isinstance(value, FloatWithCounts) else value for value in values]
     clusters = clusters_of([cluster_of(value) for value in counts])
@@ -187,14 +187,14 @@ def _rows(values: Sequence[Any], metric: str) -> Rows:
     """A metric of the counts of each document, linearised; of categories the mean of those that occur."""
     carried = [value.counts if isinstance(value, FloatWithCounts) else value for value in values]
     counts = np.asarray(carried, dtype=float)
-    linear = linearised(*_above_and_below(metric, counts))
+    linear = linearised(*_numerator_and_denominator(metric, counts))
     if counts.ndim == 3:
         linear = np.nan_to_num(linear)[:, counts[..., [0, 2]].sum(axis=(0, 2)) > 0].mean(axis=1)
     return Rows(linear, [cluster_of(value) for value in carried])
 
 
 def _aggregation(metric: str) -> Aggregation:
-    return Aggregation(metric, lambda values: _figure(*_frozen(values), metric), lambda values: _rows(values, metric))
+    return Aggregation(metric, lambda values: _figure(*_hashable(values), metric), lambda values: _rows(values, metric))
 
 
 _METRICS = ("f1", "precision", "recall")
@@ -204,7 +204,7 @@ f1, precision, recall = map(_aggregation, _METRICS)
 def category_figures(values: Sequence[Any]) -> dict[str, Figure]:
     """``<metric>_<category>`` to the figure of that category alone, from the counts of each document by category
     (:func:`process_category_results`, ``precision``)."""
-    counts, clusters = _frozen(values)
+    counts, clusters = _hashable(values)
     return {
         f"{metric}_{category}": _figure(tuple(of_document[place] for of_document in counts), clusters, metric)
         for place, category in enumerate(CATEGORIES)

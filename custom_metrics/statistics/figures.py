@@ -127,9 +127,9 @@ def _in_denominator(values: Sequence[float | None]) -> tuple[list[float], Any, f
 
     sums = sums_by_cluster(np.array([[number, 1.0] for number in numbers]), clusters)
     total, documents = sums.sum(axis=0)
-    apart = sums[:, 0] - total / documents * sums[:, 1]
+    residuals = sums[:, 0] - total / documents * sums[:, 1]
     number = len(sums)
-    error = math.sqrt(number / (number - 1) * float(apart @ apart)) / documents if number > 1 else math.nan
+    error = math.sqrt(number / (number - 1) * float(residuals @ residuals)) / documents if number > 1 else math.nan
     return numbers, sums, error
 
 

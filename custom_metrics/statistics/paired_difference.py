@@ -38,7 +38,7 @@ SAME_EVERYWHERE = "sign test, as all differences are the same"
 NONE_DIFFERS = "all values are the same"
 
 TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
-NOTHING = 1e-12  # a variance below this share of the whole one is rounding
+NEGLIGIBLE = 1e-12  # a variance below this share of the whole one is rounding
 
 
 class PairedDifference(NamedTuple):
@@ -59,7 +59,7 @@ NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.na
 """Of models without a document in common."""
 
 
-def paired(first: Any, second: Any, share: bool = False) -> Floats:
+def paired_values(first: Any, second: Any, share: bool = False) -> Floats:
     """(documents, 2) values of two models over the same documents, checked.
 
     Raises:
@@ -91,10 +91,10 @@ def compare_means(strata: Sequence[tuple[Any, Any]], method: str = BOOTSTRAP) ->
     Args:
         strata: of each language, the two models' values: a number of each document, in the same order; ``nan`` where a
             document is not in the model's denominator. Documents count that are in both. A language without one is left
-            out. Errors are those of :func:`paired`.
+            out. Errors are those of :func:`paired_values`.
         method: what to call it.
     """
-    pairs = [paired(*pair) for pair in strata]
+    pairs = [paired_values(*pair) for pair in strata]
     pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
     if not pairs:
         return NO_DIFFERENCE
@@ -142,11 +142,11 @@ def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS) -> Pivots:
         done = 0
         for counts in draws(len(stratum), place, iterations):
             block = slice(done, done := done + len(counts))
-            again = sizes[:, None] if complete else counted.astype(float) @ counts.T
+            resampled_sizes = sizes[:, None] if complete else counted.astype(float) @ counts.T
             shift = centred @ counts.T  # 0 where a resample holds no row that counts
-            np.divide(shift, again, out=shift, where=again > 0)
+            np.divide(shift, resampled_sizes, out=shift, where=resampled_sizes > 0)
             shifts[:, block] += shift
-            variances[:, block] += _variance(np.square(shift, out=shift), squares @ counts.T, again, scale)
+            variances[:, block] += _variance(np.square(shift, out=shift), squares @ counts.T, resampled_sizes, scale)
     strata_used = np.maximum(used, 1)
     errors = np.sqrt(variance) / strata_used
     np.square(shifts, out=shifts)
@@ -167,7 +167,7 @@ def _variance(squared_shift: Floats, squares: Floats, sizes: Floats, scale: Floa
     scale, the (pairs,) sums of squares of all rows, is rounding."""
     squared_shift *= -sizes
     squared_shift += squares
-    squared_shift[squared_shift <= NOTHING * scale[:, None]] = 0.0
+    squared_shift[squared_shift <= NEGLIGIBLE * scale[:, None]] = 0.0
     squared_shift /= np.where(sizes > 1, sizes * (sizes - 1), np.inf)
     return squared_shift
 
@@ -190,13 +190,13 @@ def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     outer, inner = np.maximum(statistic**2, np.nextafter(limit, np.inf)), np.minimum(statistic**2, limit)
     squared = np.where(statistic > np.sqrt(limit), outer, inner)
     number = np.count_nonzero(pivots.squares >= squared[:, None], axis=1)
-    p = extrapolated(number, np.sqrt(anchor), statistic, pivots.freedom, iterations)
+    p = extrapolated_p(number, np.sqrt(anchor), statistic, pivots.freedom, iterations)
     p = np.where(varies, p, np.where(pivots.equal > 0, np.exp2(1.0 - pivots.equal), 1.0))
     p[np.isnan(pivots.differences)] = np.nan
     return pivots.differences - reach, pivots.differences + reach, p
 
 
-def extrapolated(number: Any, anchor: Floats, statistic: Floats, freedom: Floats, iterations: int) -> Floats:
+def extrapolated_p(number: Any, anchor: Floats, statistic: Floats, freedom: Floats, iterations: int) -> Floats:
     """p from how many pivots are at least as large as the statistic, all (pairs,); where these are fewer than ten of a
     thousand or more, from the tail of Student's t beyond the anchor, the tenth largest pivot."""
     from scipy import special

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.statistics.intervals import Z95
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, paired
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, paired_values
 
 MCNEMAR = "McNemar mid-p, Tango score interval"
 STRATIFIED = "stratified McNemar score test, MOVER of Tango intervals"
@@ -45,7 +45,7 @@ def compare_shares(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
     Raises:
         ValueError: values are neither 1 nor 0, nor ``nan``, or not of equally many documents.
     """
-    pairs = [paired(*pair, share=True) for pair in strata]
+    pairs = [paired_values(*pair, share=True) for pair in strata]
     pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
     if not pairs:
         return NO_DIFFERENCE

@@ -80,8 +80,8 @@ def annotated(
     if number < 2:
         return Errors(*rates, np.full((iterations, 3), np.nan))
     middle = _scales(sums)
-    apart = _scales(sums - cells) - middle
-    covariance = (number - 1) / number * apart.T @ apart
+    deviations = _scales(sums - cells) - middle
+    covariance = (number - 1) / number * deviations.T @ deviations
     tp, fp, fn, tn = sums + 0.5
     ratio_variance = (1 / (tp + fn) - 1 / (tp + fp)) ** 2 * tp + fp / (tp + fp) ** 2 + fn / (tp + fn) ** 2
     chance = np.array([1 / tp + 1 / fn, 1 / fp + 1 / tn, ratio_variance])
@@ -148,9 +148,9 @@ def _new_cell(values: Sequence[Floats], chances: Sequence[Floats], iterations: i
     means = np.array([language.mean(axis=0) for language in values])
     centre = means.mean(axis=0)
     chance = np.mean([language.mean(axis=0) for language in chances], axis=0)
-    apart = np.concatenate([language - mean for language, mean in zip(values, means, strict=True)])
+    deviations = np.concatenate([language - mean for language, mean in zip(values, means, strict=True)])
     among_freedom, within_freedom = len(counts) - 1, int(counts.sum()) - len(counts)
-    within = apart.T @ apart / within_freedom if within_freedom else chance
+    within = deviations.T @ deviations / within_freedom if within_freedom else chance
     among = np.cov(means, rowvar=False).reshape(within.shape)
     of_models = _positive(within - chance)
     of_languages = _positive(among - within * np.mean(1 / counts))

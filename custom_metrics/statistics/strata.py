@@ -66,8 +66,8 @@ def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -
             defined.append((values, [names[row] or (place, row) for row in np.flatnonzero(used).tolist()]))
     if not defined:
         return []
-    apart = np.concatenate([(stratum - stratum.mean(axis=0)) / len(stratum) for stratum, _ in defined])
-    rows = sums_by_cluster(apart, [name for _, names in defined for name in names])
+    deviations = np.concatenate([(stratum - stratum.mean(axis=0)) / len(stratum) for stratum, _ in defined])
+    rows = sums_by_cluster(deviations, [name for _, names in defined for name in names])
     return [np.mean([stratum.mean(axis=0) for stratum, _ in defined], axis=0) + rows * (len(rows) / len(defined))]
 
 
@@ -115,8 +115,8 @@ def mean_of_shares(figures: Sequence[Figure], error: float = math.nan) -> Figure
         for figure in defined
     )
     variance = of_strata / number**2 if math.isnan(error) else error**2
-    alike = math.fsum(1 / figure.n for figure in defined) / number**2  # times p(1 - p): the variance, were rates equal
-    documents = mean * (1 - mean) / variance if variance else 1 / alike
+    scale = math.fsum(1 / figure.n for figure in defined) / number**2  # times p(1 - p): the variance, were rates equal
+    documents = mean * (1 - mean) / variance if variance else 1 / scale
     return Figure(mean, *wilson(mean * documents, documents), math.sqrt(variance), total)
 
 

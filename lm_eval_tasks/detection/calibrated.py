@@ -94,8 +94,8 @@ def calibration_of(detector: str, options: Mapping[str, Any], calibration: str |
     where the named one cannot be read, or is of another detector."""
     name = calibrated_name(detector, options)
     if calibration is None:
-        ours = calibrations.shipped().get(name) or calibrations.beside(name)
-        return calibrations.load(ours).identity if ours else ""
+        path = calibrations.shipped().get(name) or calibrations.beside(name)
+        return calibrations.load(path).identity if path else ""
     if calibration == NO_CALIBRATION:
         return NO_CALIBRATION
     loaded = calibrations.load(calibration)

@@ -181,12 +181,12 @@ def read_articles(path: Path, left_out: Counter[str]) -> tuple[list[dict[str, An
 
 
 def _queries(row: Mapping[str, str], left_out: Counter[str]) -> list[tuple[int, str]]:
-    written = {int(match[1]): row[key] or "" for key in row if (match := _QUERY.fullmatch(key))}
-    numbers = {at: int(match[1]) for at, text in written.items() if (match := _NUMBERED.match(text))}
+    texts = {int(match[1]): row[key] or "" for key in row if (match := _QUERY.fullmatch(key))}
+    numbers = {at: int(match[1]) for at, text in texts.items() if (match := _NUMBERED.match(text))}
     # "1. FC Köln ..." may open a question: a number counts as numbering where every question of the row has its own.
-    numbered = bool(numbers) and all(numbers.get(at) == at for at, text in written.items() if text.strip())
+    numbered = bool(numbers) and all(numbers.get(at) == at for at, text in texts.items() if text.strip())
     queries = []
-    for at, text in sorted(written.items()):
+    for at, text in sorted(texts.items()):
         text = (_NUMBERED.sub("", text, count=1) if numbered else text).strip()
         if text:
             queries.append((at, text))

@@ -29,7 +29,7 @@ from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
 SILVER_ROWS = 309
 """Of a public silver file. A file of another length has texts of its own."""
 
-LEAST = 0.02
+MIN_COSINE = 0.02
 """Cosine that a text and its passage have at least: of the 716 of 722 texts that have a place, two have less than .03."""
 
 
@@ -64,8 +64,8 @@ def _table() -> Mapping[str, str]:
 
 def _places(texts: Sequence[Set[Hashable]], passages: Mapping[int, Set[Hashable]]) -> dict[int, int]:
     """Map texts to passages, both by number, from the keys of the texts of a language and those of the passages."""
-    times = Counter(key for keys in passages.values() for key in keys)
-    squares = {key: math.log((len(passages) + 1) / count) ** 2 for key, count in times.items()}
+    frequencies = Counter(key for keys in passages.values() for key in keys)
+    squares = {key: math.log((len(passages) + 1) / count) ** 2 for key, count in frequencies.items()}
 
     def size(keys: Set[Hashable]) -> float:
         return math.fsum(squares[key] for key in keys)
@@ -76,7 +76,9 @@ def _places(texts: Sequence[Set[Hashable]], passages: Mapping[int, Set[Hashable]
     cosines = shared / np.maximum(np.outer(*sizes), 1.0)
     names, best, back = [*passages], cosines.argmax(axis=1), cosines.argmax(axis=0)
     return {
-        text: names[place] for text, place in enumerate(best) if back[place] == text and cosines[text, place] >= LEAST
+        text: names[place]
+        for text, place in enumerate(best)
+        if back[place] == text and cosines[text, place] >= MIN_COSINE
     }
 
 
