@@ -10,7 +10,7 @@ Three figures for the same answers (q is the flagged share of their words, H/N):
   detector errs as often as it did in calibration.
 
 The last two carry the calibration's own uncertainty: each resample of the answers is corrected by errors that are drawn
-from what the calibration says of them (:func:`custom_metrics.statistics.random_effects.annotated`).
+from what the calibration says of them (:func:`custom_metrics.statistics.random_effects.measured_errors`).
 """
 
 from __future__ import annotations

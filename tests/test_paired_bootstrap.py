@@ -21,7 +21,7 @@ from custom_metrics.statistics.paired_difference import (
     extrapolated_p,
     pivots_of,
 )
-from custom_metrics.statistics.random_effects import Errors, annotated
+from custom_metrics.statistics.random_effects import Errors, measured_errors
 from tests.test_paired_statistics import articles
 
 NAN = math.nan
@@ -183,10 +183,10 @@ def test_a_harmonic_mean_with_a_ratio_of_zero_is_zero() -> None:
 
 
 def test_documents_without_hallucinated_or_flagged_words_have_draws_and_no_warning() -> None:
-    errors = annotated(np.array([[0, 0, 0, 90], [0, 0, 7, 90], [3, 2, 5, 90], [0, 5, 1, 0]]), 400)
+    errors = measured_errors(np.array([[0, 0, 0, 90], [0, 0, 7, 90], [3, 2, 5, 90], [0, 5, 1, 0]]), 400)
     assert errors[:3] == (3 / 16, 7 / 277, pytest.approx((3 / 10) / (3 / 16)))
     assert 0 < np.min(errors.draws[:, :2]) < np.max(errors.draws[:, :2]) < 1
-    blind = annotated(np.array([[0, 2, 5, 90], [0, 1, 3, 50]]), 50)  # it never finds anything
+    blind = measured_errors(np.array([[0, 2, 5, 90], [0, 1, 3, 50]]), 50)  # it never finds anything
     assert blind[:3] == (0.0, pytest.approx(3 / 143), pytest.approx(NAN, nan_ok=True))
     assert compare_rates([RateStratum(articles(1), articles(2), blind)], ESTIMATED).n == 0
 

@@ -1,6 +1,6 @@
 """A detector's errors in a language and how sure they are: measured there, or expected from those in other languages.
 
-*Annotated* answers in the language (:func:`annotated`) measure its true and false positive rate, and precision over
+*Annotated* answers in the language (:func:`measured_errors`) measure its true and false positive rate, and precision over
 recall. These are drawn on the logit and the log scale from a t distribution. Its covariance is the jackknife's over
 clusters of answers (Efron and Stein 1981, "The jackknife estimate of variance": it errs on the side of too much). Its
 degrees of freedom are one less than the clusters; for the ratio, one less than their effective number, as a few clusters
@@ -10,9 +10,9 @@ t-test robust to cluster heterogeneity"). Such intervals are those for proportio
 count, and no variance is below that of as many independent words: a detector that found all of four hallucinated words, or
 one of four in a single answer, is not certain. ``tests/test_small_calibrations.py`` simulates how often the bounds hold.
 
-*Not annotated* (:func:`predicted`): true and false positive rates differ between languages and between the models whose
-answers are read. Each annotated *cell*, the answers of one model in one language, is a draw from a distribution; a new cell
-is another draw. Its rates are predicted on the logit scale from the mean of the cells and two spreads beyond chance, of
+*Not annotated* (:func:`expected_errors`): true and false positive rates differ between languages and between answering
+models. Each annotated *cell*, the answers of one model in one language, is a draw from a distribution; a new cell is
+another draw. Its rates are predicted on the logit scale from the mean of the cells and two spreads beyond chance, of
 languages and of models within them, all estimated by moments (DerSimonian and Laird 1986; for several outcomes Jackson,
 White and Riley 2013). The prediction is a t distribution, as in the prediction interval of a random-effects meta-analysis
 (Higgins, Thompson and Spiegelhalter 2009, section 4), with the degrees of freedom of a sum of two estimated variances
@@ -50,7 +50,7 @@ class Errors(NamedTuple):
     expected: bool = False  # from other languages, not measured
 
 
-def annotated(
+def measured_errors(
     documents: NDArray[Any],
     iterations: int = RESAMPLES,
     seed: int = SEED_OF_ERRORS,
@@ -97,7 +97,7 @@ def annotated(
     return Errors(*rates, _rates(middle + normal / np.sqrt(np.stack([of_rates, of_rates, of_ratio], axis=-1))))
 
 
-def predicted(
+def expected_errors(
     languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: int = RESAMPLES, seed: int = SEED_OF_ERRORS
 ) -> Errors:
     """The errors to expect in a language and on a model that are not among the annotated ones.

@@ -19,7 +19,7 @@ from custom_metrics.hallucination import Estimates, doubts, estimate, estimated_
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
 from custom_metrics.statistics.intervals import RESAMPLES, sums_by_cluster
-from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors, annotated, predicted
+from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors, expected_errors, measured_errors
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
@@ -178,9 +178,9 @@ def errors_of(
     if calibration is None:
         return None
     if calibration.pooled is not None:
-        return predicted(calibration.pooled, iterations, seed)
+        return expected_errors(calibration.pooled, iterations, seed)
     if calibration.documents is not None:
-        return annotated(calibration.documents, iterations, seed, calibration.clusters or None)
+        return measured_errors(calibration.documents, iterations, seed, calibration.clusters or None)
     rates = (math.nan, math.nan, estimated_rate(calibration.precision, calibration.recall, 1, 1))
     if math.isnan(rates[2]):
         return None

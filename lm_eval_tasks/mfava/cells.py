@@ -15,7 +15,7 @@ import numpy as np
 
 from custom_metrics.hallucination import Estimates, estimate
 from custom_metrics.paired_rates import RATES
-from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, predicted
+from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, expected_errors
 from detector_plugin.calibration import Calibration
 
 FEWEST = 15  # answers, to be a cell
@@ -58,7 +58,7 @@ def cells(calibration: Calibration) -> list[Cell]:
                 continue
             counts = np.stack([own[:, 0] + own[:, 1], own.sum(axis=1)], axis=1)
             shares = [_share(np.concatenate([*by_model.values()])) for by_model in training.values()]
-            rates = estimate(counts, predicted(training))
+            rates = estimate(counts, expected_errors(training))
             results.append(Cell(language, model, len(own), _share(own), rates, fmean(shares)))
     return results
 
