@@ -1,7 +1,7 @@
 """Signs of a broken run: a model that was prompted wrongly, or cut short, still gets numbers. This module counts the signs
 of that.
 
-:func:`signs_of` counts them over the answers of a task. :func:`warning` says what they usually mean, where
+:func:`signs_of` counts them over the answers of a task. :func:`warning` names their usual causes where
 
 - more than a fifth of the answers are Invalid (NoMIRACL), or no answer in any of the ways of
   :mod:`custom_metrics.reading.no_answer` (CLAPnq, mFAVA);
@@ -71,7 +71,7 @@ class Labels(NamedTuple):
 class Answered(NamedTuple):
     """One answer with its question and passages, and its labels in a task that has them."""
 
-    response: Any  # as the model said it
+    response: Any  # as the model wrote it
     question: str | None = None
     passages: tuple[str, ...] = ()  # as they stand in the prompt
     language: str | None = None  # ISO 639 code
@@ -90,8 +90,8 @@ class Sign(NamedTuple):
 class Signs(NamedTuple):
     """Counts over the answers of a task.
 
-    Kinds of what is no answer are those of :mod:`custom_metrics.reading.no_answer`, ``unfinished`` (a reasoning block that
-    never ended) and ``other`` (Invalid for another reason).
+    `kinds` has those of :mod:`custom_metrics.reading.no_answer`, ``unfinished`` (a reasoning block that never ended) and
+    ``other`` (Invalid for another reason).
     """
 
     total: int
@@ -113,7 +113,7 @@ class Signs(NamedTuple):
 
     @property
     def unusable(self) -> Counter[str]:
-        """Those that are empty or loop, by kind; empty where they are few."""
+        """Answers that are empty or loop, by kind; none where they are few."""
         counts = Counter({kind: self.kinds[kind] for kind in ("unfinished", "empty", "loop") if self.kinds[kind]})
         return counts if counts.total() > MOST_EMPTY_OR_LOOPING * self.total else Counter()
 
@@ -151,7 +151,7 @@ def count(answers: Iterable[Sign]) -> Signs:
 
 
 def kind_of(answer: Answered) -> str | None:
-    """In which way an answer is none: a kind of :attr:`Signs.kinds`; ``None`` where it is one."""
+    """The kind of a text that is no answer, a key of :attr:`Signs.kinds`; ``None`` for an answer."""
     final = final_answer(answer.response)
     if not final.strip():
         response = answer.response if isinstance(answer.response, str) else ""
@@ -163,7 +163,7 @@ def kind_of(answer: Answered) -> str | None:
 
 
 def warning(task: str, signs: Signs, prompting: Prompting = PROMPTED) -> str | None:
-    """One sentence or two about a run that looks broken, or whose answers are all equal; ``None`` where neither is so. A
+    """A warning of one or two sentences about a run that looks broken, or whose answers are all equal; else ``None``. A
     reason that the run rules out is not named."""
     description = faults(signs, prompting, [f"all {signs.total} answers are equal"] if signs.are_equal else [])
     broken = "this run looks broken: " if signs.is_invalid or signs.unusable else ""
@@ -171,7 +171,7 @@ def warning(task: str, signs: Signs, prompting: Prompting = PROMPTED) -> str | N
 
 
 def are_equal(total: int, different: int) -> bool:
-    """Whether all of so many answers are equal, and too many for chance."""
+    """Whether all answers (`total`) are equal, and too many for chance; `different` is the number of different ones."""
     return total >= FEWEST_EQUAL and different == 1
 
 

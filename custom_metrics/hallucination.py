@@ -1,4 +1,4 @@
-"""From the words a detector flags to the rate at which a model hallucinates.
+"""Hallucination rates: from the words that a detector flags to the rate at which a model hallucinates.
 
 Three figures for the same answers (q is the flagged share of their words, H/N):
 
@@ -9,8 +9,8 @@ Three figures for the same answers (q is the flagged share of their words, H/N):
 - *Rogan-Gladen rate* = (q - FPR)/(TPR - FPR) clipped to [0, 1] (Rogan and Gladen 1978): right at any prevalence, if the
   detector errs as often as it did in calibration.
 
-The last two carry the calibration's own uncertainty: each resample of the answers is corrected by errors that are drawn
-from what the calibration says of them (:func:`custom_metrics.statistics.random_effects.measured_errors`).
+The last two carry the calibration's own uncertainty: each resample of the answers is corrected by errors drawn from their
+distribution in the calibration (:func:`custom_metrics.statistics.random_effects.measured_errors`).
 """
 
 from __future__ import annotations
@@ -115,14 +115,14 @@ def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
 
 
 UNLIKELY = 0.2
-"""Of a flagged share q, FPR <= q <= TPR holds whatever part of the words is hallucinated. Where fewer of the drawn errors
-than this go with it, the answers are unlike all that was annotated, and nothing is known of their rate."""
+"""Least share of drawn errors that are consistent with a flagged share q: FPR <= q <= TPR, whatever part of the words is
+hallucinated. Where fewer are, the answers are unlike all that was annotated, and nothing is known of their rate."""
 
 
 def drawn_rates(
     shares: NDArray[Any], true_positives: NDArray[Any], false_positives: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rogan-Gladen rates of drawn flagged shares and errors, and whether the errors go with the share
+    """Rogan-Gladen rates of drawn flagged shares and errors, and whether the errors are consistent with the share
     (see :data:`UNLIKELY`)."""
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
@@ -130,9 +130,9 @@ def drawn_rates(
 
 
 def _corrected(value: float, shares: NDArray[Any], errors: Errors) -> Figure:
-    """The Rogan-Gladen rate with the bounds that drawn shares and errors give; 0 and 1 where nothing is known. Expected
-    errors that cannot be are left out. Of measured ones all count; a draw by which the detector flags other words as
-    often as hallucinated ones says nothing, and so may be 0 as well as 1."""
+    """The Rogan-Gladen rate with bounds from drawn shares and errors; 0 and 1 where nothing is known. Expected errors that
+    are impossible are left out. Measured ones all count: a draw by which the detector flags other words as often as
+    hallucinated ones leaves the rate unknown, and counts as 0 in the lower bound and 1 in the upper."""
     if math.isnan(value):
         return UNDEFINED
     true_positives, false_positives, _ = errors.draws.T

@@ -40,7 +40,7 @@ CORRECTED = "paired cluster bootstrap-t, calibration drawn for both"
 
 _FEWEST_BEYOND = 10
 _UNBOUNDED = 1e6
-_FARTHEST = 1e9  # what a resample without any spread is stretched by
+_FARTHEST = 1e9  # the factor by which a resample without spread is stretched
 
 
 def compare_ratios(
@@ -85,8 +85,8 @@ def values_of_ratios(sums: Any, harmonic: bool = False) -> Floats:
 class RateStratum(NamedTuple):
     """Two models' answers in a language: (articles, 2) words flagged and words in all, articles in the same order.
 
-    Where the errors are expected from other languages (a pooled calibration), draws that go against the answers are left
-    out: of a flagged share q, FPR <= q <= TPR holds whatever part of the words is hallucinated.
+    Where the errors are expected from other languages (a pooled calibration), draws that contradict the answers are left
+    out: FPR <= q <= TPR holds for a flagged share q, whatever part of the words is hallucinated.
     """
 
     first: Floats
@@ -127,7 +127,7 @@ def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
         outside = max(0, math.ceil(SIGNIFICANCE * (number + 1)) - 2)
         low, high = (float(end) if abs(end) < _UNBOUNDED else math.nan for end in ordered[[outside, -1 - outside]])
         p = float(min(1.0, (min(np.sum(ordered <= 0), np.sum(ordered >= 0)) + 1) / (number + 1)))
-    # Few draws beyond 0 say only that p is small; where all draws are 0 both rates are 0, or both are 1.
+    # With few draws beyond 0, p is known to be small only; where all draws are 0 both rates are 0, or both are 1.
     if p <= (_FEWEST_BEYOND + 1) / (ITERATIONS + 1):
         p = min(p, float(bounds_and_p(pivots)[2][0]))
     clusters = sum(len(stratum.values) for stratum in corrected)
@@ -135,7 +135,7 @@ def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
 
 
 class _Corrected(NamedTuple):
-    """Flagged shares of two models in a language, and how they are corrected."""
+    """Flagged shares of two models in a language, with the errors that correct them."""
 
     errors: Errors
     values: Floats  # (articles, 2) linearised flagged shares
@@ -143,13 +143,13 @@ class _Corrected(NamedTuple):
     slope: float  # of the rate at the expected errors: what a difference of flagged shares is multiplied by
 
     def rates(self, shares: Floats, rate: str) -> tuple[Floats, Any]:
-        """Corrected rates of drawn shares (2 * ITERATIONS, 2), with the same draw of errors for both; and which can be."""
+        """Corrected rates of drawn shares (2 * ITERATIONS, 2), with one draw of errors for both; and which are feasible."""
         true_positives, false_positives, ratios = np.concatenate([self.errors.draws] * 2).T[..., None]
         if rate != RATES[2]:
             return np.asarray(ratios * shares), np.ones(len(shares), dtype=bool)
         rates, consistent = drawn_rates(shares, true_positives, false_positives)
         feasible = consistent.all(axis=1) if self.errors.expected else (true_positives > false_positives)[:, 0]
-        # Where next to no draw of the errors goes with a model's answers, nothing is known of its rate.
+        # Where few draws of the errors are consistent with a model's answers, nothing is known of its rate.
         return rates, feasible & bool(np.mean(consistent, axis=0).min() >= UNLIKELY)
 
 

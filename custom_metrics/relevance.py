@@ -1,4 +1,4 @@
-"""NoMIRACL: does the model say that the passages answer the question?
+"""NoMIRACL's labels: whether the model says that the passages answer the question.
 
 :func:`nomiracl_label` is the parser of the released code (``nomiracl`` 1.0.0), to the answer. :func:`robust_label` reads
 what the released parser calls Invalid: reasoning blocks, chat debris, yes and no in the prompt's language, abstentions in
@@ -86,7 +86,7 @@ def robust_label(
 ) -> str:
     """The label that a careful reader gives an answer; Invalid only where there is nothing to read.
 
-    It reads what :func:`custom_metrics.reading.response.final_answer` leaves, without the parts of the prompt that the
+    It reads the result of :func:`custom_metrics.reading.response.final_answer`, without the parts of the prompt that the
     text begins with and without repetitions of the instruction.
 
     - ``"I don't know"``: also an abstention in other words, in the prompt's language or in any other with a phrase table,
@@ -96,9 +96,9 @@ def robust_label(
     - ``"Invalid"``: an answer that only turns the task around ("Please answer the question"), and text that is no answer.
       :mod:`custom_metrics.reading.no_answer` defines the kinds of the latter.
 
-    An answer that holds both of the prompt's phrases counts as the first of them, or as the last where it turns round
-    before that ("But wait, ..."). One that judges each context is "Yes" where it says so of any. A phrase that is quoted
-    as the rule ('To say "Yes, answer is present", a context must ...') is no verdict.
+    An answer with both of the prompt's phrases counts as the first of them, or as the last where it turns round before that
+    ("But wait, ..."). An answer that judges each context is "Yes" if any of its verdicts is. A phrase that is quoted as the
+    rule ('To say "Yes, answer is present", a context must ...') is no verdict.
 
     Args:
         response: the model's answer.

@@ -1,16 +1,16 @@
-"""Does an answer abstain? ("The passages do not say", "I don't know", "unanswerable")
+"""Abstention: whether an answer says that it cannot answer ("The passages do not say", "I don't know", "unanswerable")
 
 The phrases live in one readable table a language; `patterns.py` finds them, this file decides what they mean.
 ``tables/README.md`` says which sentences abstain: a ``bare`` phrase, one that ``abstains`` by itself, and the ``material``
-that is ``silent``; a turn or a concession makes an answer of it again.
+that is ``silent``; a turn or a concession makes it an answer again.
 
 The answer as a whole abstains when its first sentence of substance does; when a later one does by itself ("I don't know",
-also behind facts that are beside the question); or when a later one finds the material silent and no sentence before it
-answers directly. What stands behind a last "Answer:" decides alone. English phrases are looked for in every answer:
-models often answer in English whatever they were asked in.
+also after facts that are beside the question); or when a later one finds the material silent and no sentence before it
+answers directly. The text after a last "Answer:" decides alone. English phrases are looked for in every answer: models
+often answer in English, whatever the language of the question.
 
-An answer that only says what the material treats instead ("they focus on other towers") abstains, too. One that gives what
-a numbered passage says, behind a caveat or before what is missing, does not ("The exact day is not given, but passage 2
+An answer that only says what the material treats instead ("they focus on other towers") abstains, too. An answer that
+reports a numbered passage, after a caveat or before what is missing, does not ("The exact day is not given, but passage 2
 says 1889").
 
 At most the first :data:`HEAD` and the last :data:`TAIL` characters of a text are read, so the time is bounded however long
@@ -90,7 +90,7 @@ def excerpt(text: str) -> str:
 def _reads_as_abstention(text: str, language: str | None, partial: bool) -> bool:
     if any(_abstains_in(text, lexicon, partial) for _, lexicon in lexicons(text, language)):
         return True
-    # an object that says that there is nothing: {"answer": null}, {"answerable": false}
+    # an object without an answer: {"answer": null}, {"answerable": false}
     values = [field.value.lower() for field in fields(text)] if text[:1] in "{[<`" else []
     return bool(values) and (values[0] == "false" or (values[0] == NOTHING and "true" not in values))
 
@@ -263,8 +263,8 @@ def decide(
     reviewed = not partial and sum(bool(ITEM.match(sentence.text)) for sentence in sentences) >= _REVIEWED
     answers = 0  # sentences that answer directly, since the last abstention
     about = 0  # sentences about the material that do not abstain
-    related = 0  # those that give what the material says
-    statements = 0  # all that answer directly
+    related = 0  # sentences that paraphrase the material
+    statements = 0  # all sentences that answer directly
     for sentence in sentences:
         material = "material" in sentence.hits
         label = sentence.classify(spoke_of_material)

@@ -1,4 +1,4 @@
-"""Why an answer was read as an abstention, or why not: what a native speaker needs to correct a table."""
+"""Explanations of abstentions: the phrases and sentences that decide, for native speakers who correct a table."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from custom_metrics.abstention.sentence_splitting import mask_titles, split, sta
 
 
 class Match(NamedTuple):
-    """A phrase of a table that stands in a sentence."""
+    """A phrase of a table that occurs in a sentence."""
 
     kind: str  # the key of the table
     pattern: str  # the phrase, as the table writes it
-    text: str  # what it was found in
+    text: str  # the words of the sentence that it matches
     words: tuple[tuple[str, str], ...]  # part and item of each word that came from a part
 
 
 class SentenceRead(NamedTuple):
-    """One sentence, and what it was read as."""
+    """One sentence, and its label."""
 
     text: str  # folded: lower case, without quotations
     reading: str
@@ -30,7 +30,7 @@ class SentenceRead(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """How the tables of one language read an answer: sentence by sentence, and as a whole where that decides."""
+    """The decision of the tables of one language: sentence by sentence, and for the whole answer where that decides."""
 
     language: str
     abstains: bool
@@ -39,8 +39,8 @@ class Explanation(NamedTuple):
 
 
 def explain(text: str, language: str | None = None) -> list[Explanation]:
-    """How each table reads an answer; it abstains where one of them says so. Arguments are those of
-    :func:`custom_metrics.abstention.is_abstention`."""
+    """Explain the decision of each language's tables. An answer abstains where one of them decides so. Arguments are those
+    of :func:`custom_metrics.abstention.is_abstention`."""
     explanations = []
     for code, lexicon in lexicons(text, language):
         answer, reasons = excerpt(text), list[str]()

@@ -1,7 +1,7 @@
-"""What stands under labels in an answer: ``**Final answer:** No``, ``{"answerable": false}``, ``<answer>no</answer>``,
+"""Labelled fields of an answer: ``**Final answer:** No``, ``{"answerable": false}``, ``<answer>no</answer>``,
 ``\\boxed{No}``, ``1. No``.
 
-Only the form is read here, in any language; :mod:`custom_metrics.abstention` knows which of the values are verdicts.
+This module parses the form alone, in any language; :mod:`custom_metrics.abstention` decides which values are verdicts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOTHING = "null"
 
 
 class Field(NamedTuple):
-    """A label and what stands under it."""
+    """A label and its value."""
 
     label: str
     value: str

@@ -1,8 +1,8 @@
-"""Patterns over words, as a phrase table writes them (``{material} ... {tell} {not}``), and where they stand in a text.
+"""Patterns over words, as a phrase table writes them (``{material} ... {tell} {not}``), and their matches in a text.
 
 ``tables/README.md`` describes the notation. A pattern is a row of *elements*. An element is a set of words, one of which
-must stand there; most often it is a part of the table. :class:`PhraseReader` reads patterns and :class:`Matcher` finds
-them. The words of all patterns are in one Aho-Corasick automaton, so a text is read once whatever the number of patterns.
+must occur there; most often it is a part of the table. :class:`PhraseReader` parses patterns and :class:`Matcher` finds
+them. The words of all patterns are in one Aho-Corasick automaton, so a text is read once, however many patterns there are.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ CLOSED, OPEN, FREE = range(3)
 """Ends of a word. Closed: a word of the text ends there, too. Open (``erwähn*``): that word may go on, and counts whole.
 Free: anything may stand beside it, as another element does, or as the script has no spaces."""
 MAX_PRODUCT = 100
-"""Most words of two neighbours that are multiplied to one element: more are faster to find, but slower to compile."""
+"""Most words of an element that is the product of two neighbours: more are faster to find, but slower to compile."""
 MAX_WORD_END = 40
-"""Characters that an open end of a word may have; this bounds the time for each word of a text."""
+"""Most characters of an open end of a word; this bounds the time for each word of a text."""
 
 _TOKENS = re.compile(
     r"(?P<gap>\s*\.\.\.\s*)|(?P<space>\s+)"
@@ -54,7 +54,7 @@ Row = tuple[Element, ...]
 
 
 class Pattern(NamedTuple):
-    """A pattern of a table, read."""
+    """A parsed pattern of a table."""
 
     kind: str  # the key of the table
     written: str  # the phrase under that key
@@ -62,8 +62,8 @@ class Pattern(NamedTuple):
 
 
 class PhraseReader:
-    """Reads the phrases of one table, whose language writes `spaces` between words or not; " ... " may stand for so many
-    characters (`gap`)."""
+    """A parser of the phrases of one table. Its language writes `spaces` between words or not; " ... " may stand for up to
+    `gap` characters."""
 
     def __init__(
         self, parts: Mapping[str, Sequence[str]], folded: Callable[[str], str], spaces: bool, gap: int
@@ -74,7 +74,7 @@ class PhraseReader:
         self._products: dict[tuple[Element, int, Element], Element] = {}
 
     def patterns(self, kind: str, written: str) -> Iterator[Pattern]:
-        """Read a phrase. Optional elements, and parts that hold patterns, make several patterns of it.
+        """Parse a phrase. Optional elements, and parts that hold patterns, make several patterns of it.
 
         Raises:
             ValueError: an unknown part, a part that contains itself, a bracket that is not closed, or an empty pattern.
@@ -146,7 +146,7 @@ class PhraseReader:
         self._open_parts.pop()
 
     def _joined(self, row: Row, joint: int, tail: Row) -> Row:
-        """One row behind another. Small neighbours without a gap become one element, their product."""
+        """Concatenate two rows. Small neighbours without a gap become one element, their product."""
         while row and not row[-1].words:  # what is left out leaves the wider of the joints around it
             joint, row = max(joint, row[-1].joint), row[:-1]
         if not row:
@@ -232,7 +232,7 @@ class Matcher:
         self._automaton.make_automaton()
 
     def _plan(self, literal: str, borders: int) -> _Plan:
-        """What a literal does, by whether a word of the text begins with it (:data:`BEGINS`) and ends with it."""
+        """The steps of a literal, by whether a word of the text begins with it (:data:`BEGINS`) and ends with it."""
         left, right = borders & BEGINS, borders & ENDS
         leads: dict[_Node, dict[tuple[int, bool, bool], list[_Node]]] = {}
         for element in self._elements[literal]:
@@ -305,7 +305,7 @@ class Matcher:
 
 
 def _before(text: str, start: int, step: _Step, begun: Sequence[tuple[Place, ...]]) -> Iterator[tuple[Place, ...]]:
-    """Those of the places found so far that end where a step wants them."""
+    """The places found so far that end where a step requires it."""
     begin = _word_start(text, start) if step.grows_left else start
     nearest = -1
     for places in reversed(begun):
@@ -321,7 +321,7 @@ def _before(text: str, start: int, step: _Step, begun: Sequence[tuple[Place, ...
 
 
 def sources(match: PatternMatch) -> Iterator[tuple[str, str]]:
-    """The part of the table, and the item in it, of every word that a pattern was found by."""
+    """The part of the table, and the item in it, of every word of a match."""
     pattern, places = match
     for element, (_, _, literal) in zip(pattern.elements, places, strict=True):
         for word in sorted(word for word in element.words if word.literal == literal):
@@ -329,19 +329,19 @@ def sources(match: PatternMatch) -> Iterator[tuple[str, str]]:
 
 
 def _word_end(text: str, end: int) -> int:
-    """Where the word of the text ends that goes on at a place, at most :data:`MAX_WORD_END` characters behind it."""
+    """The end of the word that continues at `end`, at most :data:`MAX_WORD_END` characters further."""
     limit = min(len(text), end + MAX_WORD_END)
     return next((at for at in range(end, limit) if not is_word(text[at])), limit)
 
 
 def _word_start(text: str, start: int) -> int:
-    """Where the word of the text begins that goes on at a place, at most :data:`MAX_WORD_END` characters before it."""
+    """The start of the word that continues at `start`, at most :data:`MAX_WORD_END` characters before."""
     limit = max(0, start - MAX_WORD_END)
     return next((at for at in range(start, limit, -1) if not is_word(text[at - 1])), limit)
 
 
 def _starts_clause(text: str, start: int, hits: Hits) -> bool:
-    """Whether a clause starts there: behind a mark, or behind an opener."""
+    """Whether a clause starts at `start`: after a mark, or after an opener."""
     end = len(text[:start].rstrip(" "))
     if not end or text[end - 1] in _CLAUSE_STARTS:
         return True

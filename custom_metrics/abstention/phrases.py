@@ -1,7 +1,7 @@
-"""The phrase tables of `tables/`, one a language, and what is compiled from them.
+"""The phrase tables of `tables/`, one a language, and the lexicons compiled from them.
 
-``tables/README.md`` says how a table is written. A :class:`Lexicon` holds the patterns of a language and of
-English, since models often answer in English whatever they were asked in.
+``tables/README.md`` describes the format of a table. A :class:`Lexicon` holds the patterns of a language and of
+English, since models often answer in English, whatever the language of the question.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GAP = 45  # characters that " ... " in a phrase may stand for: about seven words
 GAP_WITHOUT_SPACES = 18  # in scripts that write no spaces
 
 _PIECES = re.compile(r"\.\.\.|\{[^{}]*\}\??|\)\?|[()|^*]")  # between the words of a phrase
-_STEM = 4  # characters from which a word counts as held where another begins or ends with it: "desconocid" is a stem
+_STEM = 4  # characters from which a word counts where another begins or ends with it: "desconocid" is a stem
 
 _FOLDER = resources.files("custom_metrics.abstention").joinpath("tables")
 
@@ -46,7 +46,7 @@ class Lexicon:
     :meth:`custom_metrics.abstention.patterns.Matcher.search`."""
 
     search: Callable[..., Hits]
-    fold: Callable[[str], str]  # a text as the phrases are folded
+    fold: Callable[[str], str]  # folds a text as the phrases were folded
     yes: tuple[str, ...]
     no: tuple[str, ...]
     answer_marker: re.Pattern[str]
@@ -91,7 +91,7 @@ def lexicon_of(language: str) -> Lexicon:
     """The compiled phrases of a language and of English."""
     tables = [phrase_table(code) for code in dict.fromkeys((language, "en"))]
     collected = gc.isenabled()
-    gc.disable()  # what is made stays, and looking it through would take two thirds of the time
+    gc.disable()  # the new objects stay, and looking them through would take two thirds of the time
     try:
         return build_lexicon(tables)
     finally:
@@ -134,15 +134,15 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
 
 
 def _respellings(table: dict[str, Any]) -> dict[int, str]:
-    """Spellings that are one: the first character of each item is read as the others."""
+    """Equivalent spellings: the first character of each item to the others, as which it is read."""
     return {ord(item[0]): item[1:] for item in str(table.get("same", "")).split()}
 
 
 def likely_languages(text: str) -> tuple[str, ...]:
     """The two languages of whose phrases a text holds most characters, English where there are none.
 
-    For answers whose language nobody said. Each is then read by its own rules: "data" is a date in one language and
-    material in another, so all tables as one would contradict each other.
+    They are for answers whose language is not known. Each language is then read by its own rules: "data" is a date in one
+    and material in another, so all tables as one would contradict each other.
     """
     automaton, with_marks, without_marks = _all_words()
     folded = fold(text)
@@ -165,7 +165,7 @@ def likely_languages(text: str) -> tuple[str, ...]:
 
 @cache
 def _all_words() -> tuple[Any, frozenset[str], frozenset[str]]:
-    """An automaton of all tables' words, the languages that are read with marks, and those that are read without."""
+    """An automaton of all tables' words, the languages whose texts keep combining marks, and those that drop them."""
     import ahocorasick
 
     by_literal: dict[str, list[str]] = defaultdict(list)

@@ -1,11 +1,11 @@
-"""Text that is no answer, and of which kind: what a model writes that is broken, or was prompted in the wrong form.
+"""Kinds of text that is no answer: the output of a model that is broken, or was prompted in the wrong form.
 
 :func:`no_answer` gives one of the :data:`KINDS`:
 
 ================  =====================================================================================================
 ``empty``         no letter and no digit
 ``failure``       the message of a service that failed, see :func:`is_service_failure`
-``prompt``        the text repeats the prompt or goes on with it, and nothing of its own stands behind that: headings
+``prompt``        the text repeats the prompt or continues it, and adds nothing of its own: headings
                   ("QUESTION:", "CONTEXTS:", "[document]:"), sentences of the instruction, the question itself, the next
                   passage ("[11] Berlin: ...", where there were ten), or the passages from the first on
 ``loop``          from its first sentence on, four copies or more of the same words or characters ("the the the the",
@@ -37,12 +37,12 @@ from custom_metrics.reading.noise import is_noise, script_of, scripts
 
 KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris", "noise", "script")
 
-MAX_CHARACTERS = 2000  # characters at the front; what is no answer is none from its beginning
+MAX_CHARACTERS = 2000  # at the front: a text that is no answer shows it from its beginning
 PASSAGES = 10  # of a NoMIRACL prompt, where they are not given
 
 _SUBSTANCE = re.compile(r"[^\W_]")
 
-# The headings of all prompts of NoMIRACL and CLAPnq, and those under which base models go on with questions and answers.
+# The headings of all prompts of NoMIRACL and CLAPnq, and those under which base models add questions and answers.
 _HEADING = re.compile(
     r"[^\w\[]*(?:(?P<asks>QUESTIONS?\s*:|(?:user|human)\s*:|\[(?:title|document|conversation)\]\s*:)"
     r"|CONTEXTS\s*:(?=\s*\[\d{1,3}\]\s*[^\n]{0,120}?\S:\s)|(?:OUTPUT|## Explanation|## Answer|agent|\[answer\])\s*:)",
@@ -122,7 +122,7 @@ _WILDCARD = 40
 _KEY = 2  # characters by which entries are looked up
 _CLAUSE_END = re.compile(r"[.!?…,;:\n。！？，、；：।۔؟،]+(?=\s|$)|[。！？，、；：।۔؟،\n]+|\s[-–—]\s")
 _FAILURE_EDGE = " \t\"'`*_#()[]<>{}!¡¿⚠️❌️"
-# A number alone is an answer; a code has its reason behind it, or says before it what it is.
+# A number alone is an answer; a code has a prefix, such as "error", or is followed by its reason.
 _HTTP_CODE = re.compile(
     r"(?P<prefix>(?:(?:https?|status|error|code)\W+){0,3})[45]\d\d(?:\W+|$)"
     r"(?P<reason>bad request|unauthorized|forbidden|not found|request timeout|payload too large|unprocessable entity)?"

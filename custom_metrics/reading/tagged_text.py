@@ -77,7 +77,7 @@ def parse(annotated: str | None, repaired: Counter[str] | None = None) -> tuple[
     position = length = 0  # in the tagged text, and in the text without tags
     opened: list[Span] = []
     spans: list[Span] = []
-    edges: list[int] = []  # where a tag stood: what is unclosed ends there at the latest
+    edges: list[int] = []  # places of tags: an unclosed span ends at the next one at the latest
 
     def add(span: Span, end: int) -> None:
         if span.start < end:
@@ -190,10 +190,10 @@ def tag_counts(annotated: str | None) -> Counter[str]:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Spans carried over to another version of their text, in characters of that.
+    """Spans carried over to another version of their text, in characters of the latter.
 
-    The kind is ``identical``, ``white space`` (the texts differ in nothing else), ``edited``, or ``lost``: so little of the
-    original is in the text that the spans mean nothing, and there are none.
+    The kind is ``identical``, ``white space`` (the texts differ in nothing else), ``edited``, or ``lost``: the text holds
+    too little of the original for its spans to mean anything, and there are none.
     """
 
     spans: list[Span]

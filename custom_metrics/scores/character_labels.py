@@ -1,4 +1,4 @@
-"""How well spans agree character by character: Mu-SHROOM's ``iou`` and ``rho``.
+"""Agreement of spans by character: Mu-SHROOM's ``iou`` and ``rho``.
 
 Both are figures of one answer and equal those of the shared task's scorer to the digit (``participant_kit/scorer.py`` of
 https://github.com/Helsinki-NLP/mu-shroom; Vázquez et al. 2025). A corpus has their means over answers. *Hard labels* tell

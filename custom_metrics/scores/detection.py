@@ -1,4 +1,4 @@
-"""How well a detector finds hallucinated words: precision, recall and F1 of the hallucinated class.
+"""Scores of a detector of hallucinated words: precision, recall and F1 of the hallucinated class.
 
 A word is hallucinated when any of its characters is; words are those of :mod:`custom_metrics.reading.words`. Counts are
 summed over documents before anything is divided. The paper counts sub-word tokens instead, and its published code

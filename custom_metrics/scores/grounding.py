@@ -1,4 +1,4 @@
-"""CLAPnq: is a long answer complete, cohesive and taken from its passage, and does it abstain when it must?
+"""CLAPnq's metrics: whether a long answer is complete, cohesive and taken from its passage, and abstains when it must.
 
 ROUGE has the values of the `rouge_score` package without stemming. It is faster because each text is tokenised once, and
 rapidfuzz's bit-parallel algorithm finds the longest common subsequence. Of several references, the one with the best

@@ -51,7 +51,7 @@ _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4}
 
 
 def _patterns(names: str, verdict: str) -> tuple[re.Pattern[str], ...]:
-    """A line that names its verdict, with the rest of it; that verdict at the beginning; a verdict alone in a line."""
+    """Patterns of a line that names its verdict, of that verdict at the start of its rest, and of a verdict alone."""
     named = re.compile(rf"{_LEAD}(?:{names}){_OF}{_IS}(?P<rest>.*)", re.I | re.M)
     alone = re.compile(rf"[\s\"'\[({{]{{0,9}}{verdict}{_CLOSED}", re.I)
     return named, re.compile(verdict + _END, re.I), alone
@@ -159,7 +159,7 @@ def win_rate(values: tuple[Value, ...]) -> Figure:
             verdicts.setdefault(question, []).append(won)
     scores = [sum(won) / len(won) for won in verdicts.values()]
     figure = mean_figure(scores)
-    if figure.value in (0, 1):  # a bootstrap of nothing but wins would say 1 to 1
+    if figure.value in (0, 1):  # the bounds of a bootstrap of nothing but wins would be 1 and 1
         low, high = wilson(math.fsum(scores), len(scores))
         return figure._replace(low=low, high=high)
     return figure
@@ -177,7 +177,7 @@ def share(values: tuple[Value, ...]) -> Figure:
     if len(sums) > 1:
         resampled = resampled_sums(sums)
         low, high, error = spread(resampled[:, 0] / resampled[:, 1])
-    if hits in (0, counted):  # a bootstrap of these would say 0 to 0; so many questions, whatever was said of each
+    if hits in (0, counted):  # the bounds of a bootstrap would be 0 and 0; Wilson's count questions, not verdicts
         low, high = wilson(len(sums) if hits else 0, len(sums))
     return Figure(hits / counted, low, high, error, counted)
 

@@ -1,7 +1,7 @@
-"""A figure of many documents: its value, how sure it is, and over how many documents; and the documents' values.
+"""Figures of many documents: value, bounds, standard error and number of documents; and the values of documents.
 
-Ranks of a distributed run exchange the values of metrics only. What else a figure needs of a document, its counts or the
-name of its cluster, is an attribute of the value. In files a value is a plain number or list.
+Ranks of a distributed run exchange the values of metrics only. A document's counts and the name of its cluster, which a
+figure may need, too, are attributes of the value. In files a value is a plain number or list.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Figure(NamedTuple):
     n: int = 0  # documents in the denominator
 
     def as_json(self, denominator: str = "") -> dict[str, Any]:
-        """For a results file: ``null`` for what is not defined. The denominator is in words which documents count."""
+        """For a results file: ``null`` for what is not defined. The denominator describes which documents count."""
         numbers = zip(self._fields, self[:4], strict=False)
         values = {name: None if math.isnan(number) else float(number) for name, number in numbers}
         return {**values, "n": self.n, "denominator": denominator}
@@ -76,8 +76,8 @@ def clusters_of(names: Sequence[Any]) -> list[Any] | None:
 def mean_figure(values: Sequence[float | None]) -> Figure:
     """The mean of the documents' values.
 
-    Bounds come from a bootstrap. The standard error is the harness's: s/sqrt(n) with s over n - 1. Of documents that hang
-    together both are over their clusters, and the standard error is that of a ratio of sums (Taylor linearisation). A value
+    Bounds come from a bootstrap. The standard error is the harness's: s/sqrt(n) with s over n - 1. For documents in
+    clusters both are over the clusters, and the standard error is that of a ratio of sums (Taylor linearisation). A value
     is ``None`` where the document is not in the denominator.
     """
     from custom_metrics.statistics.intervals import bootstrap_mean, resampled_sums, spread  # with numpy
@@ -96,8 +96,8 @@ def mean_figure(values: Sequence[float | None]) -> Figure:
 def share_figure(values: Sequence[float | None]) -> Figure:
     """As :func:`mean_figure`, for values 1.0 (in the share) and 0.0 (not): the bounds are Wilson's.
 
-    Of documents that hang together they are those of the number of documents that would give the standard error over
-    clusters in a simple sample (Korn and Graubard 1998): at most as many as there are, and as clusters where it is 0.
+    For documents in clusters they are those of the number of documents that would give the standard error over clusters in
+    a simple sample (Korn and Graubard 1998): at most as many as there are, and as clusters where it is 0.
     """
     from custom_metrics.statistics.intervals import wilson
 

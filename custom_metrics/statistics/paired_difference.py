@@ -3,12 +3,12 @@
 Documents are drawn with replacement, and both models' values go with them. Each resample gives a *pivot*: its mean
 difference minus that of all documents, over its own standard error. The bounds are as many standard errors on either side
 as 95 % of the pivots reach (symmetric bootstrap-t: Hall 1988, "On symmetric bootstrap confidence intervals"; Davison and
-Hinkley 1997, section 5.2). With 100 documents of which many have the value 0, or of long tails, this keeps its 5 %. The
-percentile bootstrap and the equal-tailed bootstrap-t do not.
+Hinkley 1997, section 5.2). With 100 documents, many of which have the value 0, or with long tails, its level stays at 5 %;
+that of the percentile bootstrap and the equal-tailed bootstrap-t does not.
 
-Bounds and p come from the same pivots: p is under 0.05 exactly where 0 lies outside of the bounds. A p below 0.005 is
-beyond what 1,999 resamples can tell, and Holm's correction asks for such: it is the tail of Student's t, scaled to go
-through the tenth-largest pivot.
+Bounds and p come from the same pivots: p is under 0.05 exactly where 0 lies outside of the bounds. Holm's correction needs
+p values below 0.005, which 1,999 resamples cannot resolve: these are from the tail of Student's t, scaled to go through the
+tenth-largest pivot.
 
 The mean over languages has languages as strata: documents are drawn within each, and each language counts the same.
 """
@@ -50,13 +50,13 @@ class PairedDifference(NamedTuple):
     low: float  # its 95 % bounds
     high: float
     p: float  # two-sided, of the hypothesis that the difference is 0
-    n: int  # what was paired: documents, or clusters of them (articles)
-    method: str  # what the bounds and p come from
+    n: int  # pairs: of documents, or of clusters of them (articles)
+    method: str  # of the bounds and p
     p_exact: float = math.nan  # of the exact test, where `p` is its mid-p version
 
 
 NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, 0, "")
-"""Of models without a document in common."""
+"""The difference of models without a document in common."""
 
 
 def paired_values(first: Any, second: Any, share: bool = False) -> Floats:
@@ -92,7 +92,7 @@ def compare_means(strata: Sequence[tuple[Any, Any]], method: str = BOOTSTRAP) ->
         strata: of each language, the two models' values: a number of each document, in the same order; ``nan`` where a
             document is not in the model's denominator. Documents count that are in both. A language without one is left
             out. Errors are those of :func:`paired_values`.
-        method: what to call it.
+        method: its name, for the result.
     """
     pairs = [paired_values(*pair) for pair in strata]
     pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
@@ -162,9 +162,9 @@ def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS) -> Pivots:
 
 
 def _variance(squared_shift: Floats, squares: Floats, sizes: Floats, scale: Floats) -> Floats:
-    """The squared standard error of means of so many rows; 0 of fewer than two. It is from sums of squares about another
-    centre, and the squared shift of the means from that, which is overwritten. What is next to nothing beside the
-    scale, the (pairs,) sums of squares of all rows, is rounding."""
+    """The squared standard error of means of `sizes` rows; 0 for fewer than two. It is computed from sums of squares about
+    another centre, and the squared shift of the means from that centre, which is overwritten. Values that are negligible
+    beside `scale`, the (pairs,) sums of squares of all rows, are rounding."""
     squared_shift *= -sizes
     squared_shift += squares
     squared_shift[squared_shift <= NEGLIGIBLE * scale[:, None]] = 0.0
@@ -175,7 +175,7 @@ def _variance(squared_shift: Floats, squares: Floats, sizes: Floats, scale: Floa
 def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     """Lower and upper 95 % bounds of the differences, and p, each (pairs,).
 
-    Bounds are ``nan`` where resamples tell nothing: one row, or all differences alike. p is then that of the sign test.
+    Bounds are ``nan`` where resamples do not vary: one row, or equal differences. p is then that of the sign test.
     """
     iterations = pivots.squares.shape[1]
     outside = max(0, math.ceil(SIGNIFICANCE * (iterations + 1)) - 2)  # beyond the bounds; with one more p is 0.05
@@ -212,7 +212,7 @@ def extrapolated_p(number: Any, anchor: Floats, statistic: Floats, freedom: Floa
 
 
 def draws(rows: int, stratum: int = 0, iterations: int = ITERATIONS) -> Iterator[Floats]:
-    """How often each row is in each resample, block by block, (resamples, rows); a resample is as many rows, drawn with
+    """How often each row is in each resample, block by block: (resamples, rows). A resample draws as many rows with
     replacement.
 
     The draws depend on the arguments alone, and those of different strata are independent. The rows of all models must be

@@ -9,8 +9,8 @@ shares is (b - c)/n.
 - *Bounds* are Tango's asymptotic score interval (Tango 1998, "Equivalence test and confidence interval for the difference
   in proportions for the paired-sample design").
 
-The two are not inversions of each other: with few discordant documents one may say 0.04 where the other still holds 0. What
-is significant is what p says.
+The two are not inversions of each other: with few discordant documents p may be 0.04 where the bounds still hold 0. p
+decides what is significant.
 
 The mean of a share over languages has languages as strata. p is that of McNemar's score test: without a difference, the
 discordant documents of each language fall to either model by a fair coin. The bounds recover the variance of each language

@@ -56,10 +56,10 @@ def measured_errors(
     seed: int = SEED_OF_ERRORS,
     clusters: Sequence[Any] | None = None,
 ) -> Errors:
-    """The errors that annotated answers in a language measure.
+    """Measure a detector's errors on annotated answers in a language.
 
-    What is not defined (a true positive rate without a hallucinated word) is ``nan``. So are draws of a single cluster,
-    which says nothing of how clusters differ.
+    What is not defined (a true positive rate without a hallucinated word) is ``nan``. So are the draws for a single
+    cluster, as the spread of clusters is unknown.
 
     Args:
         documents: (documents, 4): true and false positives, false and true negatives of each, in words.
@@ -100,7 +100,7 @@ def measured_errors(
 def expected_errors(
     languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: int = RESAMPLES, seed: int = SEED_OF_ERRORS
 ) -> Errors:
-    """The errors to expect in a language and on a model that are not among the annotated ones.
+    """Expect a detector's errors in a language and on a model that are not among the annotated ones.
 
     Of each language and model there are (answers, 4) word counts (tp, fp, fn, tn).
 
@@ -182,7 +182,7 @@ def _chance(cell: Floats, seed: int) -> Floats:
 
 
 def _positive(matrix: Floats) -> Floats:
-    """The nearest covariance: what is negative, because chance alone explains more than was seen, becomes zero."""
+    """The nearest covariance: negative eigenvalues, where chance alone explains more than was observed, become zero."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
 

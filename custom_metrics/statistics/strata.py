@@ -1,4 +1,4 @@
-"""Figures of strata, such as languages: their mean, in which each counts the same, and how sure it is.
+"""Figures of strata, such as languages: their mean, in which each counts the same, with bounds and standard error.
 
 A figure is the mean of rows, one a cluster (:class:`custom_metrics.statistics.figures.Rows`). A ratio of sums is so to the
 first order: its *linearised values* are the ratio plus what each cluster adds to it (Taylor linearisation: Woodruff 1971,
@@ -72,8 +72,8 @@ def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -
 
 
 def error_across(strata: Sequence[Rows]) -> float:
-    """The standard error of the mean over strata of a figure; ``nan`` where they have no cluster in common, so that their
-    own errors say it."""
+    """The standard error of the mean over strata of a figure; ``nan`` where strata have no cluster in common: it then
+    follows from their own errors."""
     defined = [stratum for stratum in strata if not np.isnan(stratum.values).all()]
     if not has_shared([stratum.clusters for stratum in defined]):
         return math.nan
@@ -97,8 +97,8 @@ def mean_of_shares(figures: Sequence[Figure], error: float = math.nan) -> Figure
 
     Args:
         figures: of the strata: a share, and ``n`` documents in its denominator. Undefined ones are left out.
-        error: standard error of the mean; default that of independent strata. Where it is 0, which says nothing, the bounds
-            are the means of the strata's.
+        error: standard error of the mean; default that of independent strata. Where it is 0, the bounds are the means of
+            the strata's.
 
     Returns:
         A figure whose ``n`` is the sum of theirs. Undefined where no stratum is defined. Without bounds where a stratum has
@@ -128,8 +128,8 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
     bounds, apart for either side (MOVER: Zou and Donner 2008, Statistics in Medicine 27, equations 6 and 7): the lower
     bound is the mean less sqrt(sum((value - low)^2)) / k, the upper one the mean and sqrt(sum((high - value)^2)) / k. No
     bound is further out than the mean of the strata's bounds. The bounds of a stratum that is not measurable
-    (:mod:`custom_metrics.statistics.units`) say where the rate can be, not how far it scatters. They do not average
-    out: their distances are summed.
+    (:mod:`custom_metrics.statistics.units`) limit where the rate can be; they do not measure its scatter, and do not
+    average out: their distances are summed.
 
     Arguments and the result's ``n`` are as in :func:`mean_of_shares`. Bounds, or the standard error, are ``nan`` where a
     stratum has none.

@@ -20,7 +20,7 @@ def known_instead(name: str, known: Collection[str]) -> str:
 
 
 def misspelt(name: str, known: Collection[str]) -> str | None:
-    """The known name that another is nearly; ``None`` where it may well be the name of something else.
+    """The known name of which `name` is a misspelling; ``None`` where it may well be the name of something else.
 
     A name is nearly another in three cases: it differs in capitals, ``-`` and ``_`` only; by one edit (a letter too many,
     too few, wrong, or swapped with its neighbour) in a name of five letters or more; by two edits in one of ten or more.
@@ -35,7 +35,7 @@ def misspelt(name: str, known: Collection[str]) -> str | None:
 def refuse_unknown(
     owner: str, options: Iterable[str], made: Callable[..., Any], error: type[UsageError] = UsageError
 ) -> None:
-    """Refuse options that a class or function does not take. If it takes any, refuse only what is nearly one of its own.
+    """Refuse options that a class or function does not take. If it takes any, refuse only misspelt ones of its own.
 
     Args:
         owner: what has the options, for messages.

@@ -68,7 +68,7 @@ def metric_list(with_corrected: bool) -> list[dict[str, Any]]:
 
 
 def process_results(doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> dict[str, Any]:
-    """Per-document values of the metrics, from what the filter ``hallucination_spans`` made of an answer.
+    """Per-document values of the metrics, from an answer as the filter ``hallucination_spans`` returns it.
 
     Both are those of :meth:`lm_eval_tasks.detection.calibrated.TaggedAnswer.values`, ``rogan_gladen_rate`` only where a
     calibration is named. ``None`` where the answer abstains: that the passages do not answer is neither supported by them

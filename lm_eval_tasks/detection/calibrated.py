@@ -49,10 +49,10 @@ def settings_of(
 
     Args:
         task: for messages.
-        detector, detector_args: who tags the answers, see :func:`detector_plugin.load_detector`, and its options.
+        detector, detector_args: the detector that tags the answers (:func:`detector_plugin.load_detector`), its options.
         calibration: file of ``lm-eval-grounded calibrate``, or the name of a detector whose calibration ships; default what
             ships for the detector, or lies in its folder; ``"none"``: no corrected rates.
-        calibration_annotations: one of ``calibrations.KINDS``; default the first of these that there is.
+        calibration_annotations: one of ``calibrations.KINDS``; default the first of these that exists.
         other_arguments: everything else that the user named, mixed with the model's arguments.
 
     Returns:
@@ -61,7 +61,7 @@ def settings_of(
 
     Raises:
         ValueError: an unknown option, or one outside ``detector_args``.
-        UnusableDetector: there is no such detector, as far as that can be known without loading weights.
+        UnusableDetector: there is no such detector, as far as this is known without loading weights.
         CalibrationError: the calibration cannot be read, or is of another detector.
     """
     for name, value in (("detector", detector), ("calibration", calibration)):
@@ -136,10 +136,10 @@ class CalibrationKey(NamedTuple):
         return "|".join(self)
 
 
-@lru_cache(maxsize=128)  # each says once why there is none
+@lru_cache(maxsize=128)  # so that the reasons below are logged once
 def in_force(key: CalibrationKey, task: str) -> calibrations.LanguageCalibration | None:
     """The calibration of a key. ``None`` where none is wanted or known, or it lacks the language, or is of another
-    detector; the log says which, or why it may not fit."""
+    detector; the log has the reason, or why the calibration may not fit."""
     path, language, annotations, name, version = key
     if path == NO_CALIBRATION:
         return None
@@ -155,7 +155,7 @@ def in_force(key: CalibrationKey, task: str) -> calibrations.LanguageCalibration
         )
         return None
     if loaded.detector["version"] == version or version == FAILED:
-        pass  # under whatever name or path: it is the same detector
+        pass  # the same detector, under any name or path
     elif loaded.detector["name"] != name:
         log.warning(
             "%s: the calibration is of %s, version %s, and the detector in use is %s, version %s: another one, so "
@@ -190,7 +190,7 @@ def errors_of(
 class TaggedAnswer(NamedTuple):
     """Counts of one answer for the rates."""
 
-    flagged: float  # words that the detector says are hallucinated; nan where it failed
+    flagged: float  # words that the detector flags; nan where it failed
     words: int  # of the answer
     article: int | None = None  # answers about one article depend on each other, and are resampled together
     subset: int | None = None  # of mFAVA's five
@@ -198,7 +198,7 @@ class TaggedAnswer(NamedTuple):
 
     @classmethod
     def from_document(cls, doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> TaggedAnswer:
-        """From a document's columns, and what the filter ``hallucination_spans`` made of an answer."""
+        """From a document's columns, and an answer as the filter ``hallucination_spans`` returns it."""
         flagged, total = flagged_words(tagged["answer"], tagged["spans"], doc["language"])
         key = CalibrationKey.from_document(doc, tagged["detector"])
         return cls(flagged, total, doc.get("article"), doc.get("subset"), str(key))
@@ -225,7 +225,7 @@ def sums_by_article(answers: Sequence[TaggedAnswer]) -> np.ndarray[Any, Any]:
     return sums_by_cluster(counts, None if None in articles else articles)
 
 
-@lru_cache(maxsize=128)  # the rates come of one bootstrap
+@lru_cache(maxsize=128)  # all rates are from one bootstrap
 def estimates(answers: tuple[TaggedAnswer, ...], task: str) -> Estimates:
     """The rates over all words of the answers. Logs what the corrected ones rest on, and why not to trust them, if so."""
     calibration = in_force(CalibrationKey.parse(answers[0].calibration), task)

@@ -33,8 +33,8 @@ _USUAL = "silver"  # the kind that promises least
 class Collection(NamedTuple):
     """A set of labelled answers that has a name."""
 
-    languages: Sequence[str]  # ISO 639 codes of what is public
-    read: Callable[[str, str | None], list[LabelledAnswer]]  # of a language, from a mirror or, with None, the network
+    languages: Sequence[str]  # ISO 639 codes of the public files
+    read: Callable[[str, str | None], list[LabelledAnswer]]  # by language and mirror; None: the network
     source: str  # who made it
     licence: str  # of the data
 
@@ -75,7 +75,7 @@ def labelled_answers(
 
 
 def readable(documents: Sequence[LabelledAnswer]) -> list[LabelledAnswer]:
-    """The answers to learn from: those whose reference is text, not marks of what a translation model could not write."""
+    """The answers whose reference is text, not marks for words that a translation model could not write."""
     return [document for document in documents if not is_unreadable(document.reference)]
 
 
@@ -84,7 +84,7 @@ def read_labelled_lines(path: Path, left_out: Counter[str]) -> list[LabelledAnsw
 
     Raises:
         MissingSource: there is no such file.
-        CorruptSource: a line is no labelled answer; the message says which, and why.
+        CorruptSource: a line is no labelled answer; the message names the line and the reason.
     """
     if not path.is_file():
         raise MissingSource(f"{path}: no such file; --data names collections and files of JSON lines")
@@ -130,7 +130,7 @@ def _text(row: Mapping[str, Any], key: str, needed: bool = True) -> str:
 
 
 def _spans(row: Mapping[str, Any], key: str, length: int) -> tuple[Span, ...]:
-    """The spans of an answer of so many characters: each with a category, or with a share of annotators in ``soft``."""
+    """The spans of an answer of `length` characters: each with a category, or with a share of annotators in ``soft``."""
     values = row.get(key)
     if not isinstance(values, list):
         raise ValueError(f"{key} is {type(values).__name__}, not a list of [start, end, ...]")

@@ -1,7 +1,7 @@
 """The language of an answer: from a BCP 47 tag, or guessed.
 
-The package's tables of languages (how to cut words, how to abstain) go by ISO 639 codes: ``de`` for ``de-CH``, ``zh`` for
-``cmn-Hans``, ``yue`` for ``zh-yue``.
+The package's tables of languages (segmenters, phrases of abstention) have ISO 639 codes as keys: ``de`` for ``de-CH``,
+``zh`` for ``cmn-Hans``, ``yue`` for ``zh-yue``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def guess(answer: str, reference: str) -> Guess:
 def are_near(code: str, other: str) -> bool:
     """Whether two languages are so near that texts in them are hard to tell apart: Serbian and Croatian, Wu and Chinese.
 
-    Their scripts do not count: a code does not say in which a text is written, and Serbian has two.
+    Scripts are ignored: a code does not determine the script of a text, and Serbian has two.
     """
     import langcodes
 

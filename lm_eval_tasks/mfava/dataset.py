@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-COLUMNS = ("id", "language", "article", "subset", "query", "reference")  # what a document cannot do without
+COLUMNS = ("id", "language", "article", "subset", "query", "reference")  # required in a document
 EMPTY = "questions that are empty in the file"
 SUBSETS = 5  # the paper splits the articles in five, one random seed each, and reports the spread
 
@@ -51,20 +51,20 @@ def load(
 
     Args:
         language: ISO 639 code, a key of :data:`LANGUAGES`.
-        detector, detector_args, calibration, calibration_annotations: who tags the answers, and what corrects the rates;
-            see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
+        detector, detector_args, calibration, calibration_annotations: the detector that tags the answers, and what corrects
+            the rates; see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
         samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public file.
 
     Returns:
         ``{"evaluation": documents}``, the five subsets in turn, so that ``--limit`` sees all. Columns: ``id``,
         ``language``, ``article`` (number of the row), ``subset`` (0 to 4), ``title``, ``category``, ``url``, ``query``,
-        ``reference`` (the article's summary), and what the filter and the metrics go by: ``detector``, ``detector_args``,
+        ``reference`` (the article's summary), and the settings for filter and metrics: ``detector``, ``detector_args``,
         ``calibration``, ``calibration_annotations``.
 
     Raises:
         ValueError: an unknown language, a calibration of another detector, or no question is left.
-        MissingSource, CorruptSource: a file is not to be had, or damaged.
+        MissingSource, CorruptSource: a file cannot be found, or is damaged.
     """
     task = f"mfava_{language}"
     metadata.choice("language", language, LANGUAGES, task)

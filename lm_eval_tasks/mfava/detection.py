@@ -1,5 +1,5 @@
-"""Documents of the detection tasks: a reference, an answer, and where people (gold) or GPT-4 (silver) say it
-hallucinates."""
+"""Documents of the detection tasks: a reference, an answer, and the spans that people (gold) or GPT-4 (silver) marked as
+hallucinated."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def load(language: str, annotations: str = "gold", mirror: str | None = None, **
 
     Raises:
         ValueError: an unknown language, or one without such annotations.
-        MissingSource, CorruptSource: a file is not to be had, or damaged.
+        MissingSource, CorruptSource: a file cannot be found, or is damaged.
     """
     task = f"mfava_detection_{language}_{annotations}"
     metadata.choice("annotations", annotations, ANNOTATIONS, task)
@@ -119,7 +119,7 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
 
 
 def file_of(language: Language) -> str:
-    """The public file that a language's annotations are in."""
+    """The public file with a language's annotations."""
     return GOLD_FILE if language.gold else language.silver_file
 
 
@@ -169,7 +169,7 @@ class AnnotationReport:
 
 
 def annotate(annotated: str | None, text: str, report: AnnotationReport) -> list[Span] | None:
-    """Spans of a tagged copy of a text, in characters of the text; ``None`` where the two have next to nothing in common.
+    """Spans of a tagged copy of a text, in characters of the text; ``None`` where the two have almost nothing in common.
 
     Repairs, and how the copy fits, are counted in `report`.
     """

@@ -30,7 +30,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Per-document values of the metrics, from what the filter ``hallucination_spans`` made of an answer.
+    """Per-document values of the metrics, from an answer as the filter ``hallucination_spans`` returns it.
 
     The rates are those of :meth:`lm_eval_tasks.detection.calibrated.TaggedAnswer.values`. ``abstention_rate`` and
     ``repetition_rate`` are 1.0 or 0.0. Every document of a task has the same keys.

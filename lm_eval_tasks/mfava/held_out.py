@@ -42,7 +42,7 @@ class Prediction(NamedTuple):
     counts: WordCounts  # of words, flagged above the threshold
     spans: list[Span]  # those of largest expected overlap, with probabilities
     probabilities: NDArray[np.float64]  # (words,)
-    hallucinated: NDArray[np.bool_]  # (words,) what the annotators say
+    hallucinated: NDArray[np.bool_]  # (words,) by the annotators
 
 
 def predictions(documents: Sequence[LabelledAnswer], folder: Path | None = None) -> Iterator[Prediction]:
@@ -86,7 +86,7 @@ def summary(
 
     Of words, in percent, counts summed over answers: precision, recall and F1 with 95 % bounds (bootstrap over texts),
     the share that is hallucinated, the share that is flagged; the expected calibration error; of real answers IoU and rho.
-    Answers whose reference is marks of what a translation model could not write are in their language's row alone.
+    Answers whose reference is unreadable (marks of a translation model) are in their language's row alone.
     """
     groups: dict[tuple[str, str], list[int]] = {}
     for number, document in enumerate(documents):

@@ -4,8 +4,8 @@ Answers about one passage depend on each other. A silver file has the 309 texts 
 passage is named by its place there. The gold file has most of them in each of its languages, in another order, and several
 rows of one text that several people marked: ``passages.tsv`` maps the text of a row to its place in the silver files.
 ``python -m lm_eval_tasks.mfava.passages --mirror DIR > passages.tsv`` makes that table. A translation keeps numbers and
-names, and names are written alike in some of the silver files' languages. A text stands where it is nearest to all
-translations of a passage taken together, by the cosine of these keys weighted by their rarity, and that passage to it.
+names, and names are written alike in some of the silver files' languages. A text gets the place where it is nearest to all
+translations of a passage taken together, by the cosine of these keys weighted by their rarity, and the passage to the text.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from lm_eval_tasks.data import sources
 from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
 
 SILVER_ROWS = 309
-"""Of a public silver file. A file of another length has texts of its own."""
+"""Rows of a public silver file. A file of another length has texts of its own."""
 
 MIN_COSINE = 0.02
-"""Cosine that a text and its passage have at least: of the 716 of 722 texts that have a place, two have less than .03."""
+"""Least cosine of a text and its passage: of the 716 of 722 texts that have a place, two have less than .03."""
 
 
 def passages_of(references: Sequence[str], parallel: bool) -> list[str]:
@@ -45,7 +45,7 @@ def passages_of(references: Sequence[str], parallel: bool) -> list[str]:
 
 
 def is_unplaced(passage: str) -> bool:
-    """Whether a passage is a text of the gold file, of which nobody can say where it stands in the silver files."""
+    """Whether a passage is a text of the gold file whose place in the silver files is not known."""
     return _table().get(passage) == passage
 
 

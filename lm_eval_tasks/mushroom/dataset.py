@@ -1,5 +1,5 @@
-"""Documents of the Mu-SHROOM tasks: a question, what a model answered, where people say it hallucinates, and the Wikipedia
-page to judge it by."""
+"""Documents of the Mu-SHROOM tasks: a question, a model's answer, the spans that people marked as hallucinated, and the
+Wikipedia page to judge it by."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ LANGUAGES = {row["code"]: Language(row["code"], row["language"]) for row in _ROW
 """Code to language, those with pages."""
 
 WITHOUT_PAGES = {row["code"]: row["language"] for row in _ROWS if row["pages"] == "no"}
-"""Code to name of those whose answers are annotated, but whose pages are not in the repository."""
+"""Code to name of languages whose answers are annotated, but whose pages are not in the repository."""
 
 
 def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
@@ -80,7 +80,7 @@ def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored:
 
     Raises:
         ValueError: an unknown language or split, a language without pages, or none of its answers has its page.
-        MissingSource, CorruptSource: a file is not to be had, or damaged.
+        MissingSource, CorruptSource: a file cannot be found, or is damaged.
     """
     task = f"mushroom_{language}"
     if language in WITHOUT_PAGES:
@@ -273,7 +273,7 @@ def _overlap(places: Iterable[tuple[int, int]]) -> bool:
 
 
 def _without_overlap(labels: list[tuple[int, int, float]], length: int) -> list[tuple[int, int, float]]:
-    """Labels without overlap: on each character the last one holds."""
+    """Labels made disjoint: on each character the last one holds."""
     characters: list[float | None] = [None] * length
     for start, end, probability in labels:
         characters[start:end] = [probability] * (end - start)

@@ -33,7 +33,7 @@ _NOT_TEXT = frozenset(  # classes; `reference` is a footnote's mark, `references
 _FRAME, _ARTICLE = "NavFrame", "mw-parser-output"
 _ROLES = frozenset(("navigation", "note", "search"))
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-# Soft hyphens, joints and marks of direction: nobody sees them, and a word that holds one equals no other. (The zero width
+# Soft hyphens, joints and marks of direction: they are invisible, and a word with one equals no other. (The zero width
 # joiners stay: Hindi and Persian are spelt with them.)
 _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")
 _WHITE = re.compile(r"\s+")
@@ -46,11 +46,11 @@ class WebPage(NamedTuple):
     address: str  # the canonical one, percent-decoded
     title: str  # of the article
     text: str  # one line a heading, paragraph, list item or row, the title first
-    item: str = ""  # of Wikidata, such as ``Q1653``: what the article is about, in every language
+    item: str = ""  # of Wikidata, such as ``Q1653``: the subject of the article, in every language
 
 
 def decoded(address: str) -> str:
-    """An address as it is compared: without percent-encoding, which pages and lists of pages use differently."""
+    """An address in the form for comparison: without percent-encoding, which pages and lists of pages use differently."""
     return unquote(address.strip())
 
 
@@ -78,7 +78,7 @@ def read_page(content: bytes) -> WebPage:
 
 
 class _Writer:
-    """Lines as they are read, each with its heading's level, or 0."""
+    """Collects the lines of a page, each with its heading's level, or 0."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[int, str]] = []
@@ -90,7 +90,7 @@ class _Writer:
             self.pieces.append(_WHITE.sub(" ", text))
 
     def separate(self) -> None:
-        """A block begins or ends: a line of its own, but in a row of a table only an item of its cell."""
+        """Begin or end a block: a line of its own, but in a row of a table only an item of its cell."""
         if self.in_row:
             self.pieces.append(_NEXT_ITEM)
         else:

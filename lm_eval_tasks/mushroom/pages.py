@@ -25,14 +25,14 @@ LARGEST_PAGE = 32 << 20
 LARGEST_ARCHIVE = 1 << 30
 """Bytes, unpacked; those of de, es, fi and it have 6 to 19 MB. One that goes on beyond it is refused."""
 
-_FORM = "4"  # of the text and of the file it is kept in; a new form gets a new key
+_FORM = "4"  # version of the text and of the cache file; a new version gets a new key
 
 
 class Pages(NamedTuple):
     """The pages of an archive."""
 
     by_address: dict[str, WebPage]  # the canonical one, percent-decoded
-    left_out: Counter[str]  # what of the archive is no page, and how often
+    left_out: Counter[str]  # why members of the archive are no pages, and how often
 
 
 def open_pages(archive: Path) -> Pages:
@@ -107,7 +107,7 @@ def _contents(archive: Path, left_out: Counter[str]) -> Iterator[bytes]:
 
 
 class _Limited:
-    """A stream to read from that refuses to go on for ever: a few kilobytes of gzip can unpack to terabytes."""
+    """A readable stream of limited length: a few kilobytes of gzip can unpack to terabytes."""
 
     def __init__(self, stream: gzip.GzipFile, archive: Path) -> None:
         self.stream = stream
