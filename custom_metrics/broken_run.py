@@ -1,7 +1,7 @@
-"""Does a run look broken? A model that was prompted wrongly, or cut short, still gets numbers. This module counts the
-signs.
+"""Signs of a broken run: a model that was prompted wrongly, or cut short, still gets numbers. This module counts the signs
+of that.
 
-:func:`signs_of` counts them over the answers of a task. :func:`warning` says what they usually mean, where
+:func:`signs_of` counts them over the answers of a task. :func:`warning` names their usual causes where
 
 - more than a fifth of the answers are Invalid (NoMIRACL), or no answer in any of the ways of
   :mod:`custom_metrics.reading.no_answer` (CLAPnq, mFAVA);
@@ -28,8 +28,8 @@ from custom_metrics.relevance import INVALID
 MOST_INVALID, MOST_EMPTY_OR_LOOPING, MOST_APART = 1 / 5, 1 / 10, 1 / 3
 FEWEST_EQUAL = 10
 
-# kind to what is said of the answers, and what it usually comes from
-_SAID = {
+# kind to a description of the answers; below, to the usual cause
+_DESCRIPTIONS = {
     "unfinished": "in a reasoning block that never ended",
     "empty": "empty",
     "failure": "the message of a service that failed",
@@ -51,9 +51,9 @@ _CAUSES = {"unfinished": _REASONING, "empty": _ROOM, "failure": _SERVICE}
 
 
 class Prompting(NamedTuple):
-    """How answers were made, as far as the run tells: which reasons are worth a hint."""
+    """How answers were made, as far as the run records it: decides which reasons are worth a hint."""
 
-    here: bool = True  # whether this run prompted a model: no option mends stored answers
+    model_prompted: bool = True  # whether this run prompted a model: no option mends stored answers
     chat_template: bool = False  # whether one was applied
 
 
@@ -69,9 +69,9 @@ class Labels(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """One answer with what it was asked, and what it was read as where answers are read as labels."""
+    """One answer with its question and passages, and its labels in a task that has them."""
 
-    response: Any  # as the model said it
+    response: Any  # as the model wrote it
     question: str | None = None
     passages: tuple[str, ...] = ()  # as they stand in the prompt
     language: str | None = None  # ISO 639 code
@@ -79,8 +79,8 @@ class Answered(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """What of one answer is counted: in which way it is no answer (``None``: it is one), its text or a digest of it, and
-    its labels."""
+    """The signs of one answer: in which way it is no answer (``None``: it is one), its text or a digest of it, and its
+    labels."""
 
     kind: str | None
     text: Hashable
@@ -90,8 +90,8 @@ class Sign(NamedTuple):
 class Signs(NamedTuple):
     """Counts over the answers of a task.
 
-    Kinds of what is no answer are those of :mod:`custom_metrics.reading.no_answer`, ``unfinished`` (a reasoning block that
-    never ended) and ``other`` (Invalid for another reason).
+    `kinds` has those of :mod:`custom_metrics.reading.no_answer`, ``unfinished`` (a reasoning block that never ended) and
+    ``other`` (Invalid for another reason).
     """
 
     total: int
@@ -113,9 +113,9 @@ class Signs(NamedTuple):
 
     @property
     def unusable(self) -> Counter[str]:
-        """Those that are empty or loop, by kind; empty where they are few."""
-        some = Counter({kind: self.kinds[kind] for kind in ("unfinished", "empty", "loop") if self.kinds[kind]})
-        return some if some.total() > MOST_EMPTY_OR_LOOPING * self.total else Counter()
+        """Answers that are empty or loop, by kind; none where they are few."""
+        counts = Counter({kind: self.kinds[kind] for kind in ("unfinished", "empty", "loop") if self.kinds[kind]})
+        return counts if counts.total() > MOST_EMPTY_OR_LOOPING * self.total else Counter()
 
 
 def signs_of(answers: Iterable[Answered]) -> Signs:
@@ -127,7 +127,7 @@ def signs_of(answers: Iterable[Answered]) -> Signs:
 
 
 def count(answers: Iterable[Sign]) -> Signs:
-    """As :func:`signs_of`, of answers that have been looked at one by one."""
+    """Count the signs of answers, one :class:`Sign` each."""
     kinds: Counter[str] = Counter()
     texts: set[Hashable] = set()
     labelled = False
@@ -151,7 +151,7 @@ def count(answers: Iterable[Sign]) -> Signs:
 
 
 def kind_of(answer: Answered) -> str | None:
-    """In which way an answer is none: a kind of :attr:`Signs.kinds`; ``None`` where it is one."""
+    """The kind of a text that is no answer, a key of :attr:`Signs.kinds`; ``None`` for an answer."""
     final = final_answer(answer.response)
     if not final.strip():
         response = answer.response if isinstance(answer.response, str) else ""
@@ -163,36 +163,36 @@ def kind_of(answer: Answered) -> str | None:
 
 
 def warning(task: str, signs: Signs, prompting: Prompting = PROMPTED) -> str | None:
-    """One sentence or two about a run that looks broken, or whose answers are all equal; ``None`` where neither is so. A
+    """A warning of one or two sentences about a run that looks broken, or whose answers are all equal; else ``None``. A
     reason that the run rules out is not named."""
-    said = faults(signs, prompting, [f"all {signs.total} answers are equal"] if signs.are_equal else [])
+    description = faults(signs, prompting, [f"all {signs.total} answers are equal"] if signs.are_equal else [])
     broken = "this run looks broken: " if signs.is_invalid or signs.unusable else ""
-    return f"{task}: {broken}{said}." if said else None
+    return f"{task}: {broken}{description}." if description else None
 
 
 def are_equal(total: int, different: int) -> bool:
-    """Whether all of so many answers are equal, and too many for chance."""
+    """Whether all answers (`total`) are equal, and too many for chance; `different` is the number of different ones."""
     return total >= FEWEST_EQUAL and different == 1
 
 
-def faults(signs: Signs, prompting: Prompting = PROMPTED, others: Sequence[str] = ()) -> str:
-    """What is wrong with a run that looks broken, other facts behind it, and the usual reasons that the run does not rule
-    out, without a full stop; empty where nothing is."""
-    facts, of = [], f"of {signs.total} answers"
+def faults(signs: Signs, prompting: Prompting = PROMPTED, extra: Sequence[str] = ()) -> str:
+    """What is wrong with a run that looks broken, the `extra` facts, and the usual reasons that the run does not rule out,
+    without a full stop; empty where nothing is wrong."""
+    facts, of_all = [], f"of {signs.total} answers"
     kinds = signs.kinds if signs.is_invalid else signs.unusable
-    listed = ", ".join(f"{number} {_SAID[kind]}" for kind, number in kinds.most_common())
+    listed = ", ".join(f"{number} {_DESCRIPTIONS[kind]}" for kind, number in kinds.most_common())
     if signs.is_invalid:
-        facts.append(f"{signs.invalid} {of} are {'Invalid' if signs.labelled else 'no answers'} ({listed})")
+        facts.append(f"{signs.invalid} {of_all} are {'Invalid' if signs.labelled else 'no answers'} ({listed})")
     elif kinds:
-        facts.append(f"{kinds.total()} {of} are empty or loop ({listed})")
+        facts.append(f"{kinds.total()} {of_all} are empty or loop ({listed})")
     causes = [_CAUSES.get(kind, _TEMPLATE) for kind, _ in kinds.most_common()]
     if signs.apart > MOST_APART * signs.total:
-        facts.append(f"strict and robust differ on {signs.apart} {of}: they are not in the prompt's own words")
+        facts.append(f"strict and robust differ on {signs.apart} {of_all}: they are not in the prompt's own words")
         causes.append(_TEMPLATE)
     if prompting.chat_template:
         causes = [_UNTUNED if cause == _TEMPLATE else cause for cause in causes]
-    reasons = f". Usual reasons: {'; '.join(dict.fromkeys(causes))}" if causes and prompting.here else ""
-    return "; ".join([*facts, *others]) + reasons
+    reasons = f". Usual reasons: {'; '.join(dict.fromkeys(causes))}" if causes and prompting.model_prompted else ""
+    return "; ".join([*facts, *extra]) + reasons
 
 
 # ---------------------------------------------------------------------------------------------- answers that run in circles

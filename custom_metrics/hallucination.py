@@ -1,4 +1,4 @@
-"""From the words a detector flags to the rate at which a model hallucinates.
+"""Hallucination rates: from the words that a detector flags to the rate at which a model hallucinates.
 
 Three figures for the same answers (q is the flagged share of their words, H/N):
 
@@ -9,8 +9,8 @@ Three figures for the same answers (q is the flagged share of their words, H/N):
 - *Rogan-Gladen rate* = (q - FPR)/(TPR - FPR) clipped to [0, 1] (Rogan and Gladen 1978): right at any prevalence, if the
   detector errs as often as it did in calibration.
 
-The last two carry the calibration's own uncertainty: each resample of the answers is corrected by errors that are drawn
-from what the calibration says of them (:func:`custom_metrics.statistics.random_effects.annotated`).
+The last two carry the calibration's own uncertainty: each resample of the answers is corrected by errors drawn from their
+distribution in the calibration (:func:`custom_metrics.statistics.random_effects.measured_errors`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from custom_metrics.statistics.random_effects import Errors
 def flagged_words(
     answer: str, spans: Sequence[Sequence[object]] | None, language: str | None = None
 ) -> tuple[float, int]:
-    """The words of an answer with a character in a span, ``nan`` where the detector failed; and all its words: how many.
+    """How many words of an answer have a character in a span (``nan`` where the detector failed), and how many it has.
 
     Spans are as :func:`custom_metrics.reading.spans.span_of` reads and refuses them, ``None`` where the detector failed.
     """
@@ -56,10 +56,10 @@ def rogan_gladen_rate(flagged_share: float, true_positive_rate: float, false_pos
 
     It is ``nan`` where the detector flags hallucinated words and others equally often.
     """
-    gained = true_positive_rate - false_positive_rate
-    if not gained or math.isnan(gained) or math.isnan(flagged_share):
+    youden_index = true_positive_rate - false_positive_rate
+    if not youden_index or math.isnan(youden_index) or math.isnan(flagged_share):
         return math.nan
-    return min(1.0, max(0.0, (flagged_share - false_positive_rate) / gained))
+    return min(1.0, max(0.0, (flagged_share - false_positive_rate) / youden_index))
 
 
 class Estimates(NamedTuple):
@@ -70,9 +70,9 @@ class Estimates(NamedTuple):
     rogan_gladen: Figure
 
 
-def rates(wild: NDArray[Any], errors: Errors | None = None) -> tuple[float, float, float]:
+def rates(counts: NDArray[Any], errors: Errors | None = None) -> tuple[float, float, float]:
     """The values of :func:`estimate` without its bootstrap; ``nan`` where not defined."""
-    flagged, total = np.asarray(wild).reshape(-1, 2).sum(axis=0)
+    flagged, total = np.asarray(counts).reshape(-1, 2).sum(axis=0)
     if not total:
         return math.nan, math.nan, math.nan
     share = flagged / total
@@ -84,13 +84,13 @@ def rates(wild: NDArray[Any], errors: Errors | None = None) -> tuple[float, floa
     return share, errors.ratio * share, value
 
 
-def estimate(wild: NDArray[Any], errors: Errors | None = None) -> Estimates:
+def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
     """The rates of a corpus of answers, with bounds from a cluster bootstrap.
 
     With five calibration documents or more the 95 % bounds of the corrected rates hold 93 % of the time and more.
 
     Args:
-        wild: (clusters, 2): words flagged and words in all of each cluster; words of one article hang together, so they
+        counts: (clusters, 2): words flagged and words in all of each cluster. The words of one article are a cluster: they
             are drawn together.
         errors: of the detector (:mod:`custom_metrics.statistics.random_effects`). Of errors without draws that differ (the
             paper's Table 10) the bounds hold the answers' uncertainty alone.
@@ -98,13 +98,13 @@ def estimate(wild: NDArray[Any], errors: Errors | None = None) -> Estimates:
     Returns:
         The three rates, ``nan`` where not defined: all of them without words, the corrected ones without errors.
     """
-    wild = np.asarray(wild).reshape(-1, 2)
-    if not wild[:, 1].sum():
+    counts = np.asarray(counts).reshape(-1, 2)
+    if not counts[:, 1].sum():
         return Estimates(UNDEFINED, UNDEFINED, UNDEFINED)
-    share, equation_1, rogan_gladen = rates(wild, errors)
-    flagged_again, total_again = resampled_sums(wild, RESAMPLES if errors is None else len(errors.draws)).T
+    share, equation_1, rogan_gladen = rates(counts, errors)
+    flagged_sums, total_sums = resampled_sums(counts, RESAMPLES if errors is None else len(errors.draws)).T
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares = flagged_again / total_again
+        shares = flagged_sums / total_sums
     detected = Figure(share, *spread(shares))
     if errors is None:
         return Estimates(detected, UNDEFINED, UNDEFINED)
@@ -115,14 +115,14 @@ def estimate(wild: NDArray[Any], errors: Errors | None = None) -> Estimates:
 
 
 UNLIKELY = 0.2
-"""Of a flagged share q, FPR <= q <= TPR holds whatever part of the words is hallucinated. Where fewer of the drawn errors
-than this go with it, the answers are unlike all that was annotated, and nothing is known of their rate."""
+"""Least share of drawn errors that are consistent with a flagged share q: FPR <= q <= TPR, whatever part of the words is
+hallucinated. Where fewer are, the answers are unlike all that was annotated, and nothing is known of their rate."""
 
 
 def drawn_rates(
     shares: NDArray[Any], true_positives: NDArray[Any], false_positives: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rogan-Gladen rates of drawn flagged shares and errors, and whether the errors go with the share
+    """Rogan-Gladen rates of drawn flagged shares and errors, and whether the errors are consistent with the share
     (see :data:`UNLIKELY`)."""
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
@@ -130,44 +130,44 @@ def drawn_rates(
 
 
 def _corrected(value: float, shares: NDArray[Any], errors: Errors) -> Figure:
-    """The Rogan-Gladen rate with the bounds that drawn shares and errors give; 0 and 1 where nothing is known. Expected
-    errors that cannot be are left out. Of measured ones all count; a draw by which the detector flags other words as
-    often as hallucinated ones says nothing, and so may be 0 as well as 1."""
+    """The Rogan-Gladen rate with bounds from drawn shares and errors; 0 and 1 where nothing is known. Expected errors that
+    are impossible are left out. Measured ones all count: a draw by which the detector flags other words as often as
+    hallucinated ones leaves the rate unknown, and counts as 0 in the lower bound and 1 in the upper."""
     if math.isnan(value):
         return UNDEFINED
     true_positives, false_positives, _ = errors.draws.T
     drawn, possible = drawn_rates(shares, true_positives, false_positives)
     if np.mean(possible) < UNLIKELY:
         return Figure(value, 0.0, 1.0)
-    tells = true_positives > false_positives
+    discriminates = true_positives > false_positives
     if errors.expected:
-        low, high, error = spread(drawn[possible & tells])
+        low, high, error = spread(drawn[possible & discriminates])
         return Figure(value, min(low, value), max(high, value), error)
-    low, high = spread(np.where(tells, drawn, 0.0))[0], spread(np.where(tells, drawn, 1.0))[1]
-    return Figure(value, low, high, spread(drawn[tells])[2])
+    low, high = spread(np.where(discriminates, drawn, 0.0))[0], spread(np.where(discriminates, drawn, 1.0))[1]
+    return Figure(value, low, high, spread(drawn[discriminates])[2])
 
 
-USELESS_BELOW = 0.1
-FAR = 2.0
+MIN_YOUDEN_INDEX = 0.1
+MAX_SHARE_RATIO = 2.0
 
 
 def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
     """Reasons not to trust the corrected rates; empty where there is none.
 
-    They are a TPR - FPR under 0.1, by which every error of the calibration is multiplied by more than ten; and a flagged
-    share more than twice, or less than half, that of the calibration corpus, whose prevalence Equation 1 scales.
+    One is Youden's index TPR - FPR under 0.1: every error of the calibration is multiplied by more than ten. The other is a
+    flagged share more than twice, or less than half, that of the calibration corpus, whose prevalence Equation 1 scales.
     """
     reasons = []
-    gained = calibration.recall - calibration.false_positive_rate
-    if math.isnan(gained):
+    youden_index = calibration.recall - calibration.false_positive_rate
+    if math.isnan(youden_index):
         reasons.append("its calibration texts hold no hallucinated word, or no other")
-    elif gained < USELESS_BELOW:
+    elif youden_index < MIN_YOUDEN_INDEX:
         reasons.append(
             f"the detector flags {calibration.recall:.1%} of hallucinated and {calibration.false_positive_rate:.1%} of "
-            f"other words of its calibration corpus; a difference under {USELESS_BELOW:.0%} tells next to nothing"
+            f"other words of its calibration corpus; a difference under {MIN_YOUDEN_INDEX:.0%} tells next to nothing"
         )
     usual = calibration.flagged_share
-    if usual and not usual / FAR <= flagged_share <= usual * FAR:
+    if usual and not usual / MAX_SHARE_RATIO <= flagged_share <= usual * MAX_SHARE_RATIO:
         reasons.append(
             f"{flagged_share:.1%} of the words are flagged, {usual:.1%} in the calibration corpus: the answers are unlike "
             f"the texts that the detector was measured on, and the estimated rate assumes they are alike"

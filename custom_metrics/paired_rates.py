@@ -27,7 +27,7 @@ from custom_metrics.statistics.paired_difference import (
     bounds_and_p,
     compare_means,
     draws,
-    paired,
+    paired_values,
     pivots_of,
 )
 from custom_metrics.statistics.random_effects import Errors
@@ -40,7 +40,7 @@ CORRECTED = "paired cluster bootstrap-t, calibration drawn for both"
 
 _FEWEST_BEYOND = 10
 _UNBOUNDED = 1e6
-_FARTHEST = 1e9  # what a resample without any spread is stretched by
+_FARTHEST = 1e9  # the factor by which a resample without spread is stretched
 
 
 def compare_ratios(
@@ -59,15 +59,15 @@ def compare_ratios(
     Raises:
         ValueError: the two models' sums are of another form, or not of equally many clusters.
     """
-    pairs = [paired(values_of_ratios(one, harmonic), values_of_ratios(other, harmonic)) for one, other in strata]
+    pairs = [paired_values(values_of_ratios(a, harmonic), values_of_ratios(b, harmonic)) for a, b in strata]
     if clusters is not None and has_shared(clusters):
         pairs = across_strata(pairs, clusters)
     return compare_means([(pair[:, 0], pair[:, 1]) for pair in pairs], CLUSTERS)
 
 
-def values_of_ratios(parts: Any, harmonic: bool = False) -> Floats:
+def values_of_ratios(sums: Any, harmonic: bool = False) -> Floats:
     """(clusters,) values whose mean is the mean of ratios of sums, or their harmonic mean, of (clusters, ratios, 2)."""
-    array = np.asarray(parts)
+    array = np.asarray(sums)
     if array.ndim not in (2, 3) or array.shape[-1] != 2:
         raise ValueError(f"sums are 2 numbers, or lists of 2, a document, not of shape {array.shape}")
     values = linearised(array[..., 0], array[..., 1])
@@ -77,16 +77,16 @@ def values_of_ratios(parts: Any, harmonic: bool = False) -> Floats:
         return np.asarray(values.mean(axis=1))
     ratios = values.mean(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        whole = len(ratios) / np.sum(1 / ratios)
-        slopes = (whole / ratios) ** 2 / len(ratios)
-    return np.asarray(whole + (values - ratios) @ np.nan_to_num(slopes))  # a ratio of 0 has no slope, nor values but 0
+        mean = len(ratios) / np.sum(1 / ratios)
+        slopes = (mean / ratios) ** 2 / len(ratios)
+    return np.asarray(mean + (values - ratios) @ np.nan_to_num(slopes))  # a ratio of 0 has no slope, nor values but 0
 
 
 class RateStratum(NamedTuple):
     """Two models' answers in a language: (articles, 2) words flagged and words in all, articles in the same order.
 
-    Where the errors are expected from other languages (a pooled calibration), draws that go against the answers are left
-    out: of a flagged share q, FPR <= q <= TPR holds whatever part of the words is hallucinated.
+    Where the errors are expected from other languages (a pooled calibration), draws that contradict the answers are left
+    out: FPR <= q <= TPR holds for a flagged share q, whatever part of the words is hallucinated.
     """
 
     first: Floats
@@ -100,25 +100,25 @@ def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
     A language in which the rate of a model is not defined is left out.
     """
     if rate == RATES[0]:
-        return compare_ratios([(part.first, part.second) for part in strata])
-    known = [*_corrected(strata, rate)]
-    if not known:
+        return compare_ratios([(stratum.first, stratum.second) for stratum in strata])
+    corrected = [*_corrected(strata, rate)]
+    if not corrected:
         return NO_DIFFERENCE
-    pivots = pivots_of([part.slope * (part.values[:, :1] - part.values[:, 1:]) for part in known])
+    pivots = pivots_of([stratum.slope * (stratum.values[:, :1] - stratum.values[:, 1:]) for stratum in corrected])
     # Reflected and studentised draws of the flagged shares. Without correction, their difference has the pivots' bounds.
     with np.errstate(divide="ignore", invalid="ignore"):
         stretch = np.minimum(np.nan_to_num(pivots.errors / pivots.resampled_errors[0], nan=1.0), _FARTHEST)[:, None]
     drawn = np.zeros(2 * ITERATIONS)
     possible = np.ones(2 * ITERATIONS, dtype=bool)
-    for place, part in enumerate(known):
-        shares = part.values.mean(axis=0)
-        centred = part.values - shares
+    for place, stratum in enumerate(corrected):
+        shares = stratum.values.mean(axis=0)
+        centred = stratum.values - shares
         shift = np.concatenate([counts @ centred for counts in draws(len(centred), place)])
         shift = shift / len(centred) * stretch
-        both, can_be = part.rates(shares + np.concatenate([shift, -shift]), rate)
-        drawn += (both[:, 0] - both[:, 1]) / len(known)
-        possible &= can_be
-    first, second = map(float, np.mean([part.observed for part in known], axis=0))
+        rates, feasible = stratum.rates(shares + np.concatenate([shift, -shift]), rate)
+        drawn += (rates[:, 0] - rates[:, 1]) / len(corrected)
+        possible &= feasible
+    first, second = map(float, np.mean([stratum.observed for stratum in corrected], axis=0))
     possible &= ~np.isnan(drawn)
     low = high = p = math.nan
     if np.mean(possible) >= UNLIKELY:
@@ -127,15 +127,15 @@ def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
         outside = max(0, math.ceil(SIGNIFICANCE * (number + 1)) - 2)
         low, high = (float(end) if abs(end) < _UNBOUNDED else math.nan for end in ordered[[outside, -1 - outside]])
         p = float(min(1.0, (min(np.sum(ordered <= 0), np.sum(ordered >= 0)) + 1) / (number + 1)))
-    # Few draws beyond 0 say only that p is small; where all draws are 0 both rates are 0, or both are 1.
+    # With few draws beyond 0, p is known to be small only; where all draws are 0 both rates are 0, or both are 1.
     if p <= (_FEWEST_BEYOND + 1) / (ITERATIONS + 1):
         p = min(p, float(bounds_and_p(pivots)[2][0]))
-    clusters = sum(len(part.values) for part in known)
+    clusters = sum(len(stratum.values) for stratum in corrected)
     return PairedDifference(first, second, first - second, low, high, p, clusters, CORRECTED)
 
 
 class _Corrected(NamedTuple):
-    """Flagged shares of two models in a language, and how they are corrected."""
+    """Flagged shares of two models in a language, with the errors that correct them."""
 
     errors: Errors
     values: Floats  # (articles, 2) linearised flagged shares
@@ -143,14 +143,14 @@ class _Corrected(NamedTuple):
     slope: float  # of the rate at the expected errors: what a difference of flagged shares is multiplied by
 
     def rates(self, shares: Floats, rate: str) -> tuple[Floats, Any]:
-        """Corrected rates of drawn shares (2 * ITERATIONS, 2), with the same draw of errors for both; and which can be."""
+        """Corrected rates of drawn shares (2 * ITERATIONS, 2), with one draw of errors for both; and which are feasible."""
         true_positives, false_positives, ratios = np.concatenate([self.errors.draws] * 2).T[..., None]
         if rate != RATES[2]:
             return np.asarray(ratios * shares), np.ones(len(shares), dtype=bool)
-        rates, fits = drawn_rates(shares, true_positives, false_positives)
-        can_be = fits.all(axis=1) if self.errors.expected else (true_positives > false_positives)[:, 0]
-        # Where next to no draw of the errors goes with a model's answers, nothing is known of its rate.
-        return rates, can_be & bool(np.mean(fits, axis=0).min() >= UNLIKELY)
+        rates, consistent = drawn_rates(shares, true_positives, false_positives)
+        feasible = consistent.all(axis=1) if self.errors.expected else (true_positives > false_positives)[:, 0]
+        # Where few draws of the errors are consistent with a model's answers, nothing is known of its rate.
+        return rates, feasible & bool(np.mean(consistent, axis=0).min() >= UNLIKELY)
 
 
 def _corrected(strata: Sequence[RateStratum], rate: str) -> Iterator[_Corrected]:

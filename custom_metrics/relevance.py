@@ -1,4 +1,4 @@
-"""NoMIRACL: does the model say that the passages answer the question?
+"""NoMIRACL's labels: whether the model says that the passages answer the question.
 
 :func:`nomiracl_label` is the parser of the released code (``nomiracl`` 1.0.0), to the answer. :func:`robust_label` reads
 what the released parser calls Invalid: reasoning blocks, chat debris, yes and no in the prompt's language, abstentions in
@@ -19,17 +19,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from custom_metrics.abstention import (
-    abstains_elsewhere,
+    abstains_in_other_language,
     affirms_presence,
     denies_presence,
     is_abstention,
     labelled_verdict,
     lexicons,
-    turns_round,
+    retracts_verdict,
 )
 from custom_metrics.abstention.folding import EDGE, legible
-from custom_metrics.abstention.sentence_splitting import MASK, own_words, split
-from custom_metrics.reading.no_answer import behind_prompt, is_service_failure, no_answer
+from custom_metrics.abstention.sentence_splitting import MASK, split, without_quotations
+from custom_metrics.reading.no_answer import is_service_failure, no_answer, without_prompt
 from custom_metrics.reading.response import after_reasoning, final_answer
 
 ANSWER = "Yes, answer is present"
@@ -86,7 +86,7 @@ def robust_label(
 ) -> str:
     """The label that a careful reader gives an answer; Invalid only where there is nothing to read.
 
-    It reads what :func:`custom_metrics.reading.response.final_answer` leaves, without the parts of the prompt that the
+    It reads the result of :func:`custom_metrics.reading.response.final_answer`, without the parts of the prompt that the
     text begins with and without repetitions of the instruction.
 
     - ``"I don't know"``: also an abstention in other words, in the prompt's language or in any other with a phrase table,
@@ -96,9 +96,9 @@ def robust_label(
     - ``"Invalid"``: an answer that only turns the task around ("Please answer the question"), and text that is no answer.
       :mod:`custom_metrics.reading.no_answer` defines the kinds of the latter.
 
-    An answer that holds both of the prompt's phrases counts as the first of them, or as the last where it turns round
-    before that ("But wait, ..."). One that judges each context is "Yes" where it says so of any. A phrase that is quoted
-    as the rule ('To say "Yes, answer is present", a context must ...') is no verdict.
+    An answer with both of the prompt's phrases counts as the first of them, or as the last where it turns round before that
+    ("But wait, ..."). An answer that judges each context is "Yes" if any of its verdicts is. A phrase that is quoted as the
+    rule ('To say "Yes, answer is present", a context must ...') is no verdict.
 
     Args:
         response: the model's answer.
@@ -106,9 +106,9 @@ def robust_label(
         question, passages: as they stand in the prompt; without them, fewer kinds of no answer can be found.
     """
     final = final_answer(response)
-    text = behind_prompt(final, question, passages)
+    text = without_prompt(final, question, passages)
     if final and not text:  # the prompt repeated as a whole, and answered? What follows a question of its own was cut
-        text = behind_prompt(after_reasoning(response or ""), question, passages)
+        text = without_prompt(after_reasoning(response or ""), question, passages)
     if not _SUBSTANCE.search(text) or is_service_failure(text, question):
         return INVALID
     text = legible(text)
@@ -117,48 +117,48 @@ def robust_label(
     if text.strip(EDGE) in _LETTERS:
         return _LETTERS[text.strip(EDGE)]
     lowered = _one_line(text).replace("’", "'").strip(" \"'*-_#")
-    said_first = lowered.startswith((ANSWER.lower(), NO_ANSWER.lower()))
-    verdict = None if said_first or _ASKS_BACK.match(lowered) else labelled_verdict(text, language)
+    opens_with_phrase = lowered.startswith((ANSWER.lower(), NO_ANSWER.lower()))
+    verdict = None if opens_with_phrase or _ASKS_BACK.match(lowered) else labelled_verdict(text, language)
     if verdict is not None:
         return ANSWER if verdict else NO_ANSWER
-    label = _by_the_phrases(text, lowered, language)
+    label = _label_of_phrases(text, lowered, language)
     if label is None and ANSWER.lower() not in lowered and affirms_presence(text, language):
         label = ANSWER
     if label is not None:
         return label
-    if is_abstention(text, language, parts=False) or denies_presence(text, language):
+    if is_abstention(text, language, partial=False) or denies_presence(text, language):
         return NO_ANSWER
     if ANSWER.lower() in lowered:  # quoted, in an answer that says nothing against it
         return ANSWER
     if not _SUBSTANCE.search(text) or _ASKS_BACK.match(lowered):
         return INVALID
-    if abstains_elsewhere(text, language):
+    if abstains_in_other_language(text, language):
         return NO_ANSWER
     return INVALID if no_answer(text, question, passages) else ANSWER
 
 
-def _by_the_phrases(text: str, lowered: str, language: str | None) -> str | None:
-    """What an answer says in the prompt's own phrases; ``None`` where it holds none, or only speaks of them."""
+def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | None:
+    """The label of an answer in the prompt's own phrases; ``None`` where it holds none, or only speaks of them."""
     if ANSWER.lower() not in lowered and NO_ANSWER.lower() not in lowered:
         return None
     if lowered in _PLAIN:
         return _PLAIN[lowered]
     _, lexicon = lexicons(text, language)[0]
-    own = _CUT_QUOTE.sub(MASK, own_words(lexicon.fold(text), lexicon).strip(EDGE))
-    said = list(_PHRASES.finditer(own))
-    if not said:
+    own = _CUT_QUOTE.sub(MASK, without_quotations(lexicon.fold(text), lexicon).strip(EDGE))
+    mentions = list(_PHRASES.finditer(own))
+    if not mentions:
         if _REFUSES.search(lowered, 0, max(0, lowered.find(ANSWER.lower()))):
             return NO_ANSWER
         if _ASKS_BACK.match(lowered):
             return INVALID
-        both = ANSWER.lower() in lowered and NO_ANSWER.lower() in lowered
-        stated = "\n".join(part for part, _ in split(own) if MASK not in part)
-        return INVALID if both and not is_abstention(stated, language, parts=False) else None  # the instruction again
-    labels = [ANSWER if match[0][0] == "y" else NO_ANSWER for match in said]
-    if _REFUSES.search(own, 0, said[0].start()) and labels[0] == ANSWER:
+        has_both = ANSWER.lower() in lowered and NO_ANSWER.lower() in lowered
+        unquoted = "\n".join(sentence for sentence, _ in split(own) if MASK not in sentence)
+        return INVALID if has_both and not is_abstention(unquoted, language, partial=False) else None  # the instruction
+    labels = [ANSWER if match[0][0] == "y" else NO_ANSWER for match in mentions]
+    if _REFUSES.search(own, 0, mentions[0].start()) and labels[0] == ANSWER:
         return NO_ANSWER
-    for at in range(len(said) - 1, 0, -1):
-        between = own[said[at - 1].end() : said[at].start()]
+    for at in range(len(mentions) - 1, 0, -1):
+        between = own[mentions[at - 1].end() : mentions[at].start()]
         if labels[at] != labels[0]:
             hits = lexicon.search(between)
             lead = len(between.rstrip(EDGE))
@@ -167,11 +167,11 @@ def _by_the_phrases(text: str, lowered: str, language: str | None) -> str | None
             )
             if "but" in hits or concludes:
                 return labels[at]
-    if turns_round(own, said[-1].start(), labels[-1] == ANSWER, lexicon):
+    if retracts_verdict(own, mentions[-1].start(), labels[-1] == ANSWER, lexicon):
         return NO_ANSWER if labels[-1] == ANSWER else ANSWER
     if ANSWER in labels and _PER_CONTEXT.match(own):
         return ANSWER
-    return labels[0] if labels[0] == ANSWER or said[0].start() == 0 else NO_ANSWER if ANSWER in labels else None
+    return labels[0] if labels[0] == ANSWER or mentions[0].start() == 0 else NO_ANSWER if ANSWER in labels else None
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
@@ -180,10 +180,10 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     right, comes first.
     """
     label = results[0]
-    read = label != INVALID
+    valid = label != INVALID
     return {
         "accuracy": float(label == doc["label"]),
-        "hallucination_rate": float(label == ANSWER) if read and doc["subset"] == "non_relevant" else None,
-        "error_rate": float(label == NO_ANSWER) if read and doc["subset"] == "relevant" else None,
-        "invalid_rate": float(not read),
+        "hallucination_rate": float(label == ANSWER) if valid and doc["subset"] == "non_relevant" else None,
+        "error_rate": float(label == NO_ANSWER) if valid and doc["subset"] == "relevant" else None,
+        "invalid_rate": float(not valid),
     }

@@ -87,7 +87,7 @@ def _kind(name: str) -> _Kind:
             f"name a detector: {', '.join(known)}, or the name or path of a Hugging Face token classification model"
         )
     try:
-        if offer := entry_points.find(entry_points.DETECTORS, name):
+        if offer := entry_points.find_offer(entry_points.DETECTORS, name):
             return _offered(offer)
     except UnusableDetector:
         raise

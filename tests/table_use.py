@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from custom_metrics.abstention import excerpt, is_abstention
 from custom_metrics.abstention.explained import matches
-from custom_metrics.abstention.phrases import PATTERN_KEYS, WORD_KEYS, lexicon_of, phrases
+from custom_metrics.abstention.phrases import PATTERN_KEYS, WORD_KEYS, lexicon_of, phrase_table
 
 DATA = Path(__file__).parent / "data" / "abstention"
 EXAMPLES = ("examples", "tuning")
@@ -40,7 +40,7 @@ def examples(language: str, kinds: tuple[str, ...] = EXAMPLES) -> Iterator[Examp
 
 def written(language: str) -> set[tuple[str, str]]:
     """(key or part, phrase) of everything that a table holds."""
-    table = phrases(language)
+    table = phrase_table(language)
     kinds = {(key, phrase) for key in (*PATTERN_KEYS, *WORD_KEYS) for phrase in table.get(key, [])}
     return kinds | {(part, phrase) for part, listed in table.get("parts", {}).items() for phrase in listed}
 
@@ -50,7 +50,7 @@ def used(language: str) -> set[tuple[str, str]]:
 
     A phrase that makes an abstention counts only in an example that is one.
     """
-    table, lexicon = phrases(language), lexicon_of(language)
+    table, lexicon = phrase_table(language), lexicon_of(language)
     found: set[tuple[str, str]] = set()
     for text, abstains in examples(language):
         if is_abstention(text, language) is not abstains:

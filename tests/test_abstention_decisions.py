@@ -10,7 +10,7 @@ from custom_metrics import abstention
 from custom_metrics.abstention import (
     HEAD,
     TAIL,
-    abstains_elsewhere,
+    abstains_in_other_language,
     affirms_presence,
     decide,
     denies_presence,
@@ -199,7 +199,7 @@ def test_an_answer_abstains_in_another_language_than_asked_for(
         return likely
 
     speak(monkeypatch, likely_languages)
-    assert abstains_elsewhere(text, asked) is abstains
+    assert abstains_in_other_language(text, asked) is abstains
     assert looked_at in ([], [excerpt(text)])
 
 

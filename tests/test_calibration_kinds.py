@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from custom_metrics.hallucination import estimate
-from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, annotated, predicted
+from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, expected_errors, measured_errors
 from detector_plugin import calibration as calibrations
 from detector_plugin.calibration import ANNOTATIONS, KINDS, Calibration, LanguageCalibration, load, measured
 from lm_eval_tasks.cli import main
@@ -110,7 +110,7 @@ def test_bounds_for_a_new_language_hold_the_truth() -> None:
         truth = (new[:, 0] + new[:, 2]).sum() / new.sum()
         wild = np.stack([new[:, 0] + new[:, 1], new.sum(axis=1)], axis=1)
         every = np.concatenate([counts for models in others.values() for counts in models.values()])
-        for index, errors in enumerate((predicted(others, 300), annotated(every, 300))):
+        for index, errors in enumerate((expected_errors(others, 300), measured_errors(every, 300))):
             got = estimate(wild, errors)
             held[index] += got.rogan_gladen.low <= truth <= got.rogan_gladen.high
     assert 0.9 <= held[0] / trials <= 1
@@ -141,7 +141,7 @@ def test_each_cell_is_estimated_by_what_saw_neither_its_language_nor_its_model()
         if code != "de"
     }
     wild = np.stack([own[:20, 0] + own[:20, 1], own[:20].sum(axis=1)], axis=1)
-    assert found[0].rates == estimate(wild, predicted(pooled))
+    assert found[0].rates == estimate(wild, expected_errors(pooled))
     assert found[0].truth == pytest.approx((own[:20, 0] + own[:20, 2]).sum() / own[:20].sum())
     assert cells.cells(Calibration(NAME, {code: languages[code] for code in ("de", "es")})) == []
 

@@ -19,7 +19,7 @@ import pytest
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate
 from custom_metrics.reading.spans import Span
-from custom_metrics.statistics.random_effects import annotated
+from custom_metrics.statistics.random_effects import measured_errors
 from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, load, measured
 from lm_eval_tasks.clapnq import dataset, hallucination
@@ -113,7 +113,7 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
     assert result["hallucinated_share"] == share
     assert result["rogan_gladen_rate"] == pytest.approx((share - 4 / 32) / (11 / 18 - 4 / 32))
     of_questions = list(zip(flagged, lengths, strict=True))
-    expected = estimate(of_questions, annotated(load(calibration).languages["en"]["gold"].documents))
+    expected = estimate(of_questions, measured_errors(load(calibration).languages["en"]["gold"].documents))
     figures = figures_of(got, task)
     for name, interval in ((SHARE, expected.detected), (CORRECTED, expected.rogan_gladen)):
         assert tuple(figures[name][part] for part in ("value", "low", "high", "standard_error")) == interval[:4]

@@ -21,7 +21,7 @@ from custom_metrics.scores.aggregations import Aggregation, defined_mean, define
 from custom_metrics.statistics import intervals
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import bootstrap_mean, resampled_sums, spread, wilson
-from custom_metrics.statistics.random_effects import annotated
+from custom_metrics.statistics.random_effects import measured_errors
 from custom_metrics.statistics.strata import mean_of_shares, mean_of_strata
 from detector_plugin.calibration import load
 from lm_eval_tasks.detection.calibrated import TaggedAnswer
@@ -203,7 +203,7 @@ def test_answers_and_calibration_are_drawn_apart() -> None:
     # Half of each document's words are hallucinated; how many are flagged differs, and so do the documents' sizes.
     calibration = np.stack([flagged // 2, flagged - flagged // 2, total // 2 - flagged // 2, total], axis=1)
     calibration[:, 3] = total - calibration[:, :3].sum(axis=1)
-    got = estimate(np.stack([flagged, total], axis=1), annotated(calibration))
+    got = estimate(np.stack([flagged, total], axis=1), measured_errors(calibration))
     assert got.estimated.value == pytest.approx(0.5, abs=0.01)
     assert got.estimated.high - got.estimated.low > 0.1
 

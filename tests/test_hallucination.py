@@ -18,7 +18,7 @@ from custom_metrics.reading.words import words
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import resampled_sums, spread
-from custom_metrics.statistics.random_effects import Errors, annotated, predicted
+from custom_metrics.statistics.random_effects import Errors, expected_errors, measured_errors
 from detector_plugin import calibration as calibrations
 from detector_plugin.calibration import LanguageCalibration
 from lm_eval_tasks.detection.calibrated import errors_of
@@ -133,7 +133,7 @@ def test_intervals_when_prevalence_shifts(prevalence: float, equation_1: float, 
     held = np.zeros(2)
     means = np.zeros(2)
     for _ in range(corpora):
-        got = estimate(flagged(corpus(rng, 100, prevalence)), annotated(corpus(rng, 100, 0.35), 500))
+        got = estimate(flagged(corpus(rng, 100, prevalence)), measured_errors(corpus(rng, 100, 0.35), 500))
         for index, interval in enumerate((got.rogan_gladen, got.estimated)):
             held[index] += interval.low <= prevalence <= interval.high
             means[index] += interval.value / corpora
@@ -147,7 +147,7 @@ def test_intervals_when_prevalence_shifts(prevalence: float, equation_1: float, 
 @pytest.mark.parametrize(("found", "value"), [(0, 0.0), (8, 0.0), (380, 1.0)])
 def test_a_flagged_share_that_no_prevalence_explains_tells_nothing(found: int, value: float) -> None:
     """Calibrated on TPR 0.8 and FPR 0.2, a flagged share of 0, 0.02 or 0.95 means that the answers are unlike the texts."""
-    errors = annotated(np.tile([16, 4, 4, 16], (50, 1)))
+    errors = measured_errors(np.tile([16, 4, 4, 16], (50, 1)))
     got = estimate(np.tile([found // 4, 100], (4, 1)), errors).rogan_gladen
     assert got[:3] == (value, 0.0, 1.0)
     assert math.isnan(got.standard_error)
@@ -171,7 +171,7 @@ def test_a_flagged_share_that_no_prevalence_explains_tells_nothing(found: int, v
     ],
 )
 def test_rates_without_bounds(wild: list[object], calibration: list[list[int]] | None, expected: object) -> None:
-    given = np.array(wild), None if calibration is None else annotated(np.array(calibration), 20)
+    given = np.array(wild), None if calibration is None else measured_errors(np.array(calibration), 20)
     assert rates(*given) == pytest.approx(expected, nan_ok=True)
     assert [figure.value for figure in estimate(*given)] == pytest.approx(expected, nan_ok=True)
 
@@ -183,9 +183,9 @@ def test_errors_of_other_languages_give_no_rate_where_false_alarms_are_as_likely
     good = {language: {"m": cell} for language in ("de", "fr")}
     bad = {language: {"m": cell[:, [2, 3, 0, 1]]} for language in ("de", "fr")}
     tpr = 20.5 / 26
-    found = rates(wild, predicted(good))
+    found = rates(wild, expected_errors(good))
     assert found == pytest.approx((0.3, 0.3, (0.3 - 1 + tpr) / (2 * tpr - 1)))
-    detected, _, rogan_gladen = rates(wild, predicted(bad))
+    detected, _, rogan_gladen = rates(wild, expected_errors(bad))
     assert (detected, math.isnan(rogan_gladen)) == (0.3, True)
 
 
@@ -216,7 +216,7 @@ def approx(interval: Any) -> Any:
 
 @pytest.mark.parametrize("iterations", [300, 2000])
 def test_rates_of_a_calibration_and_their_bounds(iterations: int) -> None:
-    errors = annotated(CALIBRATION, iterations)
+    errors = measured_errors(CALIBRATION, iterations)
     found = estimate(WILD, errors)
     shares = np.divide(*resampled_sums(WILD, iterations).T)
     tpr, fpr, ratio = errors.draws.T
@@ -248,8 +248,8 @@ def test_a_resample_without_words_is_left_out_silently_and_a_single_finding_is_n
     calibration = np.vstack([[[9, 1, 3, 40]], [[0, 0, 0, 5]]])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = estimate(wild, annotated(calibration))
-        level = estimate(wild, annotated(np.array([[1, 1, 1, 1], [9, 1, 3, 40], [2, 2, 2, 2]]))).rogan_gladen
+        found = estimate(wild, measured_errors(calibration))
+        level = estimate(wild, measured_errors(np.array([[1, 1, 1, 1], [9, 1, 3, 40], [2, 2, 2, 2]]))).rogan_gladen
     assert found.estimated.value == pytest.approx(12 / 10 * 23 / 146)
     assert found.estimated.low < 0.07 < 0.5 < found.estimated.high
     assert found.rogan_gladen[1:3] == (0.0, 1.0)
@@ -310,10 +310,10 @@ HALF = np.array([[1, 2]] * 5)  # half of the words are flagged, in every resampl
 
 
 def test_one_calibration_document_tells_nothing_of_how_they_differ() -> None:
-    found = estimate(HALF, annotated(np.array([[4, 1, 1, 9]])))
+    found = estimate(HALF, measured_errors(np.array([[4, 1, 1, 9]])))
     assert found.estimated == approx(Figure(0.5, math.nan, math.nan))
     assert found.rogan_gladen == approx(Figure((0.5 - 0.1) / (0.8 - 0.1), 0.0, 1.0))
-    two_of_one_text = estimate(HALF, annotated(np.array([[2, 1, 0, 4], [2, 0, 1, 5]]), clusters=["a", "a"]))
+    two_of_one_text = estimate(HALF, measured_errors(np.array([[2, 1, 0, 4], [2, 0, 1, 5]]), clusters=["a", "a"]))
     assert [*two_of_one_text] == [approx(part) for part in found]
 
 

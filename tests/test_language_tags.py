@@ -64,7 +64,7 @@ def test_any_text_is_a_tag_or_a_plain_error(tag: str) -> None:
 )
 def test_a_language_is_guessed_where_the_text_shows_it(answer: str, reference: str, code: str | None, of: str) -> None:
     found = guess(answer, reference)
-    assert (found.code, found.of) == (code, of)
+    assert (found.code, found.basis) == (code, of)
 
 
 @pytest.mark.parametrize(

@@ -41,17 +41,17 @@ def read_once() -> Iterator[Callable[..., features.Matrix]]:
 @pytest.fixture(scope="module")
 def held_out_figures(hub: str) -> dict[tuple[str, str], Mapping[str, float]]:
     from lm_eval_tasks.detection.labelled_answers import labelled_answers
-    from lm_eval_tasks.mfava.held_out import readings, summary
+    from lm_eval_tasks.mfava.held_out import predictions, summary
 
     documents = labelled_answers(hub)
-    return summary(documents, list(readings(documents)))
+    return summary(documents, list(predictions(documents)))
 
 
 @pytest.mark.one_python("how good the weights are")
 def test_a_part_of_the_answers_of_languages_and_families_never_seen(hub: str) -> None:
     """The first twelve of each kind, to the digit but for what another processor rounds; the tests below read all."""
     from lm_eval_tasks.detection.labelled_answers import labelled_answers
-    from lm_eval_tasks.mfava.held_out import readings, summary
+    from lm_eval_tasks.mfava.held_out import predictions, summary
 
     kinds: dict[tuple[str, str], list[Any]] = {key: [] for key in PART}
     for document in labelled_answers(hub):
@@ -59,7 +59,7 @@ def test_a_part_of_the_answers_of_languages_and_families_never_seen(hub: str) ->
         if key in kinds and len(kinds[key]) < 12:
             kinds[key].append(document)
     documents = [document for several in kinds.values() for document in several]
-    figures = summary(documents, list(readings(documents)))
+    figures = summary(documents, list(predictions(documents)))
     for key, expected in PART.items():
         assert {name: figures[key][name] for name in expected} == pytest.approx(expected, abs=1e-3), key
     assert figures["all", "all"]["ece"] == pytest.approx(0.0703, abs=1e-3)

@@ -116,12 +116,12 @@ def guess(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guess]:
     def guessed(text: str, **words: list[str]) -> tuple[str, ...]:
         tables = {code.lower(): table(yes=listed, fold_marks=code.isupper()) for code, listed in words.items()}
         monkeypatch.setattr(of_tables, "LANGUAGES", tuple(tables))
-        monkeypatch.setattr(of_tables, "phrases", tables.__getitem__)
-        of_tables._words_of_all.cache_clear()
+        monkeypatch.setattr(of_tables, "phrase_table", tables.__getitem__)
+        of_tables._all_words.cache_clear()
         return likely_languages(text)
 
     yield guessed
-    of_tables._words_of_all.cache_clear()
+    of_tables._all_words.cache_clear()
 
 
 @pytest.mark.parametrize(

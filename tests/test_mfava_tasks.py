@@ -54,7 +54,7 @@ def third(monkeypatch: pytest.MonkeyPatch) -> EveryThirdWord:
     filters.shared_detector.cache_clear()
     monkeypatch.setattr(filters, "load_detector", lambda name, **options: detector)
     monkeypatch.setattr(calibrated, "check_detector", lambda name, options: None)
-    for cache in (calibrated.in_force, estimation._say_how_to_calibrate, calibrated.estimates):
+    for cache in (calibrated.in_force, estimation._warn_uncalibrated, calibrated.estimates):
         cache.cache_clear()
     yield detector
     filters.shared_detector.cache_clear()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.reading.no_answer import behind_prompt, no_answer
+from custom_metrics.reading.no_answer import no_answer, without_prompt
 from custom_metrics.reading.noise import commonness, is_noise, latin
 from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
@@ -324,7 +324,7 @@ def test_of_48631_released_answers_these_are_no_answer(shared: Path) -> None:
                 labels[row["label"], label := robust_label(row["response"], code, question)] += 1
                 if label == INVALID:
                     text = final_answer(row["response"])
-                    kinds[no_answer(text, question) or no_answer(behind_prompt(text, question)) or "asks back"] += 1
+                    kinds[no_answer(text, question) or no_answer(without_prompt(text, question)) or "asks back"] += 1
     assert (labels.total(), asked) == (48_631, 41_591)
     # what is said plainly stays; the rest is "No, answer is present" and answers that repeat an instruction
     for label, kept in ((NO_ANSWER, 0.98), (ANSWER, 0.99)):
@@ -464,4 +464,4 @@ def test_another_script_than_that_of_question_and_passages(text: str, kind: str 
     ],
 )
 def test_what_stands_behind_a_copied_prompt(text: str, left: str) -> None:
-    assert behind_prompt(text, ASKED, ["Berlin: eine Stadt", "Paris: eine Stadt"]) == left
+    assert without_prompt(text, ASKED, ["Berlin: eine Stadt", "Paris: eine Stadt"]) == left

@@ -30,7 +30,7 @@ def test_ours_are_entry_points_of_this_distribution() -> None:
     assert names() == sorted(RETRIEVERS)
     for group in (entry_points.DETECTORS, entry_points.RETRIEVERS):
         for name in entry_points.names(group):
-            offer = entry_points.find(group, name)
+            offer = entry_points.find_offer(group, name)
             assert offer is not None
             assert offer.ours
             assert callable(entry_points.load(offer))
@@ -44,7 +44,7 @@ def test_a_detector_of_another_package_is_loaded_with_its_options() -> None:
     assert calibrated_name("shouting", {}) == "shouting"
     assert load_detector("served", model="m").name == calibrated_name("served", {"model": "m"}) == "served:m"
     # a name that a model of the hub could have stays the model's
-    assert entry_points.find(entry_points.DETECTORS, "org/model") is None
+    assert entry_points.find_offer(entry_points.DETECTORS, "org/model") is None
 
 
 @pytest.mark.usefixtures("theirs")

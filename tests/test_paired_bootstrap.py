@@ -18,10 +18,10 @@ from custom_metrics.statistics.paired_difference import (
     bounds_and_p,
     compare_means,
     draws,
-    extrapolated,
+    extrapolated_p,
     pivots_of,
 )
-from custom_metrics.statistics.random_effects import Errors, annotated
+from custom_metrics.statistics.random_effects import Errors, measured_errors
 from tests.test_paired_statistics import articles
 
 NAN = math.nan
@@ -38,7 +38,7 @@ def test_a_resample_is_as_many_rows_drawn_with_replacement() -> None:
 
 def test_draws_depend_on_their_arguments_alone() -> None:
     def drawn(**arguments: int) -> np.ndarray:
-        paired_difference._kept.cache_clear()
+        paired_difference._cached_counts.cache_clear()
         return np.concatenate([*draws(20, iterations=50, **arguments)])
 
     assert (drawn() == drawn(stratum=0)).all()
@@ -140,7 +140,7 @@ def test_fewer_than_ten_pivots_beyond_leave_p_to_the_tail(
 ) -> None:
     """Student's t of a hundred million degrees of freedom is normal."""
     numbers, anchors, statistics = np.array([number, 99]), np.array([anchor, 2.0]), np.array([statistic, 1.0])
-    found = extrapolated(numbers, anchors, statistics, np.array([1e8, 4.0]), iterations)
+    found = extrapolated_p(numbers, anchors, statistics, np.array([1e8, 4.0]), iterations)
     assert found == pytest.approx([p, 100 / (iterations + 1)], rel=2e-5)
 
 
@@ -183,10 +183,10 @@ def test_a_harmonic_mean_with_a_ratio_of_zero_is_zero() -> None:
 
 
 def test_documents_without_hallucinated_or_flagged_words_have_draws_and_no_warning() -> None:
-    errors = annotated(np.array([[0, 0, 0, 90], [0, 0, 7, 90], [3, 2, 5, 90], [0, 5, 1, 0]]), 400)
+    errors = measured_errors(np.array([[0, 0, 0, 90], [0, 0, 7, 90], [3, 2, 5, 90], [0, 5, 1, 0]]), 400)
     assert errors[:3] == (3 / 16, 7 / 277, pytest.approx((3 / 10) / (3 / 16)))
     assert 0 < np.min(errors.draws[:, :2]) < np.max(errors.draws[:, :2]) < 1
-    blind = annotated(np.array([[0, 2, 5, 90], [0, 1, 3, 50]]), 50)  # it never finds anything
+    blind = measured_errors(np.array([[0, 2, 5, 90], [0, 1, 3, 50]]), 50)  # it never finds anything
     assert blind[:3] == (0.0, pytest.approx(3 / 143), pytest.approx(NAN, nan_ok=True))
     assert compare_rates([RateStratum(articles(1), articles(2), blind)], ESTIMATED).n == 0
 

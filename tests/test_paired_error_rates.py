@@ -10,7 +10,7 @@ import pytest
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates
 from custom_metrics.statistics.paired_difference import ITERATIONS, bounds_and_p, pivots_of
 from custom_metrics.statistics.paired_shares import mcnemar, stratified_mcnemar, tango
-from custom_metrics.statistics.random_effects import annotated
+from custom_metrics.statistics.random_effects import measured_errors
 from custom_metrics.statistics.strata import linearised
 
 COMPARISONS = 2000
@@ -157,7 +157,7 @@ def test_corrected_rates(documents: int) -> None:
     rng = np.random.default_rng(1)
     first, second = articles(rng, documents, COMPARISONS)
     errors = [
-        annotated(calibration(rng), ITERATIONS) for _ in range(50)
+        measured_errors(calibration(rng), ITERATIONS) for _ in range(50)
     ]  # a detector is calibrated once for many models
     significant = []
     for place in range(COMPARISONS):
@@ -174,7 +174,7 @@ def test_corrected_rates(documents: int) -> None:
 def test_groups_of_corrected_rates(documents: int) -> None:
     rng = np.random.default_rng(1)
     languages = [articles(rng, documents // part, COMPARISONS) for part in (1, 2)]
-    errors = [[annotated(calibration(rng), ITERATIONS, place) for place in (1, 2)] for _ in range(25)]
+    errors = [[measured_errors(calibration(rng), ITERATIONS, place) for place in (1, 2)] for _ in range(25)]
     significant = []
     for place in range(COMPARISONS):
         strata = [

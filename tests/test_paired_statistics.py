@@ -14,7 +14,7 @@ from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compa
 from custom_metrics.statistics.multiple_comparisons import all_pairs, holm, ranks
 from custom_metrics.statistics.paired_difference import ITERATIONS, compare_means
 from custom_metrics.statistics.paired_shares import compare_shares, mcnemar, stratified_mcnemar, tango
-from custom_metrics.statistics.random_effects import annotated, predicted
+from custom_metrics.statistics.random_effects import expected_errors, measured_errors
 from custom_metrics.statistics.strata import linearised
 
 NAN = math.nan
@@ -111,8 +111,8 @@ def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]
         (lambda: compare_means([([[1.0, 2.0]], [[2.0, 1.0]])]), r"one number a document, not of shape \(1, 2\)"),
         (lambda: compare_ratios([([[1, 2]], [[1, 2], [0, 3]])]), "values of 1 documents, the second of 2"),
         (lambda: compare_ratios([([1, 2], [2, 3])]), r"2 numbers, or lists of 2, a document, not of shape \(2,\)"),
-        (lambda: annotated(np.array([[1, 2, 3]])), "word counts are four numbers a document"),
-        (lambda: annotated(np.array([[1, 2, 3, -1]])), "word counts are four numbers a document"),
+        (lambda: measured_errors(np.array([[1, 2, 3]])), "word counts are four numbers a document"),
+        (lambda: measured_errors(np.array([[1, 2, 3, -1]])), "word counts are four numbers a document"),
     ],
 )
 def test_values_of_another_form_are_an_error_in_words(compare: Callable[[], object], message: str) -> None:
@@ -121,7 +121,7 @@ def test_values_of_another_form_are_an_error_in_words(compare: Callable[[], obje
 
 
 def test_no_document_in_common_is_no_difference() -> None:
-    none = RateStratum(np.empty((0, 2)), np.empty((0, 2)), annotated(CALIBRATION))
+    none = RateStratum(np.empty((0, 2)), np.empty((0, 2)), measured_errors(CALIBRATION))
     of_rates = [compare_rates(strata, rate) for strata in ([], [none]) for rate in RATES]
     for found in (compare_shares([([NAN], [1.0])]), compare_means([([], [])]), *of_rates):
         assert found.n == 0
@@ -220,9 +220,9 @@ def test_linearised_values_have_the_ratio_as_their_mean() -> None:
 def test_the_error_of_the_calibration_is_common_and_cancels() -> None:
     first = articles(1)
     second = first * [0.8, 1.0]
-    errors = annotated(CALIBRATION[:6], ITERATIONS)  # of six documents: very uncertain
+    errors = measured_errors(CALIBRATION[:6], ITERATIONS)  # of six documents: very uncertain
     detected, estimated, rogan = (compare_rates([RateStratum(first, second, errors)], rate) for rate in RATES)
-    run = estimate(first, annotated(CALIBRATION[:6]))
+    run = estimate(first, measured_errors(CALIBRATION[:6]))
     assert [found.first for found in (detected, estimated, rogan)] == pytest.approx([figure.value for figure in run])
     assert estimated.high - estimated.low < (run.estimated.high - run.estimated.low) / 2
     assert detected.p == pytest.approx(estimated.p)
@@ -236,8 +236,8 @@ def test_a_pooled_calibration_is_drawn_once_for_both() -> None:
         code: {f"m{k}": CALIBRATION[rng.integers(40, size=12)] for k in range(2)} for code in ("de", "fi", "it", "sv")
     }
     first = articles(1)
-    parts = RateStratum(first, first * [0.7, 1.0], predicted(pooled, ITERATIONS))
-    alone = estimate(first, predicted(pooled)).rogan_gladen
+    parts = RateStratum(first, first * [0.7, 1.0], expected_errors(pooled, ITERATIONS))
+    alone = estimate(first, expected_errors(pooled)).rogan_gladen
     found = compare_rates([parts], "rogan_gladen_rate")
     assert found.first == pytest.approx(alone.value)
     assert found.low > 0

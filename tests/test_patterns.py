@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.abstention.folding import fold
-from custom_metrics.abstention.patterns import LONGEST, Hits
+from custom_metrics.abstention.patterns import MAX_WORD_END, Hits
 from custom_metrics.abstention.phrases import GAP, GAP_WITHOUT_SPACES, build_lexicon, lexicon_of
 from tests.test_abstention import HOSTILE
 
@@ -187,7 +187,7 @@ def test_the_search_is_linear(unit: str) -> None:
 
 
 def test_an_open_end_is_no_longer_than_a_word() -> None:
-    assert found("{say}", "tell" + "x" * 100) == ["tell" + "x" * LONGEST]
+    assert found("{say}", "tell" + "x" * 100) == ["tell" + "x" * MAX_WORD_END]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from custom_metrics.abstention import LANGUAGES
-from custom_metrics.abstention.phrases import PATTERN_KEYS, WORD_KEYS, build_lexicon, lexicon_of, phrases
+from custom_metrics.abstention.phrases import PATTERN_KEYS, WORD_KEYS, build_lexicon, lexicon_of, phrase_table
 from tests.table_use import examples, misread, unused
 
 FOLDER = resources.files("custom_metrics.abstention").joinpath("tables")
@@ -26,7 +26,7 @@ def test_all_tables_fit_330_kilobytes_and_none_but_the_english_is_over_sixteen()
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.one_python("what the tables hold")
 def test_a_table_is_complete_and_says_nothing_twice(language: str) -> None:
-    table = phrases(language)
+    table = phrase_table(language)
     assert table["language"] == language
     assert table["name"]
     assert [key for key in NEEDED if not table[key]] == []
@@ -40,13 +40,13 @@ def test_a_table_is_complete_and_says_nothing_twice(language: str) -> None:
 def test_every_yaml_reader_reads_the_same(language: str) -> None:
     """libyaml, where it is, and PyYAML's own."""
     text = FOLDER.joinpath(f"{language}.yaml").read_text("utf-8")
-    assert yaml.safe_load(text) == phrases(language)
+    assert yaml.safe_load(text) == phrase_table(language)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.one_python("what the tables hold")
 def test_every_part_is_referred_to(language: str) -> None:
-    table = phrases(language)
+    table = phrase_table(language)
     lists = [*(table.get(key, []) for key in PATTERN_KEYS), *table.get("parts", {}).values()]
     written = " ".join(phrase for listed in lists for phrase in listed)
     named = {name.strip() for names in re.findall(r"\{([^{}]*)\}", written) for name in names.split("|")}
@@ -100,8 +100,8 @@ def test_a_phrase_that_cannot_be_read_says_where(changed: dict[str, object], mes
     ],
 )
 def test_a_broken_table_says_where(broken: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    phrases.cache_clear()
+    phrase_table.cache_clear()
     monkeypatch.setattr(yaml, "load", lambda *_, **__: table(**broken))
     with pytest.raises(ValueError, match=message):
-        phrases("de")
-    phrases.cache_clear()
+        phrase_table("de")
+    phrase_table.cache_clear()

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from custom_metrics.statistics.intervals import resampled_sums
-from custom_metrics.statistics.random_effects import predicted
+from custom_metrics.statistics.random_effects import expected_errors
 
 
 def answers(tp: int, fp: int, fn: int, tn: int, number: int = 6) -> np.ndarray[Any, Any]:
@@ -45,7 +45,7 @@ def test_what_is_expected_is_the_mean_over_languages_of_the_mean_over_models() -
     few = scales(ar["few"], ar["less"])  # those of fewer than five answers together
     cells = [[scales(de["m1"]), scales(de["m2"])], [scales(ar["m1"]), scales(ar["m3"]), few], [scales(zh["m2"])]]
     centre = np.mean([np.mean(found, axis=0) for found in cells], axis=0)
-    found = predicted(LANGUAGES, 10, 1)
+    found = expected_errors(LANGUAGES, 10, 1)
     assert found.true_positive_rate == pytest.approx(1 / (1 + math.exp(-centre[0])), abs=1e-12)
     assert found.false_positive_rate == pytest.approx(1 / (1 + math.exp(-centre[1])), abs=1e-12)
     assert found.ratio == pytest.approx(math.exp(centre[2]), abs=1e-12)
@@ -70,24 +70,24 @@ def test_draws_are_of_a_t_distribution_about_the_centre_on_the_logit_scale() -> 
     freedom = (of_languages + of_models) ** 2 / (of_languages**2 / 2 + of_models**2 / 3)
     scale = math.sqrt(of_languages + of_models + among / 3)
     shares = [0.1, 0.25, 0.5, 0.75, 0.9]
-    drawn = np.quantile(np.log(predicted(LANGUAGES, 200_000, 11).draws[:, 2]), shares)
+    drawn = np.quantile(np.log(expected_errors(LANGUAGES, 200_000, 11).draws[:, 2]), shares)
     assert drawn == pytest.approx(np.mean(means) + scale * stats.t.ppf(shares, freedom), abs=0.02 * scale)
 
 
 def test_draws_of_the_rates_have_the_covariance_of_a_new_cell() -> None:
-    found = predicted(LANGUAGES, 3000, 4)
+    found = expected_errors(LANGUAGES, 3000, 4)
     logits = np.log(found.draws[:, :2] / (1 - found.draws[:, :2]))
     assert np.median(logits, axis=0) == pytest.approx(
         [logit(found.true_positive_rate), logit(found.false_positive_rate)], abs=0.05
     )
-    np.testing.assert_array_equal(found.draws, predicted(dict(reversed(LANGUAGES.items())), 3000, 4).draws)
-    assert not np.array_equal(found.draws, predicted(LANGUAGES, 3000, 5).draws)
+    np.testing.assert_array_equal(found.draws, expected_errors(dict(reversed(LANGUAGES.items())), 3000, 4).draws)
+    assert not np.array_equal(found.draws, expected_errors(LANGUAGES, 3000, 5).draws)
 
 
 def test_too_little_says_nothing() -> None:
     with pytest.raises(ValueError, match=r"^errors can be expected from 2 languages and more, not from 1$"):
-        predicted({"de": LANGUAGES["de"]}, 10, 1)
+        expected_errors({"de": LANGUAGES["de"]}, 10, 1)
     with pytest.raises(ValueError, match=r"^a language without annotated answers says nothing$"):
-        predicted({"de": LANGUAGES["de"], "ar": {"m": np.zeros((0, 4))}}, 10, 1)
+        expected_errors({"de": LANGUAGES["de"], "ar": {"m": np.zeros((0, 4))}}, 10, 1)
     for other in (LANGUAGES["zh"], {"few": answers(1, 1, 1, 9, 2), "less": answers(1, 1, 1, 9, 1)}):
-        assert predicted({"de": LANGUAGES["de"], "fi": other}, 10, 1).draws.shape == (10, 3)
+        assert expected_errors({"de": LANGUAGES["de"], "fi": other}, 10, 1).draws.shape == (10, 3)

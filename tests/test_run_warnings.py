@@ -45,7 +45,7 @@ def test_a_model_that_answers_a_detection_task_is_told_apart(
     [
         (Prompting(), "with --apply_chat_template, and max_gen_toks enough for its whole reply (reasoning included)"),
         (Prompting(chat_template=True), "with max_gen_toks enough for its whole reply (reasoning included)"),
-        (Prompting(here=False), ""),
+        (Prompting(model_prompted=False), ""),
     ],
 )
 def test_a_hint_is_what_the_run_did_not_do(prompting: Prompting, hint: str) -> None:

@@ -78,7 +78,7 @@ def sentence(text: str, asks: bool = False) -> Sentence:
     ],
 )
 def test_what_could_be_an_answer(text: str, says: bool) -> None:
-    assert sentence(text).says_something(lexicon()) is says
+    assert sentence(text).may_answer(lexicon()) is says
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def test_a_bare_phrase_is_all_there_is_but_for_openers(text: str, bare: bool) ->
     ],
 )
 def test_a_sentence_cites_the_material_in_front_of_a_comma(text: str, named: bool) -> None:
-    assert sentence(text).cites() is named
+    assert sentence(text).names_source() is named
 
 
 @pytest.mark.parametrize(("between", "named"), [(0, True), (CITED - 1, True), (CITED, False), (100, False)])
 def test_little_stands_between_the_material_and_its_comma(between: int, named: bool) -> None:
-    assert sentence(f"according to the text{' ' * between}, it was paris").cites() is named
+    assert sentence(f"according to the text{' ' * between}, it was paris").names_source() is named
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from string import ascii_letters, digits, punctuation
 import pytest
 
 from custom_metrics.abstention.phrases import Lexicon, build_lexicon
-from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, split, stated
+from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, split, stated_text
 
 M = MASK
 CHARACTERS = sorted({*ascii_letters, *digits, *punctuation})
@@ -146,7 +146,7 @@ def test_no_sentence_ends_behind_an_initial_or_a_short_number(before: str) -> No
     ],
 )
 def test_what_a_text_states(text: str, states: str) -> None:
-    assert stated(text, lexicon()) == states
+    assert stated_text(text, lexicon()) == states
 
 
 @pytest.mark.parametrize("quote", ['"', "'"])
@@ -180,7 +180,7 @@ def test_what_a_text_states(text: str, states: str) -> None:
     ],
 )
 def test_a_quotation_is_masked_unless_it_is_the_verdict(quote: str, text: str, states: str) -> None:
-    assert stated(text.replace("Q", quote), lexicon()) == states
+    assert stated_text(text.replace("Q", quote), lexicon()) == states
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from custom_metrics.hallucination import estimate
-from custom_metrics.statistics.random_effects import annotated
+from custom_metrics.statistics.random_effects import measured_errors
 from detector_plugin.calibration import FEWEST, Calibration, CalibrationError, LanguageCalibration, load, measured
-from lm_eval_tasks.detection.calibrated import FEW, errors_of, say_what_it_rests_on
+from lm_eval_tasks.detection.calibrated import FEW, errors_of, log_basis_of_rates
 
 HOLD = 0.93
 DETECTOR = {"name": "third", "version": "1", "licence": ""}
@@ -36,7 +36,7 @@ def share_held(language: str, kind: str, answers: int, runs: int) -> float:
         rng = np.random.default_rng(answers)
         for seed in range(runs):
             drawn, corpus = rng.integers(len(counts), size=answers), rng.integers(len(counts), size=200)
-            rates = estimate(wild[corpus], annotated(counts[drawn], 300, seed))
+            rates = estimate(wild[corpus], measured_errors(counts[drawn], 300, seed))
             figure = rates.estimated if rate is None else rates.rogan_gladen
             undefined = math.isnan(figure.value)  # misses nothing
             hits.append(undefined or figure.low - 1e-9 <= truth <= figure.high + 1e-9)
@@ -69,14 +69,14 @@ def test_bounds_hold_in_other_languages_and_kinds(counts: str, answers: int) -> 
 )
 def test_no_error_is_certain(documents: list[list[int]], rate: int) -> None:
     """Every answer of which a rate is has the same one, so that no resample of answers differs."""
-    errors = annotated(np.array(documents), 2000, 1)
+    errors = measured_errors(np.array(documents), 2000, 1)
     low, high = np.percentile(errors.draws[:, rate], [2.5, 97.5])
     assert low <= errors[rate] <= high or errors[rate] in (0.0, 1.0)
     of_words = [sum(row[0] + row[2] for row in documents), sum(row[1] + row[3] for row in documents)][rate]
     assert high - low > 1.5 / of_words
-    again = annotated(np.array(documents), 2000, 1)
+    again = measured_errors(np.array(documents), 2000, 1)
     assert np.array_equal(errors.draws, again.draws)
-    assert not np.array_equal(errors.draws, annotated(np.array(documents), 2000, 2).draws)
+    assert not np.array_equal(errors.draws, measured_errors(np.array(documents), 2000, 2).draws)
 
 
 def test_answers_of_one_text_are_drawn_as_one() -> None:
@@ -84,13 +84,13 @@ def test_answers_of_one_text_are_drawn_as_one() -> None:
     rows = np.random.default_rng(1).integers(1, 30, (10, 4))
     thrice, names = np.repeat(rows, 3, axis=0), np.repeat([*"abcdefghij"], 3)
     alone, together, apart = (
-        annotated(counts, 4000, 1, clusters).draws.std(axis=0)
+        measured_errors(counts, 4000, 1, clusters).draws.std(axis=0)
         for counts, clusters in ((rows * 3, None), (thrice, names), (thrice, None))
     )
     assert together == pytest.approx(alone)
     assert (apart < 0.7 * together).all()
     with pytest.raises(ValueError, match="the clusters of 2 rows, but 10 rows"):
-        annotated(rows, 10, 1, ["a", "b"])
+        measured_errors(rows, 10, 1, ["a", "b"])
 
 
 # --------------------------------------------------------------------------------------------------------- files, lines
@@ -127,8 +127,8 @@ def test_which_answers_are_of_one_text_stands_in_the_file(tmp_path: Path) -> Non
     again = load(str(path)).languages["de"]["gold"]
     assert (again.clusters, again.texts) == (entry.clusters, 5)
     wild = np.array([[3, 20], [5, 31], [9, 40]])
-    of_texts = estimate(wild, annotated(entry.documents, clusters=entry.clusters))  # type: ignore[arg-type]
-    assert estimate(wild, errors_of(again)) == of_texts != estimate(wild, annotated(entry.documents))  # type: ignore[arg-type]
+    of_texts = estimate(wild, measured_errors(entry.documents, clusters=entry.clusters))  # type: ignore[arg-type]
+    assert estimate(wild, errors_of(again)) == of_texts != estimate(wild, measured_errors(entry.documents))  # type: ignore[arg-type]
     assert measured(of(6).documents, "g", clusters=[*"abcdef"]).clusters == ()  # type: ignore[arg-type]
 
 
@@ -146,5 +146,5 @@ def test_the_line_after_a_run_says_that_there_are_few(
     calibration = of(number, clusters)
     with caplog.at_level(logging.INFO):
         found = estimate(np.array([[3, 20], [5, 31], [9, 40]]), errors_of(calibration))
-        say_what_it_rests_on("mfava_de", found, calibration)
+        log_basis_of_rates("mfava_de", found, calibration)
     assert said in caplog.text

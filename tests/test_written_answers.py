@@ -163,7 +163,7 @@ def test_the_last_verdict_holds_and_the_rule_quoted_is_none(text: str, label: st
 )
 def test_a_part_of_a_long_answer_is_an_answer(text: str, abstains: bool, alone: bool) -> None:
     assert is_abstention(final_answer(text), "en") is abstains
-    assert is_abstention(final_answer(text), "en", parts=False) is alone
+    assert is_abstention(final_answer(text), "en", partial=False) is alone
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,16 @@
-"""Does an answer abstain? ("The passages do not say", "I don't know", "unanswerable")
+"""Abstention: whether an answer says that it cannot answer ("The passages do not say", "I don't know", "unanswerable")
 
-The phrases live in one readable table a language; `phrases.py` finds them, this file decides what they mean.
+The phrases live in one readable table a language; `patterns.py` finds them, this file decides what they mean.
 ``tables/README.md`` says which sentences abstain: a ``bare`` phrase, one that ``abstains`` by itself, and the ``material``
-that is ``silent``; a turn or a concession makes an answer of it again.
+that is ``silent``; a turn or a concession makes it an answer again.
 
 The answer as a whole abstains when its first sentence of substance does; when a later one does by itself ("I don't know",
-also behind facts that are beside the question); or when a later one finds the material silent and no sentence before it
-answers directly. What stands behind a last "Answer:" decides alone. English phrases are looked for in every answer:
-models often answer in English whatever they were asked in.
+also after facts that are beside the question); or when a later one finds the material silent and no sentence before it
+answers directly. The text after a last "Answer:" decides alone. English phrases are looked for in every answer: models
+often answer in English, whatever the language of the question.
 
-An answer that only says what the material treats instead ("they focus on other towers") abstains, too. One that gives what
-a numbered passage says, behind a caveat or before what is missing, does not ("The exact day is not given, but passage 2
+An answer that only says what the material treats instead ("they focus on other towers") abstains, too. An answer that
+reports a numbered passage, after a caveat or before what is missing, does not ("The exact day is not given, but passage 2
 says 1889").
 
 At most the first :data:`HEAD` and the last :data:`TAIL` characters of a text are read, so the time is bounded however long
@@ -25,7 +25,7 @@ from itertools import islice
 
 from custom_metrics.abstention.folding import EDGE, NO_SPACES
 from custom_metrics.abstention.labelled_parts import NOTHING, fields
-from custom_metrics.abstention.phrases import LANGUAGES, Lexicon, known, lexicon_of, likely_languages
+from custom_metrics.abstention.phrases import LANGUAGES, Lexicon, lexicon_of, likely_languages, supported_language
 from custom_metrics.abstention.sentence_reading import (
     BESIDE,
     CONCEDED,
@@ -37,11 +37,11 @@ from custom_metrics.abstention.sentence_reading import (
     is_bare,
     sources_of,
 )
-from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, split, stated
+from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, split, stated_text
 
 __all__ = [
     "LANGUAGES",
-    "abstains_elsewhere",
+    "abstains_in_other_language",
     "affirms_presence",
     "denies_presence",
     "is_abstention",
@@ -64,47 +64,47 @@ _NEAR = 45  # characters between "I don't know" and the "but" that turns it
 _SIGNS = {**dict.fromkeys("❌✗✘🚫⛔👎❎", False), **dict.fromkeys("✅✓✔👍☑", True)}
 
 
-def is_abstention(text: str | None, language: str | None = None, parts: bool = True) -> bool:
+def is_abstention(text: str | None, language: str | None = None, partial: bool = True) -> bool:
     """Whether an answer says that it cannot answer.
 
-    Reasoning blocks are not looked for: give it what :func:`custom_metrics.reading.response.final_answer` leaves.
+    Reasoning blocks are not removed: pass what :func:`custom_metrics.reading.response.final_answer` returns.
 
     Args:
         text: a model's answer; ``None``, blank and non-text answers do not abstain (they say nothing).
         language: its ISO 639 code (``"de"``, also ``"de-AT"``); phrases of that language and of English count. ``None``
             or a code without a table: those of the two :data:`LANGUAGES` that the text most looks like.
-        parts: whether a part of an answer, with what is missing said, is an answer ("It gives two of three reasons: ... The
-            third is not given"), as to a question that wants a long one. To a question with one answer it is none.
+        partial: whether a partial answer that says what is missing counts as an answer ("It gives two of three reasons: ...
+            The third is not given"), as for a question that wants a long one. For a question with one answer it does not.
     """
     if not isinstance(text, str) or not text:
         return False
-    return _reads_as_abstention(excerpt(text), known(language), parts)
+    return _reads_as_abstention(excerpt(text), supported_language(language), partial)
 
 
 def excerpt(text: str) -> str:
-    """What is read of a text: its first and last characters."""
+    """The first :data:`HEAD` and last :data:`TAIL` characters of a text."""
     return text if len(text) <= HEAD + TAIL else text[:HEAD] + "\n" + text[-TAIL:]
 
 
 @lru_cache(maxsize=8192)  # models repeat themselves: most abstentions of a run are the same few sentences
-def _reads_as_abstention(text: str, language: str | None, parts: bool) -> bool:
-    if any(_abstains_in(text, lexicon, parts) for _, lexicon in lexicons(text, language)):
+def _reads_as_abstention(text: str, language: str | None, partial: bool) -> bool:
+    if any(_abstains_in(text, lexicon, partial) for _, lexicon in lexicons(text, language)):
         return True
-    # an object that says that there is nothing: {"answer": null}, {"answerable": false}
+    # an object without an answer: {"answer": null}, {"answerable": false}
     values = [field.value.lower() for field in fields(text)] if text[:1] in "{[<`" else []
     return bool(values) and (values[0] == "false" or (values[0] == NOTHING and "true" not in values))
 
 
-def abstains_elsewhere(text: str, language: str | None) -> bool:
+def abstains_in_other_language(text: str, language: str | None) -> bool:
     """Whether an answer abstains, or says a mere "no", in another language than it was asked for.
 
     Of all :data:`LANGUAGES`, the two count that the text most looks like; none where it looks most like its own. A "no" of
     two letters ("ne", "la") is as often a name or a symbol, and does not count; one of a single Han character does.
 
-    The answer neither affirms nor abstains in its own language, `language`, and in English. Where that is ``None``,
-    :func:`is_abstention` has read all of them, and this says ``False``.
+    It is for answers that neither affirm nor abstain in `language` and in English. ``False`` where the language is
+    ``None``: :func:`is_abstention` has then read all of them.
     """
-    own = known(language)
+    own = supported_language(language)
     text = excerpt(text)
     if own is None or not text or (likely := likely_languages(text))[0] == own:
         return False
@@ -116,29 +116,29 @@ def abstains_elsewhere(text: str, language: str | None) -> bool:
 
 
 def lexicons(text: str, language: str | None) -> list[tuple[str, Lexicon]]:
-    """The languages that a text is read in, and their phrases."""
-    own = known(language)
+    """The languages in which a text is read, and their compiled phrases."""
+    own = supported_language(language)
     if own is not None:
         return [(own, lexicon_of(own))]
     return [(code, lexicon_of(code)) for code in likely_languages(excerpt(text))]
 
 
-def _abstains_in(text: str, lexicon: Lexicon, parts: bool = True) -> bool:
-    if not decide(lexicon.fold(text), lexicon, parts=parts):
+def _abstains_in(text: str, lexicon: Lexicon, partial: bool = True) -> bool:
+    if not decide(lexicon.fold(text), lexicon, partial=partial):
         return False
     # A title in capitals ("I Don't Know How She Does It is a film") is a name, not a statement.
     masked = mask_titles(text)
-    return masked == text or decide(lexicon.fold(masked), lexicon, parts=parts)
+    return masked == text or decide(lexicon.fold(masked), lexicon, partial=partial)
 
 
 def denies_presence(text: str, language: str | None = None) -> bool:
-    """Whether an answer is a "no" to the answer's being there: bare, with a few words that name nothing ("No, it does
-    not"), or with the prompt's own ("No, answer is present")."""
+    """Whether an answer is a "no" to whether the answer is present: bare, with a few words that name nothing ("No, it does
+    not"), or with the prompt's own words ("No, answer is present")."""
     return any(_denies_in(text[: HEAD + TAIL], lexicon) for _, lexicon in lexicons(text[:HEAD], language))
 
 
 def _denies_in(text: str, lexicon: Lexicon) -> bool:
-    rest = _behind(lexicon.no, lexicon.fold(text).strip(EDGE))
+    rest = _after_particle(lexicon.no, lexicon.fold(text).strip(EDGE))
     if rest is None:
         return False
     hits = lexicon.search(rest)
@@ -156,18 +156,18 @@ def affirms_presence(text: str, language: str | None = None) -> bool:
 
 def _affirms_in(text: str, lexicon: Lexicon) -> bool:
     head = lexicon.fold(text).strip(EDGE)
-    if _behind(lexicon.yes, head) is None:
+    if _after_particle(lexicon.yes, head) is None:
         return False
-    first = next((part for part, _ in split(head)), head)
+    first = next((sentence for sentence, _ in split(head)), head)
     return not decide(first, lexicon, beside=False)
 
 
 def labelled_verdict(text: str, language: str | None = None) -> bool | None:
     """The verdict that stands bare under a label, in an object or in a list.
 
-    It is ``True`` for a "yes", ``False`` for a "no" or an abstention, the last that is said; of verdicts on each passage,
-    whether there is any "yes". ``None`` where there is no label (:mod:`custom_metrics.abstention.labelled_parts`), or no
-    verdict under one.
+    It is ``True`` for a "yes" and ``False`` for a "no" or an abstention. The last verdict counts; of verdicts on each
+    passage, any "yes". ``None`` where there is no label (:mod:`custom_metrics.abstention.labelled_parts`), or no verdict
+    under one.
     """
     labelled = fields(text)
     if not labelled:
@@ -178,7 +178,7 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
     nothing = False
     for field in labelled:
         hits = [lexicon.search(lexicon.fold(field.label)) for _, lexicon in tables]
-        if any("but" in found for found in hits):
+        if any("but" in kinds for kinds in hits):
             return None  # "Correction: ..."
         if field.value == NOTHING:
             nothing = True
@@ -187,7 +187,7 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
         if field.numbered:
             by_passage.append(verdict)
         elif verdict is not None:  # a "yes" under "unanswerable" or "no_answer" says no
-            negative = any(not TRIGGERS.isdisjoint(found) or "bare" in found for found in hits)
+            negative = any(not TRIGGERS.isdisjoint(kinds) or "bare" in kinds for kinds in hits)
             verdicts.append(verdict is not negative)
     if verdicts:
         return verdicts[0] if text[:1] in "{[<`" else verdicts[-1]
@@ -218,8 +218,8 @@ def _verdict(value: str, lexicon: Lexicon) -> bool | None:
     return True if short and present and not folded.startswith(lexicon.no) else None
 
 
-def _behind(particles: tuple[str, ...], text: str) -> str | None:
-    """What stands behind a particle and a mark at the start of a text; ``None`` where there is no such start."""
+def _after_particle(particles: tuple[str, ...], text: str) -> str | None:
+    """The text behind a particle and a mark at its start; ``None`` where it does not start so."""
     for particle in particles:
         if text.startswith(particle):
             rest = text[len(particle) :].lstrip()
@@ -228,43 +228,43 @@ def _behind(particles: tuple[str, ...], text: str) -> str | None:
     return None
 
 
-def turns_round(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool:
-    """Whether a folded text takes back the verdict that begins at a place, a "yes" where it is `affirmed`: "I don't
-    know the day, but it was in 1953", "Yes ... wait, no"."""
-    parts = [*islice(split(text[start:]), 2)]
+def retracts_verdict(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool:
+    """Whether a folded text takes back the verdict that begins at `start` (a "yes" if `affirmed`): "I don't know the day,
+    but it was in 1953", "Yes ... wait, no"."""
+    sentences = [*islice(split(text[start:]), 2)]
     if not affirmed:
-        if start or not parts:
+        if start or not sentences:
             return False
-        sentence = Sentence(_IN_BRACKETS.sub(" ", parts[0][0]), False, lexicon)
+        sentence = Sentence(_IN_BRACKETS.sub(" ", sentences[0][0]), False, lexicon)
         near = any(at <= _NEAR for at, _ in sentence.hits.get("but", ()))
         return near and sentence.classify(False) in (TURNED, CONCEDED)
-    follows = Sentence(parts[1][0], False, lexicon) if len(parts) > 1 else None
+    follows = Sentence(sentences[1][0], False, lexicon) if len(sentences) > 1 else None
     if follows is None or not follows.opens_with("but", EARLY):
         return False
     rest = follows.text[min(end for _, end in follows.hits["but"]) :].strip(EDGE)
-    return _behind(lexicon.no, rest) is not None or follows.classify(False).abstains
+    return _after_particle(lexicon.no, rest) is not None or follows.classify(False).abstains
 
 
 WHOLE = "an abstention: the text as a whole is a bare phrase"
 
 
-def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bool = True, beside: bool = True) -> bool:
-    """Whether a folded text abstains; `told` is filled with how each sentence was read, and what decided.
-
-    `parts` as in :func:`is_abstention`; `beside`, whether a text abstains that says only what the material treats instead.
-    """
-    text = stated(text, lexicon)
-    sentences = [Sentence(part, asks, lexicon) for part, asks in split(text)]
-    if told is None:
+def decide(
+    text: str, lexicon: Lexicon, reasons: list[str] | None = None, partial: bool = True, beside: bool = True
+) -> bool:
+    """Whether a folded text abstains. `partial` is as in :func:`is_abstention`; with `beside`, a text that says only what
+    the material treats instead abstains, too. `reasons` is filled with how each sentence was read, and the verdict."""
+    text = stated_text(text, lexicon)
+    sentences = [Sentence(piece, asks, lexicon) for piece, asks in split(text)]
+    if reasons is None:
         if not any(sentence.may_abstain for sentence in sentences):
             return _whole_is_bare(text, sentences, lexicon)
-        told = []
+        reasons = []
     spoke_of_material = abstained = only_bare = alone = sourced = solid = treats = False
-    reviewed = not parts and sum(bool(ITEM.match(sentence.text)) for sentence in sentences) >= _REVIEWED
+    reviewed = not partial and sum(bool(ITEM.match(sentence.text)) for sentence in sentences) >= _REVIEWED
     answers = 0  # sentences that answer directly, since the last abstention
     about = 0  # sentences about the material that do not abstain
-    related = 0  # those that give what the material says
-    statements = 0  # all that answer directly
+    related = 0  # sentences that paraphrase the material
+    statements = 0  # all sentences that answer directly
     for sentence in sentences:
         material = "material" in sentence.hits
         label = sentence.classify(spoke_of_material)
@@ -280,10 +280,10 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
         elif label.abstains:
             turns = answers == 1 and sentence.opens_with("but", 4)
             # only what is missing of an answer: "The third is not given"
-            rest = "part" in sentence.hits and not material and answers + related + about > 0
+            remainder = "part" in sentence.hits and not material and answers + related + about > 0
             listed = (solid and "silent" in sentence.hits) or sentence.asks_for_a_detail()
             detail = sourced and not sentence.bare
-            detail = detail or (parts and (rest or (answers > 0 and listed and not sentence.bare)))
+            detail = detail or (partial and (remainder or (answers > 0 and listed and not sentence.bare)))
             if not (answers or related or detail) or turns or (sentence.abstains_alone and not detail):
                 only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
                 alone = alone or sentence.abstains_alone
@@ -294,21 +294,21 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             reason += "; it only names what one of the passages is about"
         elif sentence.asks or not sentence.text.strip(EDGE + MASK):
             reason += "; it asks, or is empty"
-        elif sentence.cites():
+        elif sentence.names_source():
             states = True
             material = False  # named as a source, not spoken of
             reason += "; it answers and names the material as its source"
-        elif abstained and sentence.tells(EARLY):
+        elif abstained and sentence.reports_passage(EARLY):
             takes_back = True
             reason += "; it answers"
-        elif sentence.gives():
+        elif sentence.lists_findings():
             solid = True
             answers += 1
             reason += "; it answers"
-        elif parts and sentence.relates():
+        elif partial and sentence.paraphrases():
             related += 1
             reason += "; it answers"
-        elif sentence.says_something(lexicon):
+        elif sentence.may_answer(lexicon):
             states = True
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
             takes_back = abstained and (
@@ -317,9 +317,9 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             sourced = sourced or sentence.sourced
             solid = solid or bool(_COLON.search(sentence.text))
             reason += "; it answers"
-        told.append(reason)
+        reasons.append(reason)
         if takes_back:
-            told.append("no abstention: an answer follows it that takes it back")
+            reasons.append("no abstention: an answer follows it that takes it back")
             return False
         answers += states
         statements += states
@@ -328,13 +328,13 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
     if abstained:
         abstains = alone or statements <= MOST_STATEMENTS
         essay = f"no abstention: it finds the material silent, but states {statements} other things"
-        told.append("an abstention" if abstains else essay)
+        reasons.append("an abstention" if abstains else essay)
     elif beside and treats and not sentences[0].opens_with("offer", 3) and not (statements or related):
         abstains = True
-        told.append("an abstention")
+        reasons.append("an abstention")
     else:
         abstains = _whole_is_bare(text, sentences, lexicon)
-        told.append(WHOLE if abstains else "no abstention: no sentence abstains")
+        reasons.append(WHOLE if abstains else "no abstention: no sentence abstains")
     return abstains
 
 

@@ -1,4 +1,4 @@
-"""Why an answer was read as an abstention, or why not: what a native speaker needs to correct a table."""
+"""Explanations of abstentions: the phrases and sentences that decide, for native speakers who correct a table."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from custom_metrics.abstention import WHOLE, decide, excerpt, lexicons
-from custom_metrics.abstention.patterns import Found, sources
+from custom_metrics.abstention.patterns import PatternMatch, sources
 from custom_metrics.abstention.phrases import Lexicon
 from custom_metrics.abstention.sentence_reading import BARE
-from custom_metrics.abstention.sentence_splitting import mask_titles, split, stated
+from custom_metrics.abstention.sentence_splitting import mask_titles, split, stated_text
 
 
 class Match(NamedTuple):
-    """A phrase of a table that stands in a sentence."""
+    """A phrase of a table that occurs in a sentence."""
 
     kind: str  # the key of the table
     pattern: str  # the phrase, as the table writes it
-    text: str  # what it was found in
+    text: str  # the words of the sentence that it matches
     words: tuple[tuple[str, str], ...]  # part and item of each word that came from a part
 
 
 class SentenceRead(NamedTuple):
-    """One sentence, and what it was read as."""
+    """One sentence, and its label."""
 
     text: str  # folded: lower case, without quotations
     reading: str
@@ -30,7 +30,7 @@ class SentenceRead(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """How the tables of one language read an answer: sentence by sentence, and as a whole where that decides."""
+    """The decision of the tables of one language: sentence by sentence, and for the whole answer where that decides."""
 
     language: str
     abstains: bool
@@ -39,30 +39,30 @@ class Explanation(NamedTuple):
 
 
 def explain(text: str, language: str | None = None) -> list[Explanation]:
-    """How each table reads an answer; it abstains where one of them says so. Arguments are those of
-    :func:`custom_metrics.abstention.is_abstention`."""
+    """Explain the decision of each language's tables. An answer abstains where one of them decides so. Arguments are those
+    of :func:`custom_metrics.abstention.is_abstention`."""
     explanations = []
     for code, lexicon in lexicons(text, language):
-        read, told = excerpt(text), list[str]()
-        abstains = decide(lexicon.fold(read), lexicon, told)
-        if abstains and (masked := mask_titles(read)) != read:
-            read, told = masked, []
-            abstains = decide(lexicon.fold(read), lexicon, told)
-        *readings, verdict = told
-        own = stated(lexicon.fold(read), lexicon)
-        parts = [part for part, _ in split(own)]
+        answer, reasons = excerpt(text), list[str]()
+        abstains = decide(lexicon.fold(answer), lexicon, reasons)
+        if abstains and (masked := mask_titles(answer)) != answer:
+            answer, reasons = masked, []
+            abstains = decide(lexicon.fold(answer), lexicon, reasons)
+        *readings, verdict = reasons
+        own = stated_text(lexicon.fold(answer), lexicon)
+        texts = [text for text, _ in split(own)]
         if verdict == WHOLE:
-            parts.append(own)
+            texts.append(own)
             readings.append(BARE.why)
         sentences = tuple(  # a text that an answer takes back is read no further
-            SentenceRead(part, why, tuple(_matches(part, lexicon))) for part, why in zip(parts, readings, strict=False)
+            SentenceRead(text, why, tuple(_matches(text, lexicon))) for text, why in zip(texts, readings, strict=False)
         )
         explanations.append(Explanation(code, abstains, verdict, sentences))
     return explanations
 
 
 def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
-    trace: list[Found] = []
+    trace: list[PatternMatch] = []
     hits = lexicon.search(sentence, trace)
     for pattern, places in dict.fromkeys(trace):
         start, end = places[0][0], places[-1][1]
@@ -74,7 +74,7 @@ def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
 
 def matches(text: str, lexicon: Lexicon) -> Iterator[Match]:
     """The phrases in each sentence of a text and, where it has several, in it as a whole ("n. a." is one bare phrase)."""
-    own = stated(lexicon.fold(text), lexicon)
+    own = stated_text(lexicon.fold(text), lexicon)
     sentences = [sentence for sentence, _ in split(own)]
     for sentence in [*sentences, own] if len(sentences) > 1 else sentences:
         yield from _matches(sentence, lexicon)

@@ -1,4 +1,4 @@
-"""Fold a text to the form in which phrases are compared, and say where its words begin and end.
+"""Folding: the form of a text in which phrases are compared; and the boundaries of its words.
 
 Folding removes what does not distinguish phrases: case, character width, kinds of apostrophes and quotes, Arabic and Hebrew
 vowel marks, Markdown, white space.
@@ -94,7 +94,7 @@ def is_boundary(outside: str, inside: str) -> bool:
 
 
 class _Boundaries(dict[str, int]):
-    """:func:`is_boundary` for one character inside, by the character outside, filled when asked."""
+    """:func:`is_boundary` for one character inside, by the character outside; computed on first use."""
 
     def __init__(self, inside: str, counts: int) -> None:
         self.inside, self.counts = inside, counts
@@ -113,6 +113,6 @@ _LEFT, _RIGHT = (
 
 
 def boundaries(word: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """Whether a word may begin behind a character (:data:`BEGINS` or 0), and end before one (:data:`ENDS` or 0); for
-    loops that ask often, and add the two."""
+    """Whether a word may begin after a character (:data:`BEGINS` or 0), and end before one (:data:`ENDS` or 0), as two
+    mappings for inner loops, which add the two values."""
     return _LEFT[word[0].isascii()], _RIGHT[word[-1].isascii()]

@@ -1,7 +1,7 @@
-"""What stands under labels in an answer: ``**Final answer:** No``, ``{"answerable": false}``, ``<answer>no</answer>``,
+"""Labelled fields of an answer: ``**Final answer:** No``, ``{"answerable": false}``, ``<answer>no</answer>``,
 ``\\boxed{No}``, ``1. No``.
 
-Only the form is read here, in any language; :mod:`custom_metrics.abstention` knows which of the values are verdicts.
+This module parses the form alone, in any language; :mod:`custom_metrics.abstention` decides which values are verdicts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-READ = 3000  # characters at the front, and as many at the end
+MAX_EACH_END = 3000  # characters at the front, and as many at the end
 _LONGEST_LABEL, _MOST_WORDS = 40, 4
 _MARKUP = re.compile(r"[*_`#~|•$]+|^\s*>+")
 _FORM = re.compile(r"[:：=→?？|]|->|\\boxed|^\W*\d{1,2}[\].):]|^#", re.MULTILINE)
@@ -35,7 +35,7 @@ NOTHING = "null"
 
 
 class Field(NamedTuple):
-    """A label and what stands under it."""
+    """A label and its value."""
 
     label: str
     value: str
@@ -44,46 +44,46 @@ class Field(NamedTuple):
 
 def fields(text: str) -> list[Field]:
     """The labels of an answer and their values, in their order; none where the text is prose."""
-    text = text if len(text) <= 2 * READ else text[:READ] + "\n" + text[-READ:]
+    text = text if len(text) <= 2 * MAX_EACH_END else text[:MAX_EACH_END] + "\n" + text[-MAX_EACH_END:]
     if text[:1] in "{[<`":  # fields of JSON, also of a broken one, or of XML elements
         matches = [match.groups() for pattern in (_JSON, _ELEMENT) for match in pattern.finditer(text)]
-        stated = [(label, next((v for v in values[:3] if v is not None), "None")) for label, *values in matches]
-        if stated:
-            return [Field(label, NOTHING if value in ("None", "NULL") else value) for label, value in stated]
-    return list(_of_lines(text)) if _FORM.search(text) else []
+        pairs = [(label, next((v for v in values[:3] if v is not None), "None")) for label, *values in matches]
+        if pairs:
+            return [Field(label, NOTHING if value in ("None", "NULL") else value) for label, value in pairs]
+    return list(_fields_of_lines(text)) if _FORM.search(text) else []
 
 
-def _of_lines(text: str) -> Iterator[Field]:
+def _fields_of_lines(text: str) -> Iterator[Field]:
     text = _LATEX.sub(r" \1 ", text)
     boxed = _BOXED.findall(text)
     if boxed:
         yield Field("", boxed[-1])
         return
-    above = None  # a heading or a label with nothing behind it: the next line is what stands under it
+    pending_label = None  # a heading or a label with nothing behind it: the next line is what stands under it
     for line in text.splitlines():
-        written = _MARKUP.sub(" ", line).strip()
+        plain = _MARKUP.sub(" ", line).strip()
         if cells := _ROW.fullmatch(line.strip()):
             yield Field(cells["label"].strip(), cells["value"].strip())
             continue
-        if not written:
+        if not plain:
             continue
-        if above is not None and not _LISTED.match(line):
-            yield Field(above, written)
-            above = None
+        if pending_label is not None and not _LISTED.match(line):
+            yield Field(pending_label, plain)
+            pending_label = None
             continue
-        above = None
-        if numbered := _NUMBERED.match(written):
+        pending_label = None
+        if numbered := _NUMBERED.match(plain):
             yield Field(numbered["label"], numbered["value"], True)
             continue
-        labelled = _LABELLED.match(written)
+        labelled = _LABELLED.match(plain)
         if labelled and _is_label(labelled["label"], 2 if labelled["mark"] in "?？" else _MOST_WORDS):
             if labelled["value"].strip():
                 yield Field(labelled["label"], labelled["value"])
             else:
-                above = labelled["label"]
-        elif line.lstrip().startswith("#") and _is_label(written, _MOST_WORDS):
-            above = written
+                pending_label = labelled["label"]
+        elif line.lstrip().startswith("#") and _is_label(plain, _MOST_WORDS):
+            pending_label = plain
 
 
-def _is_label(text: str, most: int) -> bool:
-    return len(text) <= _LONGEST_LABEL and len(text.split()) <= most
+def _is_label(text: str, max_words: int) -> bool:
+    return len(text) <= _LONGEST_LABEL and len(text.split()) <= max_words

@@ -1,8 +1,8 @@
-"""Patterns over words, as a phrase table writes them (``{material} ... {tell} {not}``), and where they stand in a text.
+"""Patterns over words, as a phrase table writes them (``{material} ... {tell} {not}``), and their matches in a text.
 
 ``tables/README.md`` describes the notation. A pattern is a row of *elements*. An element is a set of words, one of which
-must stand there; most often it is a part of the table. :class:`PhraseReader` reads patterns and :class:`Matcher` finds
-them. The words of all patterns are in one Aho-Corasick automaton, so a text is read once whatever the number of patterns.
+must occur there; most often it is a part of the table. :class:`PhraseReader` parses patterns and :class:`Matcher` finds
+them. The words of all patterns are in one Aho-Corasick automaton, so a text is read once, however many patterns there are.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ CLAUSE, JOINED, SPACE = -1, 0, 1
 CLOSED, OPEN, FREE = range(3)
 """Ends of a word. Closed: a word of the text ends there, too. Open (``erwähn*``): that word may go on, and counts whole.
 Free: anything may stand beside it, as another element does, or as the script has no spaces."""
-MOST = 100
-"""Most words of two neighbours that are multiplied to one element: more are faster to find, but slower to compile."""
-LONGEST = 40
-"""Characters that an open end of a word may have; this bounds the time for each word of a text."""
+MAX_PRODUCT = 100
+"""Most words of an element that is the product of two neighbours: more are faster to find, but slower to compile."""
+MAX_WORD_END = 40
+"""Most characters of an open end of a word; this bounds the time for each word of a text."""
 
 _TOKENS = re.compile(
     r"(?P<gap>\s*\.\.\.\s*)|(?P<space>\s+)"
@@ -31,7 +31,7 @@ _TOKENS = re.compile(
 )
 _ALTERNATIVES = re.compile(r"\|(?![^{]*\})")  # not within braces
 _CLAUSE_STARTS = frozenset(".,:;!?¿¡\"'([-،、。؛।\n")
-_KEPT = frozenset(("bare", "openers", "except"))  # an exception does not spare these
+_NEVER_SPARED = frozenset(("bare", "openers", "except"))  # an exception does not spare these
 
 
 class Word(NamedTuple):
@@ -54,7 +54,7 @@ Row = tuple[Element, ...]
 
 
 class Pattern(NamedTuple):
-    """A pattern of a table, read."""
+    """A parsed pattern of a table."""
 
     kind: str  # the key of the table
     written: str  # the phrase under that key
@@ -62,19 +62,19 @@ class Pattern(NamedTuple):
 
 
 class PhraseReader:
-    """Reads the phrases of one table, whose language writes `spaces` between words or not; " ... " may stand for so many
-    characters (`gap`)."""
+    """A parser of the phrases of one table. Its language writes `spaces` between words or not; " ... " may stand for up to
+    `gap` characters."""
 
     def __init__(
         self, parts: Mapping[str, Sequence[str]], folded: Callable[[str], str], spaces: bool, gap: int
     ) -> None:
         self._parts, self._folded, self._spaces, self._gap = parts, folded, spaces, gap
-        self._within: list[str] = []  # the parts that are being read
-        self._seen: dict[tuple[str | None, ...], list[Row]] = {}
+        self._open_parts: list[str] = []  # the parts that are being read
+        self._rows_of_token: dict[tuple[str | None, ...], list[Row]] = {}
         self._products: dict[tuple[Element, int, Element], Element] = {}
 
     def patterns(self, kind: str, written: str) -> Iterator[Pattern]:
-        """Read a phrase. Optional elements, and parts that hold patterns, make several patterns of it.
+        """Parse a phrase. Optional elements, and parts that hold patterns, make several patterns of it.
 
         Raises:
             ValueError: an unknown part, a part that contains itself, a bracket that is not closed, or an empty pattern.
@@ -99,15 +99,15 @@ class PhraseReader:
                 joint = self._gap if token["gap"] else SPACE
                 continue
             key = token.group("parts", "longer", "listed", "text")
-            if key not in self._seen:
-                self._seen[key] = self._alternatives(token)
+            if key not in self._rows_of_token:
+                self._rows_of_token[key] = self._alternatives(token)
             left_out = [(*row, Element(frozenset(), joint=joint)) for row in rows if token["maybe"]]
-            rows = [self._joined(row, joint, other) for row in rows for other in self._seen[key]] + left_out
+            rows = [self._joined(row, joint, tail) for row in rows for tail in self._rows_of_token[key]] + left_out
             joint = JOINED
         if at != len(written):
             raise ValueError(f"{written!r} has a bracket that is not closed, or not opened")
-        whole = (row[: 1 + max((at for at, element in enumerate(row) if element.words), default=-1)] for row in rows)
-        return list(dict.fromkeys(filter(None, whole)))
+        trimmed = (row[: 1 + max((at for at, element in enumerate(row) if element.words), default=-1)] for row in rows)
+        return list(dict.fromkeys(filter(None, trimmed)))
 
     def _alternatives(self, token: re.Match[str]) -> list[Row]:
         """The rows that a token stands for. Words alone that have the same ends are one element."""
@@ -131,38 +131,38 @@ class PhraseReader:
         return [row for row in rows if len(row) > 1] + [(Element(frozenset(words[ends]), *ends),) for ends in words]
 
     def _part(self, name: str) -> Iterator[Row]:
-        if name in self._within:
+        if name in self._open_parts:
             raise ValueError(f"the part {name!r} contains itself")
         if name not in self._parts:
             raise ValueError(f"no part is named {name!r}; there are {', '.join(sorted(self._parts))}")
-        self._within.append(name)
+        self._open_parts.append(name)
         for written in self._parts[name]:
             source = (name, written)
             for row in self._rows(written):
                 yield tuple(
-                    element._replace(words=frozenset(Word(word, (*of, source)) for word, of in element.words))
+                    element._replace(words=frozenset(Word(word, (*origins, source)) for word, origins in element.words))
                     for element in row
                 )
-        self._within.pop()
+        self._open_parts.pop()
 
-    def _joined(self, row: Row, joint: int, other: Row) -> Row:
-        """One row behind another. Small neighbours without a gap become one element, their product."""
+    def _joined(self, row: Row, joint: int, tail: Row) -> Row:
+        """Concatenate two rows. Small neighbours without a gap become one element, their product."""
         while row and not row[-1].words:  # what is left out leaves the wider of the joints around it
             joint, row = max(joint, row[-1].joint), row[:-1]
         if not row:
-            return other
-        last, first = row[-1], other[0]
-        if joint <= SPACE and last.right == first.left == CLOSED and len(last.words) * len(first.words) <= MOST:
+            return tail
+        last, first = row[-1], tail[0]
+        if joint <= SPACE and last.right == first.left == CLOSED and len(last.words) * len(first.words) <= MAX_PRODUCT:
             key = last, joint, first
             if key not in self._products:
                 products = (
                     Word(a + " " * joint + b, (*of_a, *of_b)) for a, of_a in last.words for b, of_b in first.words
                 )
                 self._products[key] = last._replace(words=frozenset(products), right=first.right)
-            return (*row[:-1], self._products[key], *other[1:])
+            return (*row[:-1], self._products[key], *tail[1:])
         if joint == JOINED:
             last, first = last._replace(right=FREE), first._replace(left=FREE)
-        return (*row[:-1], last, first._replace(joint=joint), *other[1:])
+        return (*row[:-1], last, first._replace(joint=joint), *tail[1:])
 
 
 # ------------------------------------------------------------------------------------------------------------ matching
@@ -173,7 +173,7 @@ Hits = dict[str, list[tuple[int, int]]]
 Place = tuple[int, int, str]
 """Where a literal stands in a text (start, end), with the rest of its word where that counts; and the literal."""
 
-Found = tuple[Pattern, tuple[Place, ...]]
+PatternMatch = tuple[Pattern, tuple[Place, ...]]
 """A pattern, and the place of each of its elements."""
 
 
@@ -182,7 +182,7 @@ class _Node:
     """A node of the trie: all patterns that share their first elements."""
 
     steps: dict[Element, _Node] = field(default_factory=dict)
-    whole: list[Pattern] = field(default_factory=list)  # those that end here
+    complete: list[Pattern] = field(default_factory=list)  # those that end here
 
 
 class _Step(NamedTuple):
@@ -225,14 +225,14 @@ class Matcher:
                     node.steps[element] = _Node()
                     self._edges[element].append((node, node.steps[element]))
                 node = node.steps[element]
-            node.whole.append(pattern)
+            node.complete.append(pattern)
         self._automaton = ahocorasick.Automaton()
         for literal in self._elements:
             self._automaton.add_word(literal, (len(literal), *boundaries(literal), [None] * 4))
         self._automaton.make_automaton()
 
     def _plan(self, literal: str, borders: int) -> _Plan:
-        """What a literal does, by whether a word of the text begins with it (:data:`BEGINS`) and ends with it."""
+        """The steps of a literal, by whether a word of the text begins with it (:data:`BEGINS`) and ends with it."""
         left, right = borders & BEGINS, borders & ENDS
         leads: dict[_Node, dict[tuple[int, bool, bool], list[_Node]]] = {}
         for element in self._elements[literal]:
@@ -246,12 +246,12 @@ class Matcher:
         steps: dict[_Node, tuple[_Step, ...]] = {}
         for node, ways in leads.items():
             for how, reached in ways.items():
-                kinds = tuple(dict.fromkeys(pattern.kind for after in reached for pattern in after.whole))
+                kinds = tuple(dict.fromkeys(pattern.kind for after in reached for pattern in after.complete))
                 inner = tuple(after for after in reached if after.steps)
                 steps[node] = (*steps.get(node, ()), _Step(*how, kinds, inner, tuple(reached)))
         return (tuple((step, ()) for step in steps.pop(self._root, ())), steps) if steps else ()
 
-    def search(self, text: str, trace: list[Found] | None = None) -> Hits:
+    def search(self, text: str, trace: list[PatternMatch] | None = None) -> Hits:
         """Find the patterns in a folded text.
 
         Before a gap the nearest place of an element counts, so the time is linear in the text's length. `trace` is filled
@@ -296,21 +296,21 @@ class Matcher:
                         else:
                             begun[node] = [places]
                     if trace is not None:
-                        trace += [(pattern, places) for node in reached for pattern in node.whole]
-        for kind in hits.keys() - _KEPT if "except" in hits else ():
+                        trace += [(pattern, places) for node in reached for pattern in node.complete]
+        for kind in hits.keys() - _NEVER_SPARED if "except" in hits else ():
             spared = hits.pop(kind)
-            if kept := [hit for hit in spared if not any(a <= hit[0] and hit[1] <= b for a, b in hits["except"])]:
-                hits[kind] = kept
+            if rest := [hit for hit in spared if not any(a <= hit[0] and hit[1] <= b for a, b in hits["except"])]:
+                hits[kind] = rest
         return hits
 
 
 def _before(text: str, start: int, step: _Step, begun: Sequence[tuple[Place, ...]]) -> Iterator[tuple[Place, ...]]:
-    """Those of the places found so far that end where a step wants them."""
+    """The places found so far that end where a step requires it."""
     begin = _word_start(text, start) if step.grows_left else start
     nearest = -1
     for places in reversed(begun):
         end = places[-1][1]
-        if end < max(nearest, begin - step.joint - LONGEST):
+        if end < max(nearest, begin - step.joint - MAX_WORD_END):
             return  # earlier ones end earlier: only the rest of a word can put them out of order
         if step.joint <= SPACE:
             if begin - end == step.joint and (not step.joint or text[end] == " "):
@@ -320,34 +320,34 @@ def _before(text: str, start: int, step: _Step, begun: Sequence[tuple[Place, ...
             yield places
 
 
-def sources(found: Found) -> Iterator[tuple[str, str]]:
-    """The part of the table, and the item in it, of every word that a pattern was found by."""
-    pattern, places = found
+def sources(match: PatternMatch) -> Iterator[tuple[str, str]]:
+    """The part of the table, and the item in it, of every word of a match."""
+    pattern, places = match
     for element, (_, _, literal) in zip(pattern.elements, places, strict=True):
         for word in sorted(word for word in element.words if word.literal == literal):
             yield from word.sources
 
 
 def _word_end(text: str, end: int) -> int:
-    """Where the word of the text ends that goes on at a place, at most :data:`LONGEST` characters behind it."""
-    most = min(len(text), end + LONGEST)
-    return next((at for at in range(end, most) if not is_word(text[at])), most)
+    """The end of the word that continues at `end`, at most :data:`MAX_WORD_END` characters further."""
+    limit = min(len(text), end + MAX_WORD_END)
+    return next((at for at in range(end, limit) if not is_word(text[at])), limit)
 
 
 def _word_start(text: str, start: int) -> int:
-    """Where the word of the text begins that goes on at a place, at most :data:`LONGEST` characters before it."""
-    least = max(0, start - LONGEST)
-    return next((at for at in range(start, least, -1) if not is_word(text[at - 1])), least)
+    """The start of the word that continues at `start`, at most :data:`MAX_WORD_END` characters before."""
+    limit = max(0, start - MAX_WORD_END)
+    return next((at for at in range(start, limit, -1) if not is_word(text[at - 1])), limit)
 
 
 def _starts_clause(text: str, start: int, hits: Hits) -> bool:
-    """Whether a clause starts there: behind a mark, or behind an opener."""
+    """Whether a clause starts at `start`: after a mark, or after an opener."""
     end = len(text[:start].rstrip(" "))
     if not end or text[end - 1] in _CLAUSE_STARTS:
         return True
     for _, stop in reversed(hits.get("openers", ())):
         if stop == end:
             return True
-        if stop < end - LONGEST:  # earlier ones end earlier: only the rest of a word can put them out of order
+        if stop < end - MAX_WORD_END:  # earlier ones end earlier: only the rest of a word can put them out of order
             return False
     return False

@@ -1,7 +1,7 @@
-"""The phrase tables of `tables/`, one a language, and what is compiled from them.
+"""The phrase tables of `tables/`, one a language, and the lexicons compiled from them.
 
-``tables/README.md`` says how a table is written. A :class:`Lexicon` holds the patterns of a language and of
-English, since models often answer in English whatever they were asked in.
+``tables/README.md`` describes the format of a table. A :class:`Lexicon` holds the patterns of a language and of
+English, since models often answer in English, whatever the language of the question.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GAP = 45  # characters that " ... " in a phrase may stand for: about seven words
 GAP_WITHOUT_SPACES = 18  # in scripts that write no spaces
 
 _PIECES = re.compile(r"\.\.\.|\{[^{}]*\}\??|\)\?|[()|^*]")  # between the words of a phrase
-_STEM = 4  # characters from which a word counts as held where another begins or ends with it: "desconocid" is a stem
+_STEM = 4  # characters from which a word counts where another begins or ends with it: "desconocid" is a stem
 
 _FOLDER = resources.files("custom_metrics.abstention").joinpath("tables")
 
@@ -46,14 +46,14 @@ class Lexicon:
     :meth:`custom_metrics.abstention.patterns.Matcher.search`."""
 
     search: Callable[..., Hits]
-    fold: Callable[[str], str]  # a text as the phrases are folded
+    fold: Callable[[str], str]  # folds a text as the phrases were folded
     yes: tuple[str, ...]
     no: tuple[str, ...]
     answer_marker: re.Pattern[str]
 
 
 @cache
-def phrases(language: str) -> dict[str, Any]:
+def phrase_table(language: str) -> dict[str, Any]:
     """The phrase table of one language.
 
     Raises:
@@ -80,7 +80,7 @@ def phrases(language: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1024)
-def known(language: str | None) -> str | None:
+def supported_language(language: str | None) -> str | None:
     """The code of a table for a language tag (``"pt-BR"`` is ``"pt"``); ``None`` where there is none."""
     code = re.split(r"[-_]", language.lower(), maxsplit=1)[0] if language else None
     return code if code in LANGUAGES else None
@@ -89,9 +89,9 @@ def known(language: str | None) -> str | None:
 @cache
 def lexicon_of(language: str) -> Lexicon:
     """The compiled phrases of a language and of English."""
-    tables = [phrases(code) for code in dict.fromkeys((language, "en"))]
+    tables = [phrase_table(code) for code in dict.fromkeys((language, "en"))]
     collected = gc.isenabled()
-    gc.disable()  # what is made stays, and looking it through would take two thirds of the time
+    gc.disable()  # the new objects stay, and looking them through would take two thirds of the time
     try:
         return build_lexicon(tables)
     finally:
@@ -105,10 +105,10 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
     Raises:
         ValueError: a phrase that cannot be read; it names the language, the key and the phrase.
     """
-    marks, same = bool(tables[0].get("fold_marks")), _same(tables[0])
+    marks, respellings = bool(tables[0].get("fold_marks")), _respellings(tables[0])
 
     def folded(text: str) -> str:
-        return fold(text, marks).translate(same) if same else fold(text, marks)
+        return fold(text, marks).translate(respellings) if respellings else fold(text, marks)
 
     words: dict[str, dict[str, None]] = {key: {} for key in WORD_KEYS}
     patterns: list[Pattern] = []
@@ -133,56 +133,56 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
     )
 
 
-def _same(table: dict[str, Any]) -> dict[int, str]:
-    """Spellings that are one: the first character of each item is read as the others."""
+def _respellings(table: dict[str, Any]) -> dict[int, str]:
+    """Equivalent spellings: the first character of each item to the others, as which it is read."""
     return {ord(item[0]): item[1:] for item in str(table.get("same", "")).split()}
 
 
 def likely_languages(text: str) -> tuple[str, ...]:
     """The two languages of whose phrases a text holds most characters, English where there are none.
 
-    For answers whose language nobody said. Each is then read by its own rules: "data" is a date in one language and
-    material in another, so all tables as one would contradict each other.
+    They are for answers whose language is not known. Each language is then read by its own rules: "data" is a date in one
+    and material in another, so all tables as one would contradict each other.
     """
-    automaton, with_marks, without_marks = _words_of_all()
+    automaton, with_marks, without_marks = _all_words()
     folded = fold(text)
     bare = folded if folded.isascii() else fold(text, marks=True)
     counted = {folded: with_marks}
     counted[bare] = counted.get(bare, frozenset()) | without_marks
-    held: dict[str, int] = defaultdict(int)
-    for read, languages in counted.items():
-        padded = read + " "
+    counts: dict[str, int] = defaultdict(int)
+    for variant, languages in counted.items():
+        padded = variant + " "
         sizes: dict[frozenset[str], int] = defaultdict(int)  # by the languages that have the words in common
-        for last, (size, lefts, rights, spoken) in automaton.iter(read):
+        for last, (size, lefts, rights, codes) in automaton.iter(variant):
             bounds = lefts[padded[last - size]] + rights[padded[last + 1]]
             if bounds == BEGINS + ENDS or (bounds and size >= _STEM):
-                sizes[spoken] += size
-        for spoken, size in sizes.items():
-            for language in spoken & languages:
-                held[language] += size
-    return tuple(sorted(held, key=lambda language: (-held[language], language))[:2]) or ("en",)
+                sizes[codes] += size
+        for codes, size in sizes.items():
+            for language in codes & languages:
+                counts[language] += size
+    return tuple(sorted(counts, key=lambda language: (-counts[language], language))[:2]) or ("en",)
 
 
 @cache
-def _words_of_all() -> tuple[Any, frozenset[str], frozenset[str]]:
-    """An automaton of all tables' words, the languages that are read with marks, and those that are read without."""
+def _all_words() -> tuple[Any, frozenset[str], frozenset[str]]:
+    """An automaton of all tables' words, the languages whose texts keep combining marks, and those that drop them."""
     import ahocorasick
 
-    spoken: dict[str, list[str]] = defaultdict(list)
+    by_literal: dict[str, list[str]] = defaultdict(list)
     for language in LANGUAGES:
-        table = phrases(language)
+        table = phrase_table(language)
         listed = [*table.get("parts", {}).values(), *(table.get(key, ()) for key in (*PATTERN_KEYS, *WORD_KEYS))]
         # all at once, one a line: folding each by itself would take ten times as long
-        lines = _PIECES.sub("\n", "\n".join(phrase for some in listed for phrase in some))
+        lines = _PIECES.sub("\n", "\n".join(phrase for group in listed for phrase in group))
         folded = respelt = fold(lines, bool(table.get("fold_marks")))
         # in the other spelling of the table, too
-        for character, read_as in sorted(_same(table).items(), key=lambda item: -len(item[1])):
+        for character, read_as in sorted(_respellings(table).items(), key=lambda item: -len(item[1])):
             respelt = respelt.replace(read_as, chr(character)) if read_as else respelt
         for literal in {line.strip() for line in (folded + "\n" + respelt).split("\n")} - {""}:
-            spoken[literal].append(language)
+            by_literal[literal].append(language)
     automaton = ahocorasick.Automaton()
-    for literal, languages in spoken.items():
+    for literal, languages in by_literal.items():
         automaton.add_word(literal, (len(literal), *boundaries(literal), frozenset(languages)))
     automaton.make_automaton()
-    without_marks = frozenset(language for language in LANGUAGES if phrases(language).get("fold_marks"))
+    without_marks = frozenset(language for language in LANGUAGES if phrase_table(language).get("fold_marks"))
     return automaton, frozenset(LANGUAGES) - without_marks, without_marks

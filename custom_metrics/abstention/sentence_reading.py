@@ -29,7 +29,7 @@ _WORD = re.compile(r"[^\s\d.,;:!?()\"']{1,30}")
 _IN_BRACKETS = re.compile(r"[(\[（【][^()\[\]（）【】]{0,30}\d[^()\[\]（）【】]{0,20}[)\]）】]")
 _LIST = r"[(（][^()（）]{2,80}(?:,|،|、| [^\W\d_]{1,4} )[^()（）]{2,80}[)）]"
 _NAMED = re.compile(_LIST)
-_TOLD = re.compile(r": ?\S|" + _LIST)
+_LISTING = re.compile(r": ?\S|" + _LIST)
 # What ends a sentence behind a colon, short as a value is: "When it opened: 1902".
 _VALUE = re.compile(r"[:：] ?[^:：]{1,40}\Z")
 _NUMBER = re.compile(r"(?<![\d\[(])\d{2,}")
@@ -55,8 +55,8 @@ CONCEDED = SentenceLabel("the abstention is a concession: an answer stands besid
 
 
 class Sentence:
-    """A sentence, folded, and the phrases in it (`hits`): whether it asks, is a bare phrase, holds anything that
-    abstentions are made of, and answers and names a passage as its source in brackets or at its end (`sourced`)."""
+    """A folded sentence and the phrases in it (`hits`): whether it asks, is a bare phrase (`bare`), holds any phrase of
+    abstention (`may_abstain`), and answers with a passage named as its source in brackets or at its end (`sourced`)."""
 
     __slots__ = ("_lead", "asks", "bare", "hits", "may_abstain", "sourced", "text")
 
@@ -81,8 +81,8 @@ class Sentence:
         return len(rest) <= LONGEST_BARE and is_bare(rest, lexicon.search(rest))
 
     def _drop_brackets(self) -> bool:
-        """Whether a passage is named as the source by its bracketed number alone ("Since [1] has him born in 1900");
-        where the sentence abstains, it is the material."""
+        """Whether the sentence names a passage as its source by the bracketed number alone ("Since [1] has him born in
+        1900"). In a sentence that abstains, the number is material instead."""
         text, hits = self.text, self.hits
         cited = [match.span() for match in _CITED.finditer(text)]
         if not TRIGGERS.isdisjoint(hits):
@@ -94,8 +94,8 @@ class Sentence:
         return bool(cited) and cited[0][0] > self._lead and len(_CITED.sub("", text)) > 2 * _MORE
 
     def _drop_sources(self) -> bool:
-        """Take passages that are named as a source, in brackets or at the end, off the material that is spoken of; and say
-        whether there are any, and no other material ("Built in 1889 (context 4)", "..., according to context 4")."""
+        """Remove passages named as a source, in brackets or at the end, from the material. Return whether that leaves none,
+        and the sentence does not abstain ("Built in 1889 (context 4)", "..., according to context 4")."""
         text, hits = self.text, self.hits
         brackets = [match.span() for match in _IN_BRACKETS.finditer(text)]
         # "according to context 2" at the end, behind a statement
@@ -107,7 +107,7 @@ class Sentence:
             and numbered(text[end:])
             and text[:start].rstrip().endswith(tuple(",،、，"))
         ]
-        told = {  # "..., context 5 reports"
+        reporting = {  # "..., context 5 reports"
             start
             for start, end in hits["material"]
             if len(text) - end <= CITED + 4
@@ -115,17 +115,17 @@ class Sentence:
             and _COMMA.search(text, max(0, start - 8), start)
             and numbered(text[start:])
         }
-        kept = [
+        material = [
             (start, end)
             for start, end in hits["material"]
-            if start not in told
+            if start not in reporting
             and not any(first < start and end <= last for first, last in brackets)
             and not any(0 <= start - first <= CITED + 20 for first in cited)
         ]
         del hits["material"]
-        if kept:
-            hits["material"] = kept
-        return not kept and TRIGGERS.isdisjoint(hits)
+        if material:
+            hits["material"] = material
+        return not material and TRIGGERS.isdisjoint(hits)
 
     @property
     def abstains_alone(self) -> bool:
@@ -151,10 +151,10 @@ class Sentence:
         ends = numbered(text)
         if match.start() in ends or _DIGIT.search(text[match.start() - 2 : match.start()]):
             return False
-        one = "part" in hits or any(end in ends for _, end in hits.get("material", ()))
-        return one and {"silent", "abstains", "lacks"}.isdisjoint(hits)
+        names_part = "part" in hits or any(end in ends for _, end in hits.get("material", ()))
+        return names_part and {"silent", "abstains", "lacks"}.isdisjoint(hits)
 
-    def says_something(self, lexicon: Lexicon) -> bool:
+    def may_answer(self, lexicon: Lexicon) -> bool:
         """Whether a sentence that does not abstain could be an answer.
 
         A mere "no" could not, nor an opener alone, nor a sentence about the material or to the user.
@@ -165,8 +165,8 @@ class Sentence:
             return True
         return not ("material" in self.hits or "offer" in self.hits or _only_openers(self.text, self.hits))
 
-    def cites(self) -> bool:
-        """Whether it names the material as its source ("According to passage 3, ...") and says more than that."""
+    def names_source(self) -> bool:
+        """Whether the sentence names the material as its source ("According to passage 3, ...") and says more."""
         if "material" not in self.hits or "citing" not in self.hits or "offer" in self.hits:
             return False
         start, end = self.hits["material"][0]
@@ -174,9 +174,9 @@ class Sentence:
         opens = any(begin == self._lead for begin, _ in self.hits["citing"])
         return start < CITATION and opens and comma is not None and len(self.text) - comma.end() > _MORE
 
-    def tells(self, within: int) -> bool:
-        """Whether it gives what a numbered passage says: "However, passage 2 says 1889" (a turn counts in so many
-        characters at its front), "Only context 10 does: 1889"."""
+    def reports_passage(self, within: int) -> bool:
+        """Whether the sentence gives what a numbered passage says: "However, passage 2 says 1889" (with the turn in its
+        first `within` characters), "Only context 10 does: 1889"."""
         hits = self.hits
         if "material" not in hits or not TRIGGERS.isdisjoint(hits):
             return False
@@ -186,31 +186,31 @@ class Sentence:
         rest = self.text[end:]
         turns = self.opens_with("but", within) and len(rest) > 2 * _MORE
         quotes = "\0" in rest and "offer" not in hits
-        return turns or quotes or "present" in hits or "affirms" in hits or bool(_TOLD.search(self.text, end))
+        return turns or quotes or "present" in hits or "affirms" in hits or bool(_LISTING.search(self.text, end))
 
-    def gives(self) -> bool:
-        """Whether it lists what the material says: "The text gives two reasons: taxes and harvests"."""
+    def lists_findings(self) -> bool:
+        """Whether the sentence lists what the material says: "The text gives two reasons: taxes and harvests"."""
         hits = self.hits
         if "material" not in hits or not TRIGGERS.isdisjoint(hits):
             return False
         end = hits["material"][0][1]
-        return bool(_TOLD.search(self.text, end + _MORE)) and end not in sources_of(self.text, hits)
+        return bool(_LISTING.search(self.text, end + _MORE)) and end not in sources_of(self.text, hits)
 
-    def relates(self) -> bool:
-        """Whether it tells at some length what the material says: "The text explains that the wall ..."."""
+    def paraphrases(self) -> bool:
+        """Whether the sentence says at some length what is in the material: "The text explains that the wall ..."."""
         hits = self.hits
         if "material" not in hits or "offer" in hits or not TRIGGERS.isdisjoint(hits):
             return False
         return _length(self.text[hits["material"][0][1] :]) >= LONG
 
     def asks_for_a_detail(self) -> bool:
-        """Whether it abstains by itself and names at some length what it cannot tell: "I can't tell from the text how the
-        dark reactions proceed"."""
+        """Whether the sentence abstains by itself and names at some length what it cannot tell: "I can't tell from the text
+        how the dark reactions proceed"."""
         ends = [end for kind in TRIGGERS for _, end in self.hits.get(kind, ())]
         return bool(ends) and not self.bare and _length(self.text[max(ends) :]) >= DETAIL
 
     def classify(self, spoke_of_material: bool) -> SentenceLabel:
-        """Whether it abstains, and why; where a sentence before it spoke of the material, it may do so, too."""
+        """Whether the sentence abstains, and why. After one that spoke of the material it needs no material itself."""
         if self.bare:
             return BARE
         text, hits = self.text, self.hits
@@ -225,14 +225,14 @@ class Sentence:
         by_itself, beside = bool(spans), False
         if "material" in hits or spoke_of_material:
             spans += hits.get("silent", ())
-            if "lacks" in hits and not self.cites():
+            if "lacks" in hits and not self.names_source():
                 spans += hits["lacks"]
-            if not spans and "beside" in hits and not (self.asks or "present" in hits or self.cites()):
+            if not spans and "beside" in hits and not (self.asks or "present" in hits or self.names_source()):
                 beside = True
                 # "Please answer only from the contexts"
                 spoken_of = hits["material"][0][0] if "material" in hits else len(text)
-                asked = any(start < spoken_of and end <= hits["beside"][0][0] for start, end in hits.get("offer", ()))
-                spans = [] if asked else hits["beside"]
+                offers = any(start < spoken_of and end <= hits["beside"][0][0] for start, end in hits.get("offer", ()))
+                spans = [] if offers else hits["beside"]
         if not spans:
             return NOTHING
         sources, material = sources_of(text, hits), hits.get("material", ())
@@ -250,7 +250,7 @@ class Sentence:
             if (start >= last or suffix) and self._answers_from(end):
                 return TURNED
         # "Unlike those, which don't help, context 7 has it: ..."
-        if any(start >= last and end in sources and _TOLD.search(text, end) for start, end in material):
+        if any(start >= last and end in sources and _LISTING.search(text, end) for start, end in material):
             return TURNED
         if material and not by_itself and _NAMED.search(text, material[0][1], first):
             return CONCEDED  # "It names the cast (Reed, Marsh and Okafor) but gives none for the sequel"
@@ -281,7 +281,7 @@ class Sentence:
         if not any(end > start for kind in TRIGGERS for _, end in hits.get(kind, ())):
             affirmed = any(at >= start for at, _ in hits.get("affirms", ()))
             # "but it gives the year asked for, 1887", "though the passage records two theories: ..."
-            if affirmed or _NUMBER.search(rest) or (behind and _TOLD.search(text, behind[0][1])):
+            if affirmed or _NUMBER.search(rest) or (behind and _LISTING.search(text, behind[0][1])):
                 return True
         sources = {start + end for end in sources_of(rest, {})} | _ordinal(hits)
         named = any(end in sources and len(text) - end > 2 * _MORE for _, end in behind)
@@ -294,22 +294,22 @@ class Sentence:
 def is_bare(text: str, hits: Hits) -> bool:
     """Whether a sentence is a bare phrase, with at most three openers in front."""
     ends = len(text.rstrip(EDGE))
-    whole = {start for start, end in hits.get("bare", ()) if end == ends}
+    bare_starts = {start for start, end in hits.get("bare", ()) if end == ends}
     starts = {_skip_edge(text)}
     openers = hits.get("openers", ()) if ends <= LONGEST_BARE else ()
     for _ in range(3):
-        if not whole or whole & starts:
+        if not bare_starts or bare_starts & starts:
             break
         starts = {
             _skip_edge(text, end)
             for start, end in openers
             if start in starts and (text[end : end + 1] in EDGE or NO_SPACES.match(text[end - 1]))
         }
-    return bool(whole & starts)
+    return bool(bare_starts & starts)
 
 
 def _skip_edge(text: str, start: int = 0) -> int:
-    """The place of the first character, from a place on, that is no mark."""
+    """The index of the first character from `start` on that is no mark."""
     return len(text) - len(text[start:].lstrip(EDGE))
 
 
@@ -345,13 +345,13 @@ def _ordinal(hits: Hits) -> set[int]:
 
 
 def sources_of(text: str, hits: Hits) -> set[int]:
-    """Where words end that are one of the passages: numbered, or with an ordinal beside them."""
+    """The ends of words that name one of the passages: numbered, or with an ordinal beside them."""
     return numbered(text) | _ordinal(hits) | {match.end() for match in _CITED.finditer(text)}
 
 
 def _speaks_of(start: int, end: int, hits: Hits, sources: Collection[int] = (), named: bool = False) -> bool:
-    """Whether between two places the material (passages with a number apart), not knowing or the user comes up; where a
-    passage is `named`, "it mentions" is no longer beside the question."""
+    """Whether the text from `start` to `end` speaks of the material (but for `sources`), of not knowing, or to the user;
+    where a passage is `named`, "it mentions" is no longer beside the question."""
     return any(
         start <= first < end and not (kind == "material" and last in sources)
         for kind in ("material", *(() if named else ("offer",)), *TRIGGERS)

@@ -1,6 +1,6 @@
-"""Cut an answer into sentences.
+"""Splitting of an answer into sentences.
 
-First, what the answer does not say for itself is left out: quotations, titles, and the steps before a last "Answer:".
+Text that is not the answer's own statement is removed first: quotations, titles, and the steps before a last "Answer:".
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _SINGLE_QUOTED = re.compile(r"(?<![^\W_])'[^\n]{1,120}?'(?![^\W_])")
 _TITLE = re.compile(r"[A-Z](?<!\w[A-Z])[a-z]*(?:['’][a-z]+)?(?: [A-Z][a-z]*(?:['’][a-z]+)?){2,12}")
 
 
-def stated(text: str, lexicon: Lexicon) -> str:
-    """The part of a folded text that the speaker states: what stands behind the last "Answer:", or the whole text where
-    nothing does. Quotations are replaced by :data:`MASK`, unless they are the speaker's own verdict."""
+def stated_text(text: str, lexicon: Lexicon) -> str:
+    """The part of a folded text that the speaker states: the text after the last "Answer:", or all of it where there is
+    none. Quotations are replaced by :data:`MASK`, unless they are the speaker's own verdict."""
     marker = deque(lexicon.answer_marker.finditer(text), maxlen=1) if ":" in text else None
     if marker and (not (at := marker[0].start()) or is_boundary(text[at - 1], text[at])):
         behind = text[marker[0].end() :]
         text = behind if behind.strip(EDGE) else text
-    return own_words(text.strip(), lexicon)
+    return without_quotations(text.strip(), lexicon)
 
 
-def own_words(text: str, lexicon: Lexicon) -> str:
-    """A folded text without what it quotes: :data:`MASK` stands for that."""
+def without_quotations(text: str, lexicon: Lexicon) -> str:
+    """A folded text with :data:`MASK` in place of quotations."""
     if quoted := _IN_QUOTES.fullmatch(text):  # as a whole
         text = quoted[2]
     if '"' in text:
@@ -85,7 +85,7 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
 
 
 def mask_titles(text: str) -> str:
-    """A text as the model wrote it, with :data:`MASK` for three and more capitalised words in a row that are not all of
+    """A text, not folded, with :data:`MASK` in place of three or more capitalised words in a row, unless they are all of
     it."""
     if not _TITLE.search(text):
         return text

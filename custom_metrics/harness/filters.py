@@ -1,4 +1,4 @@
-"""Harness filters: each reads something out of every response of a task, by itself and with its document."""
+"""Harness filters: each maps every response of a task, with its document, to a label, a rating or a cleaned text."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from custom_metrics.relevance import nomiracl_label, robust_label
 from custom_metrics.scores.judging import UNREAD, read_preference, read_rating
 
 
-class _Reader(Filter):  # type: ignore[misc]
+class _ResponseFilter(Filter):  # type: ignore[misc]
     @abstractmethod
-    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
-        """What a response becomes."""
+    def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
+        """The filtered response."""
 
     def apply(self, resps: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]) -> list[list[str]]:
         return [
-            [self.read(response, doc) for response in responses] for responses, doc in zip(resps, docs, strict=True)
+            [self.extract(response, doc) for response in responses] for responses, doc in zip(resps, docs, strict=True)
         ]
 
 
-class NomiraclLabel(_Reader):
+class NomiraclLabel(_ResponseFilter):
     """``nomiracl_label``: each response becomes one of the three NoMIRACL labels. The parser ``strict`` is the released
     one, ``robust`` reads more (see ``custom_metrics.relevance``)."""
 
@@ -35,7 +35,7 @@ class NomiraclLabel(_Reader):
             raise ValueError(f"filter nomiracl_label: parser must be 'strict' or 'robust', got {parser!r}")
         self.parser = parser
 
-    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
+    def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
         return nomiracl_label(response) if self.parser == "strict" else label_of(response, doc)
 
 
@@ -46,7 +46,7 @@ def label_of(response: Any, doc: Mapping[str, Any]) -> str:
     return robust_label(response, doc.get("language"), question if isinstance(question, str) else None, passages)
 
 
-class Abstention(_Reader):
+class Abstention(_ResponseFilter):
     """``abstention``: a response that abstains becomes one fixed word, the `label`; any other stays as it is. It is read in
     the `language`, by default in the document's ``language``, else in all languages.
     """
@@ -55,43 +55,43 @@ class Abstention(_Reader):
         self.label = label
         self.language = language
 
-    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
+    def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
         text = response if isinstance(response, str) else ""
         return self.label if is_abstention(final_answer(text), self.language or doc.get("language")) else text
 
 
-class FinalAnswer(_Reader):
+class FinalAnswer(_ResponseFilter):
     """``final_answer``: see :func:`custom_metrics.reading.response.final_answer`."""
 
-    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
+    def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
         return final_answer(response)
 
 
-class CopiedAnswer(_Reader):
+class CopiedAnswer(_ResponseFilter):
     """``copied_answer``: the version of the response that has most in common with the document's ``answer``: the whole
-    response, what follows its reasoning, or its final answer.
+    response, the text behind its reasoning, or its final answer.
 
     It is for tasks that want the answer back with tags. The answer itself may hold what `final_answer` takes for debris: a
-    model that ran on past its end wrote ``<|im_end|>`` and further turns, and annotators marked these too.
+    model that ran on past its end wrote ``<|im_end|>`` and further turns, and annotators marked these, too.
     """
 
-    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
+    def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
         final = final_answer(response)
         if final == response or not isinstance(response, str):
             return final
-        readings = dict.fromkeys((response, after_reasoning(response), final))
-        return max(readings, key=lambda text: align(*parse(text), doc["answer"]).similarity)
+        versions = dict.fromkeys((response, after_reasoning(response), final))
+        return max(versions, key=lambda text: align(*parse(text), doc["answer"]).similarity)
 
 
-class JudgeRating(_Reader):
+class JudgeRating(_ResponseFilter):
     """``judge_rating``: a judge's reply becomes ``"1"`` to ``"4"``, or ``"unread"``."""
 
-    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
+    def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
         return str(read_rating(response) or UNREAD)
 
 
-class JudgePreference(_Reader):
+class JudgePreference(_ResponseFilter):
     """``judge_preference``: a judge's reply about two answers becomes ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``."""
 
-    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
+    def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
         return read_preference(response) or UNREAD

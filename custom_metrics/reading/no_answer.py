@@ -1,11 +1,11 @@
-"""Text that is no answer, and of which kind: what a model writes that is broken, or was prompted in the wrong form.
+"""Kinds of text that is no answer: the output of a model that is broken, or was prompted in the wrong form.
 
 :func:`no_answer` gives one of the :data:`KINDS`:
 
 ================  =====================================================================================================
 ``empty``         no letter and no digit
 ``failure``       the message of a service that failed, see :func:`is_service_failure`
-``prompt``        the text repeats the prompt or goes on with it, and nothing of its own stands behind that: headings
+``prompt``        the text repeats the prompt or continues it, and adds nothing of its own: headings
                   ("QUESTION:", "CONTEXTS:", "[document]:"), sentences of the instruction, the question itself, the next
                   passage ("[11] Berlin: ...", where there were ten), or the passages from the first on
 ``loop``          from its first sentence on, four copies or more of the same words or characters ("the the the the",
@@ -37,12 +37,12 @@ from custom_metrics.reading.noise import is_noise, script_of, scripts
 
 KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris", "noise", "script")
 
-READ = 2000  # characters at the front; what is no answer is none from its beginning
+MAX_CHARACTERS = 2000  # at the front: a text that is no answer shows it from its beginning
 PASSAGES = 10  # of a NoMIRACL prompt, where they are not given
 
 _SUBSTANCE = re.compile(r"[^\W_]")
 
-# The headings of all prompts of NoMIRACL and CLAPnq, and those under which base models go on with questions and answers.
+# The headings of all prompts of NoMIRACL and CLAPnq, and those under which base models add questions and answers.
 _HEADING = re.compile(
     r"[^\w\[]*(?:(?P<asks>QUESTIONS?\s*:|(?:user|human)\s*:|\[(?:title|document|conversation)\]\s*:)"
     r"|CONTEXTS\s*:(?=\s*\[\d{1,3}\]\s*[^\n]{0,120}?\S:\s)|(?:OUTPUT|## Explanation|## Answer|agent|\[answer\])\s*:)",
@@ -75,32 +75,32 @@ _OUTPUT = re.compile(r"(?:^|\s)(?:OUTPUT|ANSWER|agent|assistant|\[answer\])\s*:\
 _VERDICT = re.compile(r"(?=\b(?:Yes, answer is present|I don['’]t know))", re.IGNORECASE)
 
 
-def behind_prompt(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str:
+def without_prompt(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str:
     """A text without the parts of the prompt that it begins with.
 
-    It is ``""`` where nothing else is left, and the text itself where it begins with no part of the prompt. A text may go
-    on with passages, or with a question of its own. Then what stands behind "OUTPUT:" or "Answer:" counts, or one of the
-    prompt's two phrases.
+    It is ``""`` where nothing else is left, and the text itself where it begins with no part of the prompt. Where the text
+    goes on with passages, or with a question of its own, it is what follows "OUTPUT:" or "Answer:", or what begins with
+    one of the prompt's two phrases.
 
     Passages are those of the document, as they stand in the prompt.
     """
     if text.startswith(_OFTEN):
         return text
-    asked = (question or "").strip().rstrip(_ASKING).lower()
+    query = (question or "").strip().rstrip(_ASKING).lower()
     start, headed = 0, False
     while True:
         lead = _LEAD.match(text, start)
         at = lead.end() if lead else start
-        end = at + len(asked)
-        if asked and text[at:end].lower() == asked and not text[end : end + 1].isalnum():
+        end = at + len(query)
+        if query and text[at:end].lower() == query and not text[end : end + 1].isalnum():
             while end < len(text) and text[end] in _ASKING:
                 end += 1
             start, headed = end, False
-        elif part := _INSTRUCTION.match(text, start):
-            start = part.end()
-        elif part := _HEADING.match(text, start):
-            start = part.end()
-            headed = bool(part["asks"])
+        elif match := _INSTRUCTION.match(text, start):
+            start = match.end()
+        elif match := _HEADING.match(text, start):
+            start = match.end()
+            headed = bool(match["asks"])
         else:
             break
     passage = _PASSAGE.match(text, start)
@@ -112,8 +112,8 @@ def behind_prompt(text: str, question: str | None = None, passages: Sequence[str
         headed = number > (len(passages) or PASSAGES) or contexts or copied
     if not headed:
         return text[start:].lstrip() if start else text
-    said = _OUTPUT.search(text, start) or _VERDICT.search(text, start)
-    return text[said.end() :] if said else ""
+    output = _OUTPUT.search(text, start) or _VERDICT.search(text, start)
+    return text[output.end() :] if output else ""
 
 
 _LONGEST_FAILURE = 200  # characters
@@ -122,9 +122,9 @@ _WILDCARD = 40
 _KEY = 2  # characters by which entries are looked up
 _CLAUSE_END = re.compile(r"[.!?…,;:\n。！？，、；：।۔؟،]+(?=\s|$)|[。！？，、；：।۔؟،\n]+|\s[-–—]\s")
 _FAILURE_EDGE = " \t\"'`*_#()[]<>{}!¡¿⚠️❌️"
-# A number alone is an answer; a code has its reason behind it, or says before it what it is.
+# A number alone is an answer; a code has a prefix, such as "error", or is followed by its reason.
 _HTTP_CODE = re.compile(
-    r"(?P<said>(?:(?:https?|status|error|code)\W+){0,3})[45]\d\d(?:\W+|$)"
+    r"(?P<prefix>(?:(?:https?|status|error|code)\W+){0,3})[45]\d\d(?:\W+|$)"
     r"(?P<reason>bad request|unauthorized|forbidden|not found|request timeout|payload too large|unprocessable entity)?"
 )
 _PYTHON_ERROR = re.compile(
@@ -138,7 +138,7 @@ _LONG_WORD = re.compile(r"[^\W\d_]{5,}")
 
 @cache
 def _failures() -> tuple[frozenset[str], dict[str, re.Pattern[str]], frozenset[str]]:
-    """Apologies, the pattern of the entries that begin with the same two characters, and how any of it begins."""
+    """Apologies; the first two characters of entries to the pattern of these entries; the first two of any failure."""
     import yaml
 
     text = resources.files("custom_metrics.reading").joinpath("service_failures.yaml").read_text("utf-8")
@@ -152,7 +152,7 @@ def _failures() -> tuple[frozenset[str], dict[str, re.Pattern[str]], frozenset[s
         patterns.setdefault(entry[:_KEY], set()).add(pattern)
     codes = {word[:_KEY] for word in ("http", "status", "error", "code")} | {f"{a}{b}" for a in "45" for b in range(10)}
     begins = frozenset({apology[:_KEY] for apology in apologies} | codes | patterns.keys())
-    return apologies, {key: re.compile("|".join(sorted(some))) for key, some in patterns.items()}, begins
+    return apologies, {key: re.compile("|".join(sorted(group))) for key, group in patterns.items()}, begins
 
 
 def is_service_failure(text: str, question: str | None = None) -> bool:
@@ -176,7 +176,7 @@ def is_service_failure(text: str, question: str | None = None) -> bool:
     for clause in _CLAUSE_END.split(text.replace("’", "'").lower()):
         clause = clause.strip(_FAILURE_EDGE)
         if code := _HTTP_CODE.match(clause):
-            clause, failed = clause[code.end() :].strip(_FAILURE_EDGE), failed or bool(code["said"] or code["reason"])
+            clause, failed = clause[code.end() :].strip(_FAILURE_EDGE), failed or bool(code["prefix"] or code["reason"])
         if not clause or clause in apologies:
             continue
         pattern = entries.get(clause[:_KEY])
@@ -184,8 +184,8 @@ def is_service_failure(text: str, question: str | None = None) -> bool:
             return False
         failed = True
     if failed and question:
-        asked = question.casefold()
-        return not any(word in asked for word in _LONG_WORD.findall(text.casefold()))
+        folded = question.casefold()
+        return not any(word in folded for word in _LONG_WORD.findall(text.casefold()))
     return failed
 
 
@@ -221,16 +221,16 @@ def _loops(text: str) -> bool:
     return any(map(_SUBSTANCE.search, tail[:unit])) and not _says_something_first(text)
 
 
-def _period(parts: Sequence[str], longest: int) -> int:
-    """The fewest parts that a sequence is copies of, four at the least; 0 where it is none."""
-    for unit in range(1, min(longest, len(parts) // _COPIES) + 1):
-        if parts[unit] == parts[0] and parts[unit:] == parts[:-unit]:
+def _period(items: Sequence[str], longest: int) -> int:
+    """The length of the shortest unit that a sequence repeats, four times or more; 0 where it repeats none."""
+    for unit in range(1, min(longest, len(items) // _COPIES) + 1):
+        if items[unit] == items[0] and items[unit:] == items[:-unit]:
             return unit
     return 0
 
 
 def _says_something_first(text: str) -> bool:
-    """Whether a first sentence or line stands in a text once, and is none of the loop."""
+    """Whether the first sentence or line of a text occurs once, and is not part of the loop."""
     text = text.strip()
     end = _SENTENCE_END.search(text)
     if not end:
@@ -278,12 +278,12 @@ _TOKEN_FORM = re.compile(r"[|<>\[\]#:_Ġ▁]|assistant", re.IGNORECASE)
 def _is_markup(text: str) -> bool:
     if "<" not in text and "&" not in text and "\\" not in text:
         return False
-    seen: Counter[str] = Counter(match["name"].lower() for match in _TAG.finditer(text) if match["name"])
+    names: Counter[str] = Counter(match["name"].lower() for match in _TAG.finditer(text) if match["name"])
 
     def stripped(tag: re.Match[str]) -> str:
         name = (tag["name"] or "").lower()
-        known = not name or name in _HTML or tag["closing"] or tag["more"] or seen[name] > 1
-        return " " if known else tag[0]
+        is_tag = not name or name in _HTML or tag["closing"] or tag["more"] or names[name] > 1
+        return " " if is_tag else tag[0]
 
     bare = _LATEX.sub(" ", _TAG.sub(stripped, text))
     return bare != text and not _SUBSTANCE.search(bare)
@@ -329,16 +329,16 @@ def _is_foreign(text: str, question: str | None, passages: Sequence[str]) -> boo
 def no_answer(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str | None:
     """The kind of a text that is no answer; ``None`` for an answer, also for a wrong one and for an abstention.
 
-    Of the text, as :func:`custom_metrics.reading.response.final_answer` leaves it, the first :data:`READ` characters are
+    The text is what :func:`custom_metrics.reading.response.final_answer` returns; its first :data:`MAX_CHARACTERS` are
     read. Without the question, the kinds that need it (see the module) are not looked for.
     """
-    text = text[:READ]
+    text = text[:MAX_CHARACTERS]
     if not _SUBSTANCE.search(text):
         return "empty"
     sound = _is_sound(text)
     if not sound and is_service_failure(text, question):
         return "failure"
-    if not _SUBSTANCE.search(behind_prompt(text, question, passages)):
+    if not _SUBSTANCE.search(without_prompt(text, question, passages)):
         return "prompt"
     if sound:
         return None
@@ -349,8 +349,8 @@ def no_answer(text: str, question: str | None = None, passages: Sequence[str] = 
         kind = "script"
     if kind == "loop":
         text = _SENTENCE_END.split(text.strip(), maxsplit=1)[0]  # "Berlin\nBerlin\nBerlin\nBerlin"
-    said = text.strip(EDGE).casefold()
-    quoted = kind and said and any(said in passage.casefold() for passage in passages)
+    folded = text.strip(EDGE).casefold()
+    quoted = kind and folded and any(folded in passage.casefold() for passage in passages)
     return None if quoted else kind
 
 

@@ -1,18 +1,18 @@
-"""Characters that make no words of any script: random letters, keyboard noise, bytes that were read wrongly.
+"""Noise: characters that make no words of any script, such as random letters, keyboard noise, wrongly decoded bytes.
 
-:func:`is_noise` says so of a text in these cases:
+A text is noise (:func:`is_noise`) in these cases:
 
 - More than six of ten characters are U+FFFD, control characters, private or unassigned ones.
 - It *mixes scripts* as no text does: words of two scripts, U+FFFD at letters, or letters of three scripts in turn
   (:func:`mixes_scripts`). Tokens drawn at random from the vocabulary of a multilingual model look like this.
-- Its words have *neighbours that stand in no word*. Two Latin letters side by side have the digit of :func:`commonness`;
-  two digits have 8. A small letter before a capital, a letter beside a digit, two different marks, and anything beside one
-  of ``#$%&*+;<=>?@\\^_`{|}~!`` have 0. Marks at the ends of a word do not count, nor do single ones within ("3.5",
+- Its words have *neighbours that occur in no word*. Two Latin letters side by side score the digit of :func:`commonness`;
+  two digits score 8. A small letter before a capital, a letter beside a digit, two different marks, and anything beside one
+  of ``#$%&*+;<=>?@\\^_`{|}~!`` score 0. Marks at the ends of a word do not count, nor do single ones within ("3.5",
   "O'Neill", "km/h"), abbreviations (up to five capitals), Roman numbers and chemical formulas.
-  The mean of n neighbours is too low under 4 + (n - 8) / 8, at most 5.9; under 0.3 more where a question is given and the
-  text holds no word of five letters that the question or its passages hold. n must be 12 or more, and more than half of
+  The mean score of n neighbours is too low under 4 + (n - 8) / 8, at most 5.9; the limit is 0.3 higher where a question is
+  given and the text shares no word of five letters with it and its passages. n must be 12 or more, and more than half of
   the characters; 8 or more where there are only letters.
-- A fifth of it are marks, of five kinds or more, two of them none of a formula, and that mean is under 3.
+- A fifth of it is marks of five kinds or more, two of which occur in no formula, and that mean is under 3.
 - In an alphabet other than Latin, where passages in that alphabet are given: of 12 or more runs of three letters, question
   and passages hold less than a quarter.
 
@@ -44,7 +44,7 @@ _ABBREVIATION = 5
 _TRIPLES_SHARED = 0.25
 _SCRIPTS, _FEWEST_WORDS, _WORDS_A_TOUCH = 3, 5, 15
 _SYMBOLS = frozenset("#$%&*+;<=>?@\\^_`{|}~!")
-_ODD = frozenset('#$%&;?@`|~!"{}[]<>\x0b\x0c')  # formulas have none of these
+_ODD = frozenset('#$%&;?@`|~!"{}[]<>\x0b\x0c')  # not in formulas
 _FEWEST_MARKED, _MARKS, _ODD_MARKS, _MEAN_OF_MARKED = 6, 5, 2, 3.0
 _COMMAND = re.compile(r"\\[A-Za-z]{2}|https?:")  # of LaTeX; an address
 _EDGE = "*_#`~\"'()[]{}<>.,:;!?|="
@@ -76,7 +76,7 @@ def latin(text: str) -> str:
 def commonness() -> dict[str, int]:
     """The digit of two characters of ASCII side by side, where they have one.
 
-    It says how common it is that one letter follows another, which tells words from random letters without a list of words:
+    It is how often one letter follows another, which distinguishes words from random letters without a list of words:
     ``letter_pairs.txt`` has a line for each letter a to z and a digit for each that may follow it: 0 for pairs next to
     never seen, 9 for the most common. They were counted once, at commit 3556028, in the phrases of abstention of the 23
     languages in Latin script, which were written out there (1.1 MB); every language has the same weight, and marks on
@@ -133,8 +133,8 @@ def is_noise(text: str, question: str | None = None, passages: Sequence[str] = (
 def _shares_a_word(text: str, question: str | None, passages: Sequence[str]) -> bool:
     if question is None:
         return False
-    known = "\n".join((question, *passages)).casefold()
-    return any(word in known for word in _WORD.findall(text.casefold()))
+    context = "\n".join((question, *passages)).casefold()
+    return any(word in context for word in _WORD.findall(text.casefold()))
 
 
 def _has_other_triples(text: str, question: str | None, passages: Sequence[str]) -> bool:
@@ -143,10 +143,10 @@ def _has_other_triples(text: str, question: str | None, passages: Sequence[str])
         return False
     triples = [word[at : at + 3] for word in text.casefold().split() for at in range(len(word) - 2)]
     triples = [triple for triple in triples if all(script_of(char) == top for char in triple)]
-    known = "\n".join((question, *passages)).casefold()
-    if len(triples) < _FEWEST or not any(script_of(char) == top for char in set(known)):
+    context = "\n".join((question, *passages)).casefold()
+    if len(triples) < _FEWEST or not any(script_of(char) == top for char in set(context)):
         return False
-    return sum(triple in known for triple in triples) < _TRIPLES_SHARED * len(triples)
+    return sum(triple in context for triple in triples) < _TRIPLES_SHARED * len(triples)
 
 
 _UNSPACED = frozenset("EAST HANGUL THAI LAO KHMER MYANMAR".split())
@@ -187,9 +187,9 @@ def _runs(text: str) -> tuple[list[_Run], int]:
 def mixes_scripts(text: str, question: str | None = None, passages: Sequence[str] = ()) -> bool:
     """Whether a text jumps between scripts within words, or from word to word, as tokens drawn at random do.
 
-    Two scripts touch where letters of both stand side by side, one of them in a word of two letters or more. Latin beside
+    Two scripts touch where letters of both are side by side, one of them in a word of two letters or more. Latin beside
     Chinese, kana, Hangul or Thai does not count where a quarter of the letters, or the question, is in these ("NHKの番組").
-    One of these says it:
+    A text does so in any of these cases:
 
     - Two touches or U+FFFD at letters, and one for each 15 words; or one, in a text of three scripts.
     - Three words outside the two commonest scripts, each tenth at least; the script changes at each fourth word.
@@ -207,14 +207,14 @@ def mixes_scripts(text: str, question: str | None = None, passages: Sequence[str
     if len(counts) + broken < 2:
         return False
     unspaced = sum(run.letters for run in runs if run.script in _UNSPACED)
-    asked = any(script_of(char) in _EAST | _UNSPACED for char in question or "")
-    together = {*_UNSPACED, "LATIN"} if asked or 4 * unspaced >= sum(run.letters for run in runs) else set[str]()
+    eastern = any(script_of(char) in _EAST | _UNSPACED for char in question or "")
+    together = {*_UNSPACED, "LATIN"} if eastern or 4 * unspaced >= sum(run.letters for run in runs) else set[str]()
     touches = broken
     for before, run in pairwise(runs):
-        both = {before.script, run.script}
+        pair = {before.script, run.script}
         sizes = sorted((before.letters, run.letters))
-        alone = sizes[0] == 1 and both.isdisjoint(_UNSPACED)
-        touches += run.joined and sizes[1] > 1 and not alone and not both <= together
+        alone = sizes[0] == 1 and pair.isdisjoint(_UNSPACED)
+        touches += run.joined and sizes[1] > 1 and not alone and not pair <= together
     if touches >= 2 and _WORDS_A_TOUCH * touches >= len(runs):
         return True
     three = len(counts) >= _SCRIPTS
@@ -223,8 +223,8 @@ def mixes_scripts(text: str, question: str | None = None, passages: Sequence[str
     often = len(runs) >= _FEWEST_WORDS and third > 2 and 4 * changes >= len(runs) and 10 * third >= len(runs)
     if three and (touches or often):
         return True
-    some = touches or (three and len(runs) >= _FEWEST_WORDS)
-    return bool(some) and question is not None and not _shares_a_word(text, question, passages)
+    suspicious = touches or (three and len(runs) >= _FEWEST_WORDS)
+    return bool(suspicious) and question is not None and not _shares_a_word(text, question, passages)
 
 
 @lru_cache(maxsize=16384)

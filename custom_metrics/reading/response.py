@@ -22,10 +22,10 @@ _OPENING = re.compile(
 _CLOSING = re.compile(
     rf"</(?:{_THINKING_TAGS})>|◁/think▷|\[/THINK\]|<\|(?:end_of_thought|END_THINKING)\|>", re.IGNORECASE
 )
-# The second forms are what is left where special tokens were taken out of the output.
+# The second forms remain where special tokens were removed from the output.
 _FINAL_CHANNEL = re.compile(r"<\|channel\|>\s*final\s*<\|message\|>|assistantfinal(?=[^\s])")
 _ANY_CHANNEL = re.compile(r"<\|channel\|>|\A\s*(?:analysis|commentary)(?=[A-Z\"'])")
-# What a model hands in where it marks that: the last such element, if only white space follows.
+# An answer that the model marks as such: the last such element, if only white space follows.
 _HANDED_IN = re.compile(
     r"<(?P<tag>answer|final|final_answer|output|response|result|verdict|solution)>(?P<inside>[^<]{0,20000})</(?P=tag)>\s*\Z",
     re.IGNORECASE,
@@ -38,7 +38,7 @@ _NEXT_TURN = re.compile(
     r"|\nQUESTION:[^\S\n]*\n",
     re.IGNORECASE,
 )
-# Tokens no text holds, wherever they stand; and those that are also HTML or ordinary brackets, at the ends only.
+# Tokens that no text holds, removed everywhere; and those that are also HTML or ordinary brackets, at the ends only.
 _TOKENS = re.compile(r"<\|[a-zA-Z_]{1,30}\|>|<\uff5c[^<>\n]{1,40}\uff5c>|<end_of_turn>|<start_of_turn>|<</?SYS>>")
 _EDGE_TOKEN = re.compile(r"</?s>|<eos>|<bos>|<pad>|\[/?INST\]")
 _LEAD = re.compile(r"(?:\s+|<\|[a-zA-Z_]{1,30}\|>|</?s>)*")
@@ -47,7 +47,7 @@ _SPACE = re.compile(r"\s+")
 _TERMINAL = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b[78=>]|\x1b"
 )
-# Lines that hold nothing of the above, and begin no object: nearly all answers.
+# Lines without any of the above that begin no object: nearly all answers.
 _PLAIN = "[^<\\[◁\x1b\x9b\\n]*"
 _LINE = (
     r"(?![^\S\n]*(?i:[{`#]|assistant|model|analysis|commentary|user|human|question))"
@@ -98,9 +98,9 @@ def _unwrapped(text: str) -> str:
     except (ValueError, RecursionError):  # no JSON, a number of 5,000 digits, a thousand brackets
         return text
     if isinstance(fields, dict):
-        known = {str(key).lower(): value for key, value in reversed(fields.items())}
+        by_key = {str(key).lower(): value for key, value in reversed(fields.items())}
         for key in _ANSWER_KEYS:
-            value = known.get(key)
+            value = by_key.get(key)
             if isinstance(value, list) and len(value) == 1:
                 (value,) = value
             if isinstance(value, str):

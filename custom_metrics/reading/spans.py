@@ -1,4 +1,4 @@
-"""Spans of a text that are said to be hallucinated, and the categories they fall into."""
+"""Spans of a text that a detector or an annotator marks as hallucinated, and their categories."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Span(NamedTuple):
 
 
 def span_of(value: Sequence[object]) -> Span:
-    """A span from the list that JSON and Arrow make of it. Files of earlier versions hold three values.
+    """The span of a list, as JSON and Arrow hold it. Files of earlier versions have three values.
 
     Raises:
         ValueError: it is not ``[start, end, category]`` or ``[start, end, category, probability]`` with whole numbers
-            ``0 <= start <= end`` (2.0 and true are none) and a probability in [0, 1].
+            ``0 <= start <= end`` (not 2.0, not true) and a probability in [0, 1].
     """
     try:
         start, end, category, *probability = value
@@ -52,9 +52,9 @@ def covered(words: Sequence[tuple[int, int]], spans: Iterable[Span]) -> list[str
     Words are (start, end) in characters, in order and not overlapping; spans are in any order and may overlap.
     """
     starts, ends = [start for start, _ in words], [end for _, end in words]
-    found: list[str | None] = [None] * len(words)
+    categories: list[str | None] = [None] * len(words)
     # The longest first, so that a shorter one inside it has the last word.
     for span in sorted(spans, key=lambda s: (s.start - s.end, s.start)):
         for place in range(bisect_right(ends, span.start), bisect_left(starts, span.end)):
-            found[place] = span.category
-    return found
+            categories[place] = span.category
+    return categories

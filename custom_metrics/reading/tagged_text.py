@@ -77,7 +77,7 @@ def parse(annotated: str | None, repaired: Counter[str] | None = None) -> tuple[
     position = length = 0  # in the tagged text, and in the text without tags
     opened: list[Span] = []
     spans: list[Span] = []
-    edges: list[int] = []  # where a tag stood: what is unclosed ends there at the latest
+    edges: list[int] = []  # places of tags: an unclosed span ends at the next one at the latest
 
     def add(span: Span, end: int) -> None:
         if span.start < end:
@@ -190,10 +190,10 @@ def tag_counts(annotated: str | None) -> Counter[str]:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Spans carried over to another version of their text, in characters of that.
+    """Spans carried over to another version of their text, in characters of the latter.
 
-    The kind is ``identical``, ``white space`` (the texts differ in nothing else), ``edited``, or ``lost``: so little of the
-    original is in the text that the spans mean nothing, and there are none.
+    The kind is ``identical``, ``white space`` (the texts differ in nothing else), ``edited``, or ``lost``: the text holds
+    too little of the original for its spans to mean anything, and there are none.
     """
 
     spans: list[Span]
@@ -213,7 +213,7 @@ def align(text: str, spans: Sequence[Span], original: str) -> Alignment:
     """
     if text == original:
         return Alignment(list(spans), "identical", 1.0)
-    mine, theirs = ([at for at, char in enumerate(whole) if not char.isspace()] for whole in (text, original))
+    mine, theirs = ([at for at, char in enumerate(version) if not char.isspace()] for version in (text, original))
     alike = [text[at] for at in mine] == [original[at] for at in theirs]
     pairs = dict(zip(mine, theirs, strict=True)) if alike else _counterparts(text, mine, original, theirs)
     similarity = 1.0 if alike else 2 * len(pairs) / (len(mine) + len(theirs))
@@ -222,14 +222,14 @@ def align(text: str, spans: Sequence[Span], original: str) -> Alignment:
     carried = []
     for span in spans:
         inside = mine[bisect_left(mine, span.start) : bisect_left(mine, span.end)]
-        kept = [pairs[at] for at in inside if at in pairs]
-        if kept:
-            carried.append(span._replace(start=kept[0], end=kept[-1] + 1))
+        places = [pairs[at] for at in inside if at in pairs]
+        if places:
+            carried.append(span._replace(start=places[0], end=places[-1] + 1))
     return Alignment(merged(carried), "white space" if alike else "edited", similarity)
 
 
 def _counterparts(text: str, mine: list[int], original: str, theirs: list[int]) -> dict[int, int]:
-    """Character of the text to its counterpart in the original."""
+    """Map characters of the text to their counterparts in the original, both by index."""
     if len(mine) + len(theirs) <= _CHARACTERS_AT_MOST:
         a, b = "".join(text[at] for at in mine), "".join(original[at] for at in theirs)
         return {
@@ -237,18 +237,18 @@ def _counterparts(text: str, mine: list[int], original: str, theirs: list[int]) 
             for block in Levenshtein.opcodes(a, b).as_matching_blocks()
             for step in range(block.size)
         }
-    a_words, b_words = ([*re.finditer(r"\S{1,100}", whole)] for whole in (text, original))
+    a_words, b_words = ([*re.finditer(r"\S{1,100}", version)] for version in (text, original))
     pairs: dict[int, int] = {}
     for block in Levenshtein.opcodes([word[0] for word in a_words], [word[0] for word in b_words]).as_matching_blocks():
         for step in range(block.size):
-            word, other = a_words[block.a + step], b_words[block.b + step]
-            pairs.update(zip(range(*word.span()), range(*other.span()), strict=True))
+            a_word, b_word = a_words[block.a + step], b_words[block.b + step]
+            pairs.update(zip(range(*a_word.span()), range(*b_word.span()), strict=True))
     return pairs
 
 
 @lru_cache(maxsize=4096)
 def _name(written: str) -> str:
-    """The category or markup that a tag's name means; empty where it means none, and the tag is text."""
+    """The category or markup that a tag's name stands for; empty where there is none, and the tag is text."""
     lowered = written.lower().strip("_-")
     if lowered in _NAMES or lowered in _MARKUP:
         return lowered
@@ -261,7 +261,7 @@ def _name(written: str) -> str:
 
 
 def _probability(tag: str, repaired: Counter[str]) -> float:
-    """What a tag's ``probability`` says; 1 without one, or where it is no number in [0, 1]."""
+    """The value of a tag's ``probability``; 1 without one, or where it is no number in [0, 1]."""
     match = _PROBABILITY.search(tag)
     if match is None:
         return 1.0

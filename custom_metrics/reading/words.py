@@ -35,14 +35,14 @@ def words(text: str, language: str | None = None) -> list[tuple[int, int]]:
     if name == "whitespace":
         return runs
     cut = _cutter(name)
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for run_start, run_end in runs:
         for start in range(run_start, run_end, _LONGEST_RUN):
             at = start
             for word in cut(text[start : min(run_end, start + _LONGEST_RUN)]):
-                found.append((at, at + len(word)))
+                spans.append((at, at + len(word)))
                 at += len(word)
-    return found
+    return spans
 
 
 @cache

@@ -1,9 +1,9 @@
-"""How well spans agree character by character: Mu-SHROOM's ``iou`` and ``rho``.
+"""Agreement of spans by character: Mu-SHROOM's ``iou`` and ``rho``.
 
 Both are figures of one answer and equal those of the shared task's scorer to the digit (``participant_kit/scorer.py`` of
-https://github.com/Helsinki-NLP/mu-shroom; Vázquez et al. 2025). A corpus has their means over answers. *Hard labels* say
-of each character whether it is hallucinated, *soft labels* with which probability (of annotators: the share that marked
-it). Words play no part.
+https://github.com/Helsinki-NLP/mu-shroom; Vázquez et al. 2025). A corpus has their means over answers. *Hard labels* tell
+whether each character is hallucinated, *soft labels* with which probability (of annotators: the share that marked it).
+Words play no part.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from custom_metrics.statistics.figures import FloatWithCounts
 _DECIMALS = 8  # to which the scorer rounds before it asks whether labels are constant
 
 
-def iou(annotated: Iterable[tuple[int, int]], found: Iterable[tuple[int, int]]) -> float:
+def iou(annotated: Iterable[tuple[int, int]], predicted: Iterable[tuple[int, int]]) -> float:
     """Intersection over union of the characters of two sets of spans, which may overlap; 1.0 where both are empty."""
     theirs = {at for start, end in annotated for at in range(start, end)}
-    ours = {at for start, end in found for at in range(start, end)}
+    ours = {at for start, end in predicted for at in range(start, end)}
     return len(theirs & ours) / len(theirs | ours) if theirs or ours else 1.0
 
 
-def rho(annotated: Iterable[tuple[int, int, float]], found: Iterable[tuple[int, int, float]], length: int) -> float:
+def rho(annotated: Iterable[tuple[int, int, float]], predicted: Iterable[tuple[int, int, float]], length: int) -> float:
     """Spearman's correlation of the soft labels of a text's characters.
 
     There is no correlation where one side gives all characters the same label (to eight decimals). The value is then 1.0 if
@@ -42,7 +42,7 @@ def rho(annotated: Iterable[tuple[int, int, float]], found: Iterable[tuple[int, 
     from scipy.stats import rankdata
 
     theirs, ours = np.zeros(length), np.zeros(length)
-    for labels, spans in ((theirs, annotated), (ours, found)):
+    for labels, spans in ((theirs, annotated), (ours, predicted)):
         for start, end, probability in spans:
             if not 0 <= start <= end <= length:
                 raise ValueError(f"the span {start} to {end} is not in a text of {length} characters")
@@ -60,17 +60,17 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     """Per-document values of a Mu-SHROOM task: ``iou`` and ``rho``, which carry the passage, and what
     :func:`custom_metrics.scores.detection.process_results` returns, of the same tagged text.
 
-    The document's ``spans`` are hard labels, its ``soft_labels`` have ``start``, ``end`` and ``prob``. Every span found
+    The document's ``spans`` are hard labels, its ``soft_labels`` have ``start``, ``end`` and ``prob``. Every predicted span
     is a hard label, whatever its category. Its probability is the soft label; where spans overlap, the highest.
     """
-    hard, found, kind = detection.annotated_and_found(doc, results)
+    hard, predicted, kind = detection.annotated_and_predicted(doc, results)
     soft = [(label["start"], label["end"], label["prob"]) for label in doc["soft_labels"]]
-    sure_last = sorted(found, key=lambda span: span.probability)
-    overlap = iou((span[:2] for span in hard), (span[:2] for span in found))
+    sure_last = sorted(predicted, key=lambda span: span.probability)
+    overlap = iou((span[:2] for span in hard), (span[:2] for span in predicted))
     correlation = rho(soft, ((span.start, span.end, span.probability) for span in sure_last), len(doc["answer"]))
     passage = doc.get("passage", "")
     return {
         "iou": FloatWithCounts(overlap, cluster=passage),
         "rho": FloatWithCounts(correlation, cluster=passage),
-        **detection.word_values(doc, hard, found, kind),
+        **detection.word_values(doc, hard, predicted, kind),
     }

@@ -1,4 +1,4 @@
-"""How well a detector finds hallucinated words: precision, recall and F1 of the hallucinated class.
+"""Scores of a detector of hallucinated words: precision, recall and F1 of the hallucinated class.
 
 A word is hallucinated when any of its characters is; words are those of :mod:`custom_metrics.reading.words`. Counts are
 summed over documents before anything is divided. The paper counts sub-word tokens instead, and its published code
@@ -73,14 +73,14 @@ class WordCounts(NamedTuple):
         return _ratio(self.tp + self.fp, sum(self))
 
 
-def count_words(text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]) -> WordCounts:
+def count_words(text: str, language: str | None, gold: Sequence[Span], predicted: Sequence[Span]) -> WordCounts:
     """Count the words of one text. Spans are in characters of it."""
     places = words(text, language)
-    pairs = zip(covered(places, gold), covered(places, found), strict=True)
-    return _counted((a is not None, b is not None) for a, b in pairs)
+    pairs = zip(covered(places, gold), covered(places, predicted), strict=True)
+    return _count_pairs((a is not None, b is not None) for a, b in pairs)
 
 
-def _counted(words: Iterable[tuple[bool, bool]]) -> WordCounts:
+def _count_pairs(words: Iterable[tuple[bool, bool]]) -> WordCounts:
     counts = Counter(words)
     return WordCounts(counts[True, True], counts[False, True], counts[True, False], counts[False, False])
 
@@ -92,32 +92,32 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     """Per-document values of a detection task.
 
     Args:
-        doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, is the same for
-            documents that hang together, such as one text that several people marked.
-        results: one tagged text. One that differs from the answer is aligned to it; one that has next to nothing in common
-            with it flags no word, and counts in ``lost_rate``.
+        doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, names the cluster
+            of the document, such as a text that several people marked.
+        results: one tagged text. It is aligned to the answer where it differs; a text with next to nothing in common with
+            the answer flags no word, and counts in ``lost_rate``.
 
     Returns:
         ``f1`` of this document (1.0 where neither side marks a word), which carries its word counts; under ``precision``
         and ``recall`` the counts themselves, ``[tp, fp, fn, tn]``, which the aggregations sum, and draw by passage; and
         1.0 or 0.0 for ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white space aside).
     """
-    return word_values(doc, *annotated_and_found(doc, results))
+    return word_values(doc, *annotated_and_predicted(doc, results))
 
 
-def word_values(doc: Mapping[str, Any], gold: Sequence[Span], found: Sequence[Span], kind: str) -> dict[str, Any]:
-    """The values of :func:`process_results`, from what :func:`annotated_and_found` gives."""
-    counts = count_words(doc["answer"], doc["language"], gold, found)
+def word_values(doc: Mapping[str, Any], gold: Sequence[Span], predicted: Sequence[Span], kind: str) -> dict[str, Any]:
+    """The values of :func:`process_results`, from the results of :func:`annotated_and_predicted`."""
+    counts = count_words(doc["answer"], doc["language"], gold, predicted)
     return _values(counts, list(counts), kind, doc)
 
 
 def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """As :func:`process_results`, with the counts of each category, in the order of ``CATEGORIES``. A true positive has the
     same category on both sides."""
-    gold, found, kind = annotated_and_found(doc, results)
+    gold, predicted, kind = annotated_and_predicted(doc, results)
     places = words(doc["answer"], doc["language"])
-    pairs = [*zip(covered(places, gold), covered(places, found), strict=True)]
-    counts = [_counted((a == category, b == category) for a, b in pairs) for category in CATEGORIES]
+    pairs = [*zip(covered(places, gold), covered(places, predicted), strict=True)]
+    counts = [_count_pairs((a == category, b == category) for a, b in pairs) for category in CATEGORIES]
     return _values(WordCounts(*map(sum, zip(*counts, strict=True))), [*map(list, counts)], kind, doc)
 
 
@@ -133,7 +133,7 @@ def _values(total: WordCounts, counts: list[Any], kind: str, doc: Mapping[str, A
     }
 
 
-def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
+def annotated_and_predicted(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
     """The annotators' spans, those of a tagged text, both in characters of the answer, and the kind of its alignment."""
     gold = [span_of([span["start"], span["end"], span["category"]]) for span in doc["spans"]]
     text, spans = parse(results[0])
@@ -141,20 +141,20 @@ def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple
     return gold, alignment.spans, alignment.kind
 
 
-def _above_and_below(metric: str, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _numerator_and_denominator(metric: str, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Numerator and denominator of a metric of counts (..., 4)."""
     tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
     return {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
 
 
 def _scores(metric: str, sums: NDArray[Any]) -> NDArray[Any]:
-    """The metric of each of some sums of counts (sums, 4); of (sums, categories, 4) its mean over the categories that
-    people marked.
+    """A metric of each row of sums of counts (sums, 4); of (sums, categories, 4) its mean over the categories that people
+    marked.
 
-    One of them that is never flagged has precision 0 here: left out, it would reward a detector for flagging only what it
-    is sure of.
+    A category that is never flagged has precision 0 here: left out, it would reward a detector for flagging only what it is
+    sure of.
     """
-    top, bottom = _above_and_below(metric, sums)
+    top, bottom = _numerator_and_denominator(metric, sums)
     with np.errstate(invalid="ignore"):  # 0/0
         values = np.asarray(top / bottom)
         if sums.ndim == 2:
@@ -163,8 +163,8 @@ def _scores(metric: str, sums: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(np.where(occurs, np.nan_to_num(values), 0.0).sum(axis=-1) / occurs.sum(axis=-1))
 
 
-def _frozen(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
-    """The counts of each document, and its cluster; ``None`` where no two documents hang together."""
+def _hashable(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+    """The counts of each document, and its cluster; ``None`` where no two documents share one."""
     counts = [value.counts if isinstance(value, FloatWithCounts) else value for value in values]
     clusters = clusters_of([cluster_of(value) for value in counts])
     rows = tuple(tuple(map(tuple, v)) if v and isinstance(v[0], (list, tuple)) else tuple(v) for v in counts)
@@ -187,14 +187,14 @@ def _rows(values: Sequence[Any], metric: str) -> Rows:
     """A metric of the counts of each document, linearised; of categories the mean of those that occur."""
     carried = [value.counts if isinstance(value, FloatWithCounts) else value for value in values]
     counts = np.asarray(carried, dtype=float)
-    linear = linearised(*_above_and_below(metric, counts))
+    linear = linearised(*_numerator_and_denominator(metric, counts))
     if counts.ndim == 3:
         linear = np.nan_to_num(linear)[:, counts[..., [0, 2]].sum(axis=(0, 2)) > 0].mean(axis=1)
     return Rows(linear, [cluster_of(value) for value in carried])
 
 
 def _aggregation(metric: str) -> Aggregation:
-    return Aggregation(metric, lambda values: _figure(*_frozen(values), metric), lambda values: _rows(values, metric))
+    return Aggregation(metric, lambda values: _figure(*_hashable(values), metric), lambda values: _rows(values, metric))
 
 
 _METRICS = ("f1", "precision", "recall")
@@ -204,7 +204,7 @@ f1, precision, recall = map(_aggregation, _METRICS)
 def category_figures(values: Sequence[Any]) -> dict[str, Figure]:
     """``<metric>_<category>`` to the figure of that category alone, from the counts of each document by category
     (:func:`process_category_results`, ``precision``)."""
-    counts, clusters = _frozen(values)
+    counts, clusters = _hashable(values)
     return {
         f"{metric}_{category}": _figure(tuple(of_document[place] for of_document in counts), clusters, metric)
         for place, category in enumerate(CATEGORIES)

@@ -1,4 +1,4 @@
-"""CLAPnq: is a long answer complete, cohesive and taken from its passage, and does it abstain when it must?
+"""CLAPnq's metrics: whether a long answer is complete, cohesive and taken from its passage, and abstains when it must.
 
 ROUGE has the values of the `rouge_score` package without stemming. It is faster because each text is tokenised once, and
 rapidfuzz's bit-parallel algorithm finds the longest common subsequence. Of several references, the one with the best
@@ -57,25 +57,25 @@ def word_tokens(text: str, language: str | None = None) -> tuple[str, ...]:
 
 def rouge1(targets: Iterable[str], prediction: str, tokenize: Callable[[str], Iterable[str]] = tokens) -> Score:
     """Unigram overlap with texts, joined by white space: precision over the prediction's tokens, recall over the texts'."""
-    wanted: Counter[str] = Counter()
+    target_counts: Counter[str] = Counter()
     for target in targets:
-        wanted.update(tokenize(target))
-    given = tuple(tokenize(prediction))
-    overlap = sum(min(number, wanted[token]) for token, number in Counter(given).items())
-    return _score(overlap, wanted.total(), len(given))
+        target_counts.update(tokenize(target))
+    predicted = tuple(tokenize(prediction))
+    overlap = sum(min(number, target_counts[token]) for token, number in Counter(predicted).items())
+    return _score(overlap, target_counts.total(), len(predicted))
 
 
 def rouge_l(target: str, prediction: str) -> Score:
     """Longest common subsequence of tokens: precision over the prediction's, recall over the target's."""
     from rapidfuzz.distance import LCSseq
 
-    wanted, given = tokens(target), tokens(prediction)
-    return _score(LCSseq.similarity(wanted, given), len(wanted), len(given))
+    expected, predicted = tokens(target), tokens(prediction)
+    return _score(LCSseq.similarity(expected, predicted), len(expected), len(predicted))
 
 
-def _score(common: int, wanted: int, given: int) -> Score:
-    precision = common / max(given, 1)
-    recall = common / max(wanted, 1)
+def _score(common: int, targets: int, predictions: int) -> Score:
+    precision = common / max(predictions, 1)
+    recall = common / max(targets, 1)
     total = precision + recall
     return Score(precision, recall, 2 * precision * recall / total if total > 0 else 0.0)
 
@@ -129,8 +129,8 @@ def k_precision(answer: str, groundings: Sequence[str], language: str | None = N
             f"k_precision counts words, and there are none to be found in language {language!r}: its script has no spaces, "
             f"and only {', '.join(SEGMENTERS)} have a segmenter"
         )
-    found = partial(word_tokens, language=language)
-    return rouge1(groundings, answer, found).precision if found(answer) else math.nan
+    tokenize = partial(word_tokens, language=language)
+    return rouge1(groundings, answer, tokenize).precision if tokenize(answer) else math.nan
 
 
 _KANA = re.compile("[\u3040-\u30ff]")
@@ -143,13 +143,13 @@ def retrieval_quality(ranked: Sequence[str], relevant: Collection[str]) -> dict[
     nDCG has gain 1 for a relevant passage and discount ``1 / log2(rank + 1)`` (Järvelin and Kekäläinen 2002). A passage
     that comes again counts where it came first.
     """
-    wanted = set(relevant)
-    if not wanted:
+    relevant_ids = set(relevant)
+    if not relevant_ids:
         return dict.fromkeys([*(f"ndcg@{k}" for k in CUTOFFS), "recall@10"], math.nan)
     gains = [1 / math.log2(rank + 1) for rank in range(1, 11)]
-    hits = [passage in wanted for passage in dict.fromkeys(ranked)][:10]
-    ndcg = {f"ndcg@{k}": sum(compress(gains, hits[:k])) / sum(gains[: min(k, len(wanted))]) for k in CUTOFFS}
-    return {**ndcg, "recall@10": sum(hits) / len(wanted)}
+    hits = [passage in relevant_ids for passage in dict.fromkeys(ranked)][:10]
+    ndcg = {f"ndcg@{k}": sum(compress(gains, hits[:k])) / sum(gains[: min(k, len(relevant_ids))]) for k in CUTOFFS}
+    return {**ndcg, "recall@10": sum(hits) / len(relevant_ids)}
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
@@ -190,19 +190,18 @@ def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any
 
 
 def retrieval_figures(values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Figure, str]]:
-    """The finer figures of a task with retrieval, from the values of all documents by metric: name, figure, and the
-    documents that count.
+    """The finer figures of a task with retrieval, from the values of all documents by metric: name, figure, denominator.
 
     They are ``ndcg@1``, ``ndcg@3``, ``ndcg@5``; and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` over the
     questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not.
     """
-    found = [value.counts for value in values.get("ndcg@10", ()) if value is not None]
+    qualities = [value.counts for value in values.get("ndcg@10", ()) if value is not None]
     for k in CUTOFFS[:-1]:
-        figure = mean_figure([quality[f"ndcg@{k}"] for quality in found])
+        figure = mean_figure([quality[f"ndcg@{k}"] for quality in qualities])
         yield f"ndcg@{k}", figure, "answerable questions whose gold passage is in the corpus"
-    given = values.get("gold_retrieved", ())
-    for ending, where, held in (("_retrieved", "is among the passages given", 1.0), ("_missed", "is not", 0.0)):
+    hits = values.get("gold_retrieved", ())
+    for ending, where, flag in (("_retrieved", "is among the passages given", 1.0), ("_missed", "is not", 0.0)):
         for metric in BY_RETRIEVAL:
-            chosen = [value for value, was in zip(values.get(metric, ()), given, strict=True) if was == held]
+            chosen = [value for value, hit in zip(values.get(metric, ()), hits, strict=True) if hit == flag]
             figure = share_figure(chosen) if metric == "answerable_abstention_rate" else mean_figure(chosen)
             yield f"{metric}{ending}", figure, f"answerable questions whose gold passage {where}"

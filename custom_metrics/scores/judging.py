@@ -1,5 +1,5 @@
 """The figures of CLAPnq's human evaluation, from a judge's verdicts (Rosenthal et al. 2025, section 5, Table 7), and the
-verdicts: what a judge's reply says, a rating or a preference between two answers.
+parser of a judge's reply: a rating, or a preference between two answers.
 
 The harness hands an aggregation one value per document. Here a value is a tuple that starts with the question's id, so that
 bounds are bootstrapped over questions, however many verdicts each has.
@@ -31,8 +31,8 @@ UNREAD = "unread"
 TIE = "tie"
 
 # ------------------------------------------------------------------------------------------------------- a judge's reply
-# Read is what the prompt asks for, a line such as "Rating: 3" or "Preference: A", in any spelling and place, or the number
-# or letter alone. Everything else is unread and counted. Nothing is guessed.
+# The parser reads what the prompt asks for: a line such as "Rating: 3" or "Preference: A", in any spelling and place, or
+# the number or letter alone. Everything else is unread and counted. Nothing is guessed.
 
 _QUOTED = re.compile(r"^[^\S\n]*>.*$", re.M)  # lines in which a judge repeats what it was shown
 _MARKUP = re.compile(r"[*_`$]+|\\boxed\b")
@@ -43,15 +43,15 @@ _IS = r"(?:[\s\"']{0,9}[:=：|]|\s{0,9}\n| is\b| [-–—] | (?=\d))[\s\"':\[({]
 _CLOSED = r"[\s\"'.,;:!。\])}|]{0,9}"
 # What may follow a verdict; so not: 2-3, 3/5, 3.5, 3 or 4, A or B, A/B.
 _END = rf"(?:{_CLOSED}$|[\"']?[.,;:] (?!\d|[AB]\b)| [-–—(](?! ?\d|out of|or ))"
-_NUMBER = r"(?P<said>[1-4]|one|two|three|four)(?:\.0)?(?: ?(?:/|out of) ?4)?"
-_CHOICE = r"(?P<noun>(?:the )?(?:answer|response) )?(?P<said>A|B|(?:an? )?(?:tie|draw))"
+_NUMBER = r"(?P<verdict>[1-4]|one|two|three|four)(?:\.0)?(?: ?(?:/|out of) ?4)?"
+_CHOICE = r"(?P<noun>(?:the )?(?:answer|response) )?(?P<verdict>A|B|(?:an? )?(?:tie|draw))"
 # A second verdict in the same line, or the scale: the prompt repeated, or a change of mind.
 _MORE = re.compile(r"\b(?:rating|score|preference|tie|(?:to|or) [1-4AB])\b", re.I)
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4}
 
 
 def _patterns(names: str, verdict: str) -> tuple[re.Pattern[str], ...]:
-    """A line that names its verdict, with the rest of it; that verdict at the beginning; a verdict alone in a line."""
+    """Patterns of a line that names its verdict, of that verdict at the start of its rest, and of a verdict alone."""
     named = re.compile(rf"{_LEAD}(?:{names}){_OF}{_IS}(?P<rest>.*)", re.I | re.M)
     alone = re.compile(rf"[\s\"'\[({{]{{0,9}}{verdict}{_CLOSED}", re.I)
     return named, re.compile(verdict + _END, re.I), alone
@@ -68,8 +68,8 @@ def read_rating(text: str | None) -> int | None:
     Without such a line, a number that stands alone in the first or last line does. ``None`` for anything else: no number, a
     half, a range, another scale.
     """
-    said = _verdict(text, *_RATING)
-    return None if said is None else _NUMBERS.get(said) or int(said)
+    verdict = _verdict(text, *_RATING)
+    return None if verdict is None else _NUMBERS.get(verdict) or int(verdict)
 
 
 def read_preference(text: str | None) -> str | None:
@@ -78,26 +78,26 @@ def read_preference(text: str | None) -> str | None:
     The last line that opens with ``Preference: `` decides. Without such a line, a letter or a tie that stands alone in the
     first or last line does. ``None`` for anything else.
     """
-    said = _verdict(text, *_PREFERENCE)
-    return None if said is None else said.upper() if len(said) == 1 else TIE
+    verdict = _verdict(text, *_PREFERENCE)
+    return None if verdict is None else verdict.upper() if len(verdict) == 1 else TIE
 
 
 def _verdict(text: str | None, named: re.Pattern[str], first: re.Pattern[str], alone: re.Pattern[str]) -> str | None:
-    said = _MARKUP.sub("", _QUOTED.sub("", final_answer(text))).strip()
-    if "\n" not in said:  # a line in quotation marks among others is somebody else's
-        said = said.strip("\"'“”")
-    lines = list(named.finditer(said))
+    reply = _MARKUP.sub("", _QUOTED.sub("", final_answer(text))).strip()
+    if "\n" not in reply:  # a line in quotation marks among others is somebody else's
+        reply = reply.strip("\"'“”")
+    lines = list(named.finditer(reply))
     if lines:
         rest = lines[-1]["rest"]
         match = first.match(rest)
-        return match["said"].lower() if match and not _MORE.search(rest, match.end("said")) else None
-    replies = said.splitlines()
+        return match["verdict"].lower() if match and not _MORE.search(rest, match.end("verdict")) else None
+    replies = reply.splitlines()
     standing = [(number, match) for number, line in enumerate(replies) if (match := alone.fullmatch(line))]
     if len(standing) != 1:  # none, or a list
         return None
     ((number, match),) = standing
     heading = len(replies) > 1 and match.groupdict().get("noun")
-    return match["said"].lower() if number in (0, len(replies) - 1) and not heading else None
+    return match["verdict"].lower() if number in (0, len(replies) - 1) and not heading else None
 
 
 # ------------------------------------------------------------------------------------------------- values of one document
@@ -159,7 +159,7 @@ def win_rate(values: tuple[Value, ...]) -> Figure:
             verdicts.setdefault(question, []).append(won)
     scores = [sum(won) / len(won) for won in verdicts.values()]
     figure = mean_figure(scores)
-    if figure.value in (0, 1):  # a bootstrap of nothing but wins would say 1 to 1
+    if figure.value in (0, 1):  # the bounds of a bootstrap of nothing but wins would be 1 and 1
         low, high = wilson(math.fsum(scores), len(scores))
         return figure._replace(low=low, high=high)
     return figure
@@ -177,7 +177,7 @@ def share(values: tuple[Value, ...]) -> Figure:
     if len(sums) > 1:
         resampled = resampled_sums(sums)
         low, high, error = spread(resampled[:, 0] / resampled[:, 1])
-    if hits in (0, counted):  # a bootstrap of these would say 0 to 0; so many questions, whatever was said of each
+    if hits in (0, counted):  # the bounds of a bootstrap would be 0 and 0; Wilson's count questions, not verdicts
         low, high = wilson(len(sums) if hits else 0, len(sums))
     return Figure(hits / counted, low, high, error, counted)
 
@@ -188,8 +188,8 @@ def flip_rate(values: tuple[Value, ...]) -> Figure:
     pairs: dict[tuple[Any, ...], list[str]] = {}
     for *pair, preferred in values:
         pairs.setdefault(tuple(pair), []).append(preferred)
-    read_twice = ((pair[0], both) for pair, both in pairs.items() if len(both) == 2 and UNREAD not in both)
-    return share.figure(tuple((question, int(both[0] != both[1]), 1) for question, both in read_twice))
+    read_twice = ((pair[0], votes) for pair, votes in pairs.items() if len(votes) == 2 and UNREAD not in votes)
+    return share.figure(tuple((question, int(votes[0] != votes[1]), 1) for question, votes in read_twice))
 
 
 @_aggregation

@@ -1,5 +1,5 @@
-"""How far two raters agree: Cohen's kappa, its quadratic weights, Kendall's tau-b, and the share of equal labels; and how
-two quantities go together over languages: Pearson's r and Spearman's rho.
+"""Agreement of two raters: Cohen's kappa, its quadratic weights, Kendall's tau-b, and the share of equal labels; and
+correlation of two quantities over languages: Pearson's r and Spearman's rho.
 
 Every statistic of raters is computed from contingency tables (rows: labels of rater A, columns: labels of rater B, in
 order), over any leading axes at once. A statistic is ``nan`` where it is 0/0, for example where both raters give one label
@@ -25,7 +25,7 @@ _BLOCK = 1 << 21  # cells of resampled tables that a statistic sees at once: 16 
 
 
 def contingency_table(pairs: Sequence[tuple[int, int]], labels: int) -> Table:
-    """(labels, labels): how often each pair of labels occurs, from what A and what B says of each unit.
+    """(labels, labels): how often each pair of labels occurs, from the labels that A and B give each unit.
 
     Raises:
         ValueError: a label is not in [0, `labels`).
@@ -37,7 +37,7 @@ def contingency_table(pairs: Sequence[tuple[int, int]], labels: int) -> Table:
 
 
 def any_label(tables: Table) -> Table:
-    """Reduce tables (..., labels, labels) to (..., 2, 2): the first label, which says "nothing", against all others."""
+    """Reduce tables (..., labels, labels) to (..., 2, 2): the first label, which stands for "none", against all others."""
     return np.asarray(np.add.reduceat(np.add.reduceat(tables, [0, 1], axis=-2), [0, 1], axis=-1))
 
 
@@ -74,7 +74,7 @@ def kendall_tau_b(tables: Table) -> Table:
     """Kendall's tau-b (Kendall 1945), which corrects for ties, of labels in their order: (concordant - discordant) /
     sqrt(pairs untied in A * pairs untied in B); ``nan`` where a rater gives one label only."""
     cells = np.asarray(tables)
-    below = np.zeros_like(cells)  # of each cell: what stands in the same column in the rows after it
+    below = np.zeros_like(cells)  # of each cell: the sum of the same column over the rows after it
     below[..., :-1, :] = np.flip(np.cumsum(np.flip(cells, -2), -2), -2)[..., 1:, :]
     to_left = np.cumsum(below, -1) - below
     to_right = below.sum(axis=-1, keepdims=True) - below - to_left
@@ -87,8 +87,8 @@ def kendall_tau_b(tables: Table) -> Table:
 def estimate(tables: Table, statistic: Statistic) -> Figure:
     """A statistic of summed tables, with 95 % percentile bounds of a cluster bootstrap.
 
-    Both are ``nan`` where not defined, the bounds also of fewer than two clusters, which say nothing of how they differ.
-    Tables (clusters, labels, labels) are one for each document, or for each item that was rated.
+    Both are ``nan`` where not defined; the bounds also for fewer than two clusters, as their spread is unknown. There is
+    one table (labels, labels) for each cluster: a document, or an item that was rated.
     """
     clusters = np.asarray(tables)
     value = float(statistic(clusters.sum(axis=0)))
@@ -113,7 +113,7 @@ def _ratio(top: Table, bottom: Table) -> Table:
 
 # ------------------------------------------------------------------------------------------- two quantities over languages
 
-FEWEST = 3  # pairs; of fewer, a correlation says nothing
+FEWEST = 3  # least number of pairs for a correlation
 
 _EXACT = 8  # pairs up to which all orders are tried, 40,320 of eight
 _ROUNDING = 1e-9
@@ -134,7 +134,7 @@ class Correlation(NamedTuple):
 
 
 def correlate(first: Sequence[float], second: Sequence[float]) -> Correlation:
-    """Correlate two quantities, of which every pair has one number each; a pair with ``nan`` is left out.
+    """Correlate two quantities, given as paired values; a pair with ``nan`` is left out.
 
     All is ``nan`` for fewer than :data:`FEWEST` pairs, and where a quantity is the same everywhere.
     """

@@ -1,7 +1,7 @@
-"""A figure of many documents: its value, how sure it is, and over how many documents; and the documents' values.
+"""Figures of many documents: value, bounds, standard error and number of documents; and the values of documents.
 
-Ranks of a distributed run exchange the values of metrics only. What else a figure needs of a document, its counts or the
-name of its cluster, is an attribute of the value. In files a value is a plain number or list.
+Ranks of a distributed run exchange the values of metrics only. A document's counts and the name of its cluster, which a
+figure may need, too, are attributes of the value. In files a value is a plain number or list.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ class Figure(NamedTuple):
     n: int = 0  # documents in the denominator
 
     def as_json(self, denominator: str = "") -> dict[str, Any]:
-        """For a results file: ``null`` for what is not defined. The denominator is in words which documents count."""
-        parts = zip(self._fields, self[:4], strict=False)
-        known = {name: None if math.isnan(part) else float(part) for name, part in parts}
-        return {**known, "n": self.n, "denominator": denominator}
+        """For a results file: ``null`` for what is not defined. The denominator describes which documents count."""
+        numbers = zip(self._fields, self[:4], strict=False)
+        values = {name: None if math.isnan(number) else float(number) for name, number in numbers}
+        return {**values, "n": self.n, "denominator": denominator}
 
 
 UNDEFINED = Figure(math.nan)
 
 
 class Rows(NamedTuple):
-    """A figure of a stratum as rows, whose mean it is."""
+    """Rows of values of a stratum, whose mean is its figure."""
 
     values: NDArray[Any]  # (rows,), or (rows, columns) of several figures; nan for a row that does not count
     clusters: Sequence[Any]  # the name of each row's cluster, which other rows and strata may have; empty: it has none
 
 
 class FloatWithCounts(float):
-    """A document's number, the counts that the figure of all documents is made of, and the name of its cluster: what
-    documents that hang together have in common."""
+    """A float that also holds the counts its aggregation sums, and the name of the document's cluster: what dependent
+    documents have in common."""
 
     counts: Any
     cluster: Any
@@ -68,7 +68,7 @@ def cluster_of(value: Any) -> Any:
 
 
 def clusters_of(names: Sequence[Any]) -> list[Any] | None:
-    """The cluster of each row by these names; a row without a name is a cluster of its own. ``None`` where all are."""
+    """The cluster of each row, by its name; a row without a name is its own cluster. ``None`` where all rows are."""
     clusters = [name or (place,) for place, name in enumerate(names)]
     return clusters if len(set(clusters)) < len(clusters) else None
 
@@ -76,49 +76,49 @@ def clusters_of(names: Sequence[Any]) -> list[Any] | None:
 def mean_figure(values: Sequence[float | None]) -> Figure:
     """The mean of the documents' values.
 
-    Bounds come from a bootstrap. The standard error is the harness's: s/sqrt(n) with s over n - 1. Of documents that hang
-    together both are over their clusters, and the standard error is that of a ratio of sums (Taylor linearisation). A value
+    Bounds come from a bootstrap. The standard error is the harness's: s/sqrt(n) with s over n - 1. For documents in
+    clusters both are over the clusters, and the standard error is that of a ratio of sums (Taylor linearisation). A value
     is ``None`` where the document is not in the denominator.
     """
     from custom_metrics.statistics.intervals import bootstrap_mean, resampled_sums, spread  # with numpy
 
-    known, sums, error = _counted(values)
-    if not known:
+    defined, sums, error = _in_denominator(values)
+    if not defined:
         return UNDEFINED
     if sums is None:
-        bounds = bootstrap_mean(known)
+        bounds = bootstrap_mean(defined)
     else:
         top, bottom = resampled_sums(sums).T
         bounds = spread(top / bottom)[:2]
-    return Figure(fmean(known), *bounds, error, len(known))
+    return Figure(fmean(defined), *bounds, error, len(defined))
 
 
 def share_figure(values: Sequence[float | None]) -> Figure:
     """As :func:`mean_figure`, for values 1.0 (in the share) and 0.0 (not): the bounds are Wilson's.
 
-    Of documents that hang together they are those of the number of documents that would give the standard error over
-    clusters in a simple sample (Korn and Graubard 1998): at most as many as there are, and as clusters where it is 0.
+    For documents in clusters they are those of the number of documents that would give the standard error over clusters in
+    a simple sample (Korn and Graubard 1998): at most as many as there are, and as clusters where it is 0.
     """
     from custom_metrics.statistics.intervals import wilson
 
-    known, sums, error = _counted(values)
-    if not known:
+    defined, sums, error = _in_denominator(values)
+    if not defined:
         return UNDEFINED
-    share = fmean(known)
+    share = fmean(defined)
     if sums is None:
-        bounds = wilson(sum(known), len(known))
+        bounds = wilson(sum(defined), len(defined))
     else:
-        documents = min(len(known), share * (1 - share) / error**2) if error > 0 else len(sums)
+        documents = min(len(defined), share * (1 - share) / error**2) if error > 0 else len(sums)
         bounds = wilson(share * documents, documents)
-    return Figure(share, *bounds, error, len(known))
+    return Figure(share, *bounds, error, len(defined))
 
 
-def _counted(values: Sequence[float | None]) -> tuple[list[float], Any, float]:
-    """The values that are in the denominator; where some of them hang together, (clusters, 2) their sums and numbers; and
-    the standard error of their mean, ``nan`` of a single value or cluster."""
-    known = [value for value in values if value is not None and value == value]
-    numbers = [*map(float, known)]
-    clusters = clusters_of([cluster_of(value) for value in known])
+def _in_denominator(values: Sequence[float | None]) -> tuple[list[float], Any, float]:
+    """The values in the denominator; where some of them share a cluster, (clusters, 2) sums and numbers of values; and the
+    standard error of their mean, ``nan`` for a single value or cluster."""
+    defined = [value for value in values if value is not None and value == value]
+    numbers = [*map(float, defined)]
+    clusters = clusters_of([cluster_of(value) for value in defined])
     if clusters is None:
         return numbers, None, stdev(numbers) / math.sqrt(len(numbers)) if len(numbers) > 1 else math.nan
     import numpy as np
@@ -127,9 +127,9 @@ def _counted(values: Sequence[float | None]) -> tuple[list[float], Any, float]:
 
     sums = sums_by_cluster(np.array([[number, 1.0] for number in numbers]), clusters)
     total, documents = sums.sum(axis=0)
-    apart = sums[:, 0] - total / documents * sums[:, 1]
+    residuals = sums[:, 0] - total / documents * sums[:, 1]
     number = len(sums)
-    error = math.sqrt(number / (number - 1) * float(apart @ apart)) / documents if number > 1 else math.nan
+    error = math.sqrt(number / (number - 1) * float(residuals @ residuals)) / documents if number > 1 else math.nan
     return numbers, sums, error
 
 

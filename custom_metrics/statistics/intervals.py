@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
 
 RESAMPLES = 2000
-"""Resamples of a bootstrap whose bounds stand beside a figure."""
+"""Resamples of a bootstrap for the bounds of a figure."""
 
 SEED = 1234
-"""Of every resampling: the same answers have the same bounds."""
+"""The seed of every resampling: the same answers have the same bounds."""
 
 Z95 = 1.959963984540054  # the 97.5th percentile of the standard normal
 
@@ -54,9 +54,9 @@ def newcombe(successes: int, trials: int, other_successes: int, other_trials: in
     other_low, other_high = wilson(other_successes, other_trials)
     if not trials or not other_trials:
         return math.nan, math.nan, math.nan
-    share, other = successes / trials, other_successes / other_trials
-    below, above = math.hypot(share - low, other_high - other), math.hypot(high - share, other - other_low)
-    return share - other, share - other - below, share - other + above
+    share, other_share = successes / trials, other_successes / other_trials
+    below, above = math.hypot(share - low, other_high - other_share), math.hypot(high - share, other_share - other_low)
+    return share - other_share, share - other_share - below, share - other_share + above
 
 
 def bootstrap_mean(values: Sequence[float]) -> tuple[float, float]:
@@ -73,14 +73,14 @@ def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: in
     """(iterations, quantities) resampled sums of a cluster bootstrap: each is over as many clusters as there are, drawn
     with replacement; the same for the same clusters and seed.
 
-    Of (clusters, quantities), not empty, each row is what one document (or article) adds to the sums. The order of the rows
-    changes nothing, because ranks of a distributed run bring them in an order of their own.
+    Each row of (clusters, quantities), of which there is at least one, is what a document (or article) adds to the sums.
+    The order of the rows changes nothing, because ranks of a distributed run gather them in an order of their own.
     """
     array = np.asarray(clusters, dtype=float)
     array = array[np.lexsort(array.T)]  # by content: which draw falls on which row must not depend on its place
     rng = np.random.default_rng(seed)
     shares = np.full(len(array), 1 / len(array))
-    block = max(1, _BLOCK // len(array))  # so many resamples at a time bound the memory
+    block = max(1, _BLOCK // len(array))  # resamples at a time, to bound the memory
     sums = []
     for done in range(0, iterations, block):
         counts = rng.multinomial(len(array), shares, size=min(block, iterations - done))
@@ -89,8 +89,8 @@ def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: in
 
 
 def sums_by_cluster(rows: NDArray[Any], clusters: Sequence[Any] | None) -> NDArray[Any]:
-    """What each cluster adds to sums, (clusters, ...) in the order in which they come first, from what each row adds and
-    the name of its cluster; ``None``: each row is one.
+    """Sum rows by cluster: (clusters, ...), in the order in which clusters come first. `clusters` names that of each row;
+    with ``None`` each row is its own.
 
     Raises:
         ValueError: not as many names as rows.

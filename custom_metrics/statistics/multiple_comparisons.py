@@ -74,10 +74,10 @@ def holm(p_values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
 
     ``nan`` (a comparison without data) stays ``nan``, and does not count.
     """
-    given = np.asarray(p_values, dtype=float)
-    adjusted = np.full(given.shape, np.nan)
-    tested = np.flatnonzero(~np.isnan(given))
-    order = tested[np.argsort(given[tested])]  # equal ones become equal in any order
+    p = np.asarray(p_values, dtype=float)
+    adjusted = np.full(p.shape, np.nan)
+    tested = np.flatnonzero(~np.isnan(p))
+    order = tested[np.argsort(p[tested])]  # equal ones become equal in any order
     factors = np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(given[order] * factors))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * factors))
     return adjusted

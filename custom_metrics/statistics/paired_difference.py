@@ -3,12 +3,12 @@
 Documents are drawn with replacement, and both models' values go with them. Each resample gives a *pivot*: its mean
 difference minus that of all documents, over its own standard error. The bounds are as many standard errors on either side
 as 95 % of the pivots reach (symmetric bootstrap-t: Hall 1988, "On symmetric bootstrap confidence intervals"; Davison and
-Hinkley 1997, section 5.2). With 100 documents of which many have the value 0, or of long tails, this keeps its 5 %. The
-percentile bootstrap and the equal-tailed bootstrap-t do not.
+Hinkley 1997, section 5.2). With 100 documents, many of which have the value 0, or with long tails, its level stays at 5 %;
+that of the percentile bootstrap and the equal-tailed bootstrap-t does not.
 
-Bounds and p come from the same pivots: p is under 0.05 exactly where 0 lies outside of the bounds. A p below 0.005 is
-beyond what 1,999 resamples can tell, and Holm's correction asks for such: it is the tail of Student's t, scaled to go
-through the tenth-largest pivot.
+Bounds and p come from the same pivots: p is under 0.05 exactly where 0 lies outside of the bounds. Holm's correction needs
+p values below 0.005, which 1,999 resamples cannot resolve: these are from the tail of Student's t, scaled to go through the
+tenth-largest pivot.
 
 The mean over languages has languages as strata: documents are drawn within each, and each language counts the same.
 """
@@ -38,7 +38,7 @@ SAME_EVERYWHERE = "sign test, as all differences are the same"
 NONE_DIFFERS = "all values are the same"
 
 TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
-NOTHING = 1e-12  # a variance below this share of the whole one is rounding
+NEGLIGIBLE = 1e-12  # a variance below this share of the whole one is rounding
 
 
 class PairedDifference(NamedTuple):
@@ -50,16 +50,16 @@ class PairedDifference(NamedTuple):
     low: float  # its 95 % bounds
     high: float
     p: float  # two-sided, of the hypothesis that the difference is 0
-    n: int  # what was paired: documents, or clusters of them (articles)
-    method: str  # what the bounds and p come from
+    n: int  # pairs: of documents, or of clusters of them (articles)
+    method: str  # of the bounds and p
     p_exact: float = math.nan  # of the exact test, where `p` is its mid-p version
 
 
 NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, 0, "")
-"""Of models without a document in common."""
+"""The difference of models without a document in common."""
 
 
-def paired(first: Any, second: Any, share: bool = False) -> Floats:
+def paired_values(first: Any, second: Any, share: bool = False) -> Floats:
     """(documents, 2) values of two models over the same documents, checked.
 
     Raises:
@@ -79,9 +79,9 @@ def paired(first: Any, second: Any, share: bool = False) -> Floats:
                 f"the {name} model's values are 1 (in the share) or 0 (not), not {wrong[0]:g}; compare means instead"
             )
         arrays.append(array)
-    one, other = map(len, arrays)
-    if one != other:
-        raise ValueError(f"the first model has values of {one} documents, the second of {other}; both are of the same")
+    m, n = map(len, arrays)
+    if m != n:
+        raise ValueError(f"the first model has values of {m} documents, the second of {n}; both are of the same")
     return np.column_stack(arrays)
 
 
@@ -91,19 +91,19 @@ def compare_means(strata: Sequence[tuple[Any, Any]], method: str = BOOTSTRAP) ->
     Args:
         strata: of each language, the two models' values: a number of each document, in the same order; ``nan`` where a
             document is not in the model's denominator. Documents count that are in both. A language without one is left
-            out. Errors are those of :func:`paired`.
-        method: what to call it.
+            out. Errors are those of :func:`paired_values`.
+        method: its name, for the result.
     """
-    pairs = [paired(*pair) for pair in strata]
+    pairs = [paired_values(*pair) for pair in strata]
     pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
     if not pairs:
         return NO_DIFFERENCE
     values = np.mean([pair.mean(axis=0) for pair in pairs], axis=0)
-    found = pivots_of([(pair[:, 0] - pair[:, 1])[:, None] for pair in pairs])
+    pivots = pivots_of([(pair[:, 0] - pair[:, 1])[:, None] for pair in pairs])
     n = sum(map(len, pairs))
-    low, high, p = (float(part[0]) for part in bounds_and_p(found))
-    difference = float(found.differences[0])
-    if found.errors[0] == 0 and n > 1:
+    low, high, p = (float(array[0]) for array in bounds_and_p(pivots))
+    difference = float(pivots.differences[0])
+    if pivots.errors[0] == 0 and n > 1:
         method = SAME_EVERYWHERE if difference else NONE_DIFFERS
     return PairedDifference(float(values[0]), float(values[1]), difference, low, high, p, n, method)
 
@@ -138,15 +138,15 @@ def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS) -> Pivots:
         scale = squares.sum(axis=1)
         total, used, rows = total + means, used + (sizes > 0), rows + sizes
         variance += _variance(np.zeros((number, 1)), scale[:, None], sizes[:, None], scale)[:, 0]
-        whole = bool(counted.all())
+        complete = bool(counted.all())
         done = 0
         for counts in draws(len(stratum), place, iterations):
             block = slice(done, done := done + len(counts))
-            again = sizes[:, None] if whole else counted.astype(float) @ counts.T
+            resampled_sizes = sizes[:, None] if complete else counted.astype(float) @ counts.T
             shift = centred @ counts.T  # 0 where a resample holds no row that counts
-            np.divide(shift, again, out=shift, where=again > 0)
+            np.divide(shift, resampled_sizes, out=shift, where=resampled_sizes > 0)
             shifts[:, block] += shift
-            variances[:, block] += _variance(np.square(shift, out=shift), squares @ counts.T, again, scale)
+            variances[:, block] += _variance(np.square(shift, out=shift), squares @ counts.T, resampled_sizes, scale)
     strata_used = np.maximum(used, 1)
     errors = np.sqrt(variance) / strata_used
     np.square(shifts, out=shifts)
@@ -162,12 +162,12 @@ def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS) -> Pivots:
 
 
 def _variance(squared_shift: Floats, squares: Floats, sizes: Floats, scale: Floats) -> Floats:
-    """The squared standard error of means of so many rows; 0 of fewer than two. It is from sums of squares about another
-    centre, and the squared shift of the means from that, which is overwritten. What is next to nothing beside the
-    scale, the (pairs,) sums of squares of all rows, is rounding."""
+    """The squared standard error of means of `sizes` rows; 0 for fewer than two. It is computed from sums of squares about
+    another centre, and the squared shift of the means from that centre, which is overwritten. Values that are negligible
+    beside `scale`, the (pairs,) sums of squares of all rows, are rounding."""
     squared_shift *= -sizes
     squared_shift += squares
-    squared_shift[squared_shift <= NOTHING * scale[:, None]] = 0.0
+    squared_shift[squared_shift <= NEGLIGIBLE * scale[:, None]] = 0.0
     squared_shift /= np.where(sizes > 1, sizes * (sizes - 1), np.inf)
     return squared_shift
 
@@ -175,28 +175,28 @@ def _variance(squared_shift: Floats, squares: Floats, sizes: Floats, scale: Floa
 def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     """Lower and upper 95 % bounds of the differences, and p, each (pairs,).
 
-    Bounds are ``nan`` where resamples tell nothing: one row, or all differences alike. p is then that of the sign test.
+    Bounds are ``nan`` where resamples do not vary: one row, or equal differences. p is then that of the sign test.
     """
     iterations = pivots.squares.shape[1]
     outside = max(0, math.ceil(SIGNIFICANCE * (iterations + 1)) - 2)  # beyond the bounds; with one more p is 0.05
     places = [iterations - min(TAIL, iterations), iterations - 1 - outside]  # from the smallest
     ordered = np.partition(pivots.squares, sorted(set(places)))
     anchor, limit = (ordered[:, place] for place in places)
-    known = pivots.errors > 0
+    varies = pivots.errors > 0
     reach = np.sqrt(limit) * pivots.errors
-    reach[~(known & np.isfinite(reach))] = np.nan
-    statistic = np.divide(np.abs(pivots.differences), pivots.errors, out=np.zeros_like(reach), where=known)
+    reach[~(varies & np.isfinite(reach))] = np.nan
+    statistic = np.divide(np.abs(pivots.differences), pivots.errors, out=np.zeros_like(reach), where=varies)
     # Beyond the limit exactly where the bounds say so: roots and squares are rounded.
     outer, inner = np.maximum(statistic**2, np.nextafter(limit, np.inf)), np.minimum(statistic**2, limit)
     squared = np.where(statistic > np.sqrt(limit), outer, inner)
     number = np.count_nonzero(pivots.squares >= squared[:, None], axis=1)
-    p = extrapolated(number, np.sqrt(anchor), statistic, pivots.freedom, iterations)
-    p = np.where(known, p, np.where(pivots.equal > 0, np.exp2(1.0 - pivots.equal), 1.0))
+    p = extrapolated_p(number, np.sqrt(anchor), statistic, pivots.freedom, iterations)
+    p = np.where(varies, p, np.where(pivots.equal > 0, np.exp2(1.0 - pivots.equal), 1.0))
     p[np.isnan(pivots.differences)] = np.nan
     return pivots.differences - reach, pivots.differences + reach, p
 
 
-def extrapolated(number: Any, anchor: Floats, statistic: Floats, freedom: Floats, iterations: int) -> Floats:
+def extrapolated_p(number: Any, anchor: Floats, statistic: Floats, freedom: Floats, iterations: int) -> Floats:
     """p from how many pivots are at least as large as the statistic, all (pairs,); where these are fewer than ten of a
     thousand or more, from the tail of Student's t beyond the anchor, the tenth largest pivot."""
     from scipy import special
@@ -212,14 +212,14 @@ def extrapolated(number: Any, anchor: Floats, statistic: Floats, freedom: Floats
 
 
 def draws(rows: int, stratum: int = 0, iterations: int = ITERATIONS) -> Iterator[Floats]:
-    """How often each row is in each resample, block by block, (resamples, rows); a resample is as many rows, drawn with
+    """How often each row is in each resample, block by block: (resamples, rows). A resample draws as many rows with
     replacement.
 
     The draws depend on the arguments alone, and those of different strata are independent. The rows of all models must be
     in the same order, which should not depend on that of the runs.
     """
     if rows * iterations <= _BLOCK:
-        yield _kept(rows, stratum, iterations)
+        yield _cached_counts(rows, stratum, iterations)
         return
     rng = np.random.default_rng([SEED, stratum, rows])
     block = max(1, _BLOCK // rows)
@@ -228,7 +228,7 @@ def draws(rows: int, stratum: int = 0, iterations: int = ITERATIONS) -> Iterator
 
 
 @lru_cache(maxsize=4)  # a task's metrics, and its pairs of models, have the same
-def _kept(rows: int, stratum: int, iterations: int) -> Floats:
+def _cached_counts(rows: int, stratum: int, iterations: int) -> Floats:
     counts = _counts(np.random.default_rng([SEED, stratum, rows]), rows, iterations)
     counts.setflags(write=False)
     return counts

@@ -9,8 +9,8 @@ shares is (b - c)/n.
 - *Bounds* are Tango's asymptotic score interval (Tango 1998, "Equivalence test and confidence interval for the difference
   in proportions for the paired-sample design").
 
-The two are not inversions of each other: with few discordant documents one may say 0.04 where the other still holds 0. What
-is significant is what p says.
+The two are not inversions of each other: with few discordant documents p may be 0.04 where the bounds still hold 0. p
+decides what is significant.
 
 The mean of a share over languages has languages as strata. p is that of McNemar's score test: without a difference, the
 discordant documents of each language fall to either model by a fair coin. The bounds recover the variance of each language
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.statistics.intervals import Z95
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, paired
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, paired_values
 
 MCNEMAR = "McNemar mid-p, Tango score interval"
 STRATIFIED = "stratified McNemar score test, MOVER of Tango intervals"
@@ -45,11 +45,11 @@ def compare_shares(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
     Raises:
         ValueError: values are neither 1 nor 0, nor ``nan``, or not of equally many documents.
     """
-    pairs = [paired(*pair, share=True) for pair in strata]
+    pairs = [paired_values(*pair, share=True) for pair in strata]
     pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
     if not pairs:
         return NO_DIFFERENCE
-    counts = [(np.sum(one > other), np.sum(one < other), len(one)) for one, other in (pair.T for pair in pairs)]
+    counts = [(np.sum(x > y), np.sum(x < y), len(x)) for x, y in (pair.T for pair in pairs)]
     b, c, n = np.array(counts).T
     bounds = tango(b, c, n)
     differences = (b - c) / n
@@ -92,7 +92,7 @@ def tango(b: Any, c: Any, n: Any) -> tuple[Floats, Floats]:
     The bounds are where the score statistic equals z. Its variance is that of the difference, with the probability of c
     estimated by maximum likelihood under the bound (equation 5 of the paper).
     """
-    b, c, n = (np.asarray(part, dtype=float) for part in (b, c, n))
+    b, c, n = (np.asarray(counts, dtype=float) for counts in (b, c, n))
     upper = _tango_upper(b, c, n)
     return -_tango_upper(c, b, n), upper
 
@@ -119,7 +119,7 @@ def stratified_mcnemar(b: Any, c: Any, n: Any) -> Floats:
     """
     from scipy import special
 
-    b, c, n = (np.asarray(part, dtype=float) for part in (b, c, n))
+    b, c, n = (np.asarray(counts, dtype=float) for counts in (b, c, n))
     sizes = np.maximum(n, 1.0)  # without a document there is no discordant one
     difference = ((b - c) / sizes).sum(axis=0)
     variance = ((b + c) / sizes**2).sum(axis=0)

@@ -1,6 +1,6 @@
 """A detector's errors in a language and how sure they are: measured there, or expected from those in other languages.
 
-*Annotated* answers in the language (:func:`annotated`) measure its true and false positive rate, and precision over
+*Annotated* answers in the language (:func:`measured_errors`) measure its true and false positive rate, and precision over
 recall. These are drawn on the logit and the log scale from a t distribution. Its covariance is the jackknife's over
 clusters of answers (Efron and Stein 1981, "The jackknife estimate of variance": it errs on the side of too much). Its
 degrees of freedom are one less than the clusters; for the ratio, one less than their effective number, as a few clusters
@@ -10,9 +10,9 @@ t-test robust to cluster heterogeneity"). Such intervals are those for proportio
 count, and no variance is below that of as many independent words: a detector that found all of four hallucinated words, or
 one of four in a single answer, is not certain. ``tests/test_small_calibrations.py`` simulates how often the bounds hold.
 
-*Not annotated* (:func:`predicted`): true and false positive rates differ between languages and between the models whose
-answers are read. Each annotated *cell*, the answers of one model in one language, is a draw from a distribution; a new cell
-is another draw. Its rates are predicted on the logit scale from the mean of the cells and two spreads beyond chance, of
+*Not annotated* (:func:`expected_errors`): true and false positive rates differ between languages and between answering
+models. Each annotated *cell*, the answers of one model in one language, is a draw from a distribution; a new cell is
+another draw. Its rates are predicted on the logit scale from the mean of the cells and two spreads beyond chance, of
 languages and of models within them, all estimated by moments (DerSimonian and Laird 1986; for several outcomes Jackson,
 White and Riley 2013). The prediction is a t distribution, as in the prediction interval of a random-effects meta-analysis
 (Higgins, Thompson and Spiegelhalter 2009, section 4), with the degrees of freedom of a sum of two estimated variances
@@ -35,7 +35,7 @@ FEWEST_LANGUAGES = 2
 
 FEWEST_ANSWERS = 5  # of a model in a language, to be a cell of its own; those of fewer go together
 SEED_OF_ERRORS = SEED + 1  # not that of the answers' draws
-_INNER = 200  # resamples that a cell's chance variation is told by
+_INNER = 200  # resamples from which a cell's variation by chance is estimated
 
 Floats = NDArray[np.float64]
 
@@ -50,21 +50,21 @@ class Errors(NamedTuple):
     expected: bool = False  # from other languages, not measured
 
 
-def annotated(
+def measured_errors(
     documents: NDArray[Any],
     iterations: int = RESAMPLES,
     seed: int = SEED_OF_ERRORS,
     clusters: Sequence[Any] | None = None,
 ) -> Errors:
-    """The errors that annotated answers in a language measure.
+    """Measure a detector's errors on annotated answers in a language.
 
-    What is not defined (a true positive rate without a hallucinated word) is ``nan``. So are draws of a single cluster,
-    which says nothing of how clusters differ.
+    What is not defined (a true positive rate without a hallucinated word) is ``nan``. So are the draws for a single
+    cluster, as the spread of clusters is unknown.
 
     Args:
         documents: (documents, 4): true and false positives, false and true negatives of each, in words.
         iterations, seed: of the draws.
-        clusters: of each document, a name of what it hangs together with, such as its text; default each by itself.
+        clusters: the name of each document's cluster, such as its text; by default each document is its own.
 
     Raises:
         ValueError: counts that are not four a document, or below 0; not as many clusters as answers.
@@ -80,11 +80,11 @@ def annotated(
     if number < 2:
         return Errors(*rates, np.full((iterations, 3), np.nan))
     middle = _scales(sums)
-    apart = _scales(sums - cells) - middle
-    covariance = (number - 1) / number * apart.T @ apart
+    deviations = _scales(sums - cells) - middle
+    covariance = (number - 1) / number * deviations.T @ deviations
     tp, fp, fn, tn = sums + 0.5
-    both = (1 / (tp + fn) - 1 / (tp + fp)) ** 2 * tp + fp / (tp + fp) ** 2 + fn / (tp + fn) ** 2
-    chance = np.array([1 / tp + 1 / fn, 1 / fp + 1 / tn, both])
+    ratio_variance = (1 / (tp + fn) - 1 / (tp + fp)) ** 2 * tp + fp / (tp + fp) ** 2 + fn / (tp + fn) ** 2
+    chance = np.array([1 / tp + 1 / fn, 1 / fp + 1 / tn, ratio_variance])
     covariance += np.diag(np.maximum(chance - np.diag(covariance), 0))
     tp, fp, fn, tn = cells.T
     # Kish's effective number of clusters: as many as there are where all hold equally many words
@@ -97,10 +97,10 @@ def annotated(
     return Errors(*rates, _rates(middle + normal / np.sqrt(np.stack([of_rates, of_rates, of_ratio], axis=-1))))
 
 
-def predicted(
+def expected_errors(
     languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: int = RESAMPLES, seed: int = SEED_OF_ERRORS
 ) -> Errors:
-    """The errors to expect in a language and on a model that are not among the annotated ones.
+    """Expect a detector's errors in a language and on a model that are not among the annotated ones.
 
     Of each language and model there are (answers, 4) word counts (tp, fp, fn, tn).
 
@@ -108,13 +108,13 @@ def predicted(
         ValueError: there are fewer than ``FEWEST_LANGUAGES`` languages, or one without an answer.
     """
     cells = _cells_by_language(languages)
-    scales = [_scales(np.array([cell.sum(axis=0) for cell in found])) for found in cells]
-    chances = [np.array([_chance(cell, seed) for cell in found]) for found in cells]
+    scales = [_scales(np.array([cell.sum(axis=0) for cell in models])) for models in cells]
+    chances = [np.array([_chance(cell, seed) for cell in models]) for models in cells]
     rng = np.random.default_rng(seed)
-    # the two rates, which go together, and the ratio, which is of prevalence too
+    # the two rates, which are correlated, and the ratio, which depends on prevalence, too
     draws = [
-        _new_cell([values[:, part] for values in scales], [found[:, part, part] for found in chances], iterations, rng)
-        for part in (slice(0, 2), slice(2, 3))
+        _new_cell([values[:, cols] for values in scales], [cov[:, cols, cols] for cov in chances], iterations, rng)
+        for cols in (slice(0, 2), slice(2, 3))
     ]
     # each language counts the same, and each model in it
     centre = np.mean([values.mean(axis=0) for values in scales], axis=0)
@@ -124,7 +124,7 @@ def predicted(
 
 
 def _cells_by_language(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> list[list[Floats]]:
-    """Of each language the counts of each model with enough answers, and those of the others together."""
+    """For each language, the counts of each model with enough answers, and those of the other models together."""
     if len(languages) < FEWEST_LANGUAGES:
         raise ValueError(
             f"errors can be expected from {FEWEST_LANGUAGES} languages and more, not from {len(languages)}"
@@ -133,9 +133,9 @@ def _cells_by_language(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> l
     for _, models in sorted(languages.items()):
         every = [np.asarray(models[name], dtype=float).reshape(-1, 4) for name in sorted(models)]
         cells = [counts for counts in every if len(counts) >= FEWEST_ANSWERS]
-        rest = [counts for counts in every if len(counts) < FEWEST_ANSWERS]
-        if rest and (not cells or sum(map(len, rest)) >= FEWEST_ANSWERS):
-            cells.append(np.concatenate(rest))
+        small = [counts for counts in every if len(counts) < FEWEST_ANSWERS]
+        if small and (not cells or sum(map(len, small)) >= FEWEST_ANSWERS):
+            cells.append(np.concatenate(small))
         if not sum(map(len, cells)):
             raise ValueError("a language without annotated answers says nothing")
         by_language.append(cells)
@@ -144,20 +144,20 @@ def _cells_by_language(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> l
 
 def _new_cell(values: Sequence[Floats], chances: Sequence[Floats], iterations: int, rng: np.random.Generator) -> Floats:
     """Draws of some outcomes in a new cell, from each language's (models, outcomes) and their covariances due to chance."""
-    counts = np.array([len(found) for found in values])
-    means = np.array([found.mean(axis=0) for found in values])
+    counts = np.array([len(language) for language in values])
+    means = np.array([language.mean(axis=0) for language in values])
     centre = means.mean(axis=0)
-    chance = np.mean([found.mean(axis=0) for found in chances], axis=0)
-    apart = np.concatenate([found - mean for found, mean in zip(values, means, strict=True)])
+    chance = np.mean([language.mean(axis=0) for language in chances], axis=0)
+    deviations = np.concatenate([language - mean for language, mean in zip(values, means, strict=True)])
     among_freedom, within_freedom = len(counts) - 1, int(counts.sum()) - len(counts)
-    within = apart.T @ apart / within_freedom if within_freedom else chance
+    within = deviations.T @ deviations / within_freedom if within_freedom else chance
     among = np.cov(means, rowvar=False).reshape(within.shape)
     of_models = _positive(within - chance)
     of_languages = _positive(among - within * np.mean(1 / counts))
     # Satterthwaite's degrees of freedom of the sum of two estimated variances
-    one, other = float(np.trace(of_languages)), float(np.trace(of_models))
-    weight = one**2 / among_freedom + (other**2 / within_freedom if within_freedom else 0.0)
-    freedom = (one + other) ** 2 / weight if weight else float(among_freedom)
+    a, b = float(np.trace(of_languages)), float(np.trace(of_models))
+    weight = a**2 / among_freedom + (b**2 / within_freedom if within_freedom else 0.0)
+    freedom = (a + b) ** 2 / weight if weight else float(among_freedom)
     scale = of_languages + of_models + among / len(counts)  # of a new cell, and of the mean itself
     normal = rng.standard_normal((iterations, len(centre))) @ _root(scale).T
     return np.asarray(centre + normal / np.sqrt(rng.chisquare(freedom, (iterations, 1)) / freedom))
@@ -170,24 +170,24 @@ def _scales(sums: Floats) -> Floats:
 
 
 def _rates(scales: Floats) -> Floats:
-    """What :func:`_scales` is of, back on the scale of rates; (n, 3)."""
+    """The inverse of :func:`_scales`: true and false positive rate, and precision over recall; (n, 3)."""
     limited = np.clip(scales, -50, 50)
     return np.concatenate([1 / (1 + np.exp(-limited[:, :2])), np.exp(limited[:, 2:])], axis=1)
 
 
 def _chance(cell: Floats, seed: int) -> Floats:
-    """(3, 3) covariance of a cell's scales that is due to which answers it holds."""
+    """(3, 3) covariance of a cell's :func:`_scales` that is due to which answers it holds."""
     resampled = _scales(resampled_sums(cell, _INNER, seed))
     return np.cov(resampled, rowvar=False) if len(cell) > 1 else np.zeros((3, 3))
 
 
 def _positive(matrix: Floats) -> Floats:
-    """The nearest covariance: what is negative, because chance alone explains more than was seen, becomes zero."""
+    """The nearest covariance: negative eigenvalues, where chance alone explains more than was observed, become zero."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
 
 
 def _root(matrix: Floats) -> Floats:
-    """The symmetric square root: unlike others it does not depend on the signs that a processor gives eigenvectors."""
+    """The symmetric square root of a matrix: unlike others it does not depend on the signs of the eigenvectors."""
     values, vectors = np.linalg.eigh(_positive(matrix))
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T)

@@ -1,4 +1,4 @@
-"""Figures of strata, such as languages: their mean, in which each counts the same, and how sure it is.
+"""Figures of strata, such as languages: their mean, in which each counts the same, with bounds and standard error.
 
 A figure is the mean of rows, one a cluster (:class:`custom_metrics.statistics.figures.Rows`). A ratio of sums is so to the
 first order: its *linearised values* are the ratio plus what each cluster adds to it (Taylor linearisation: Woodruff 1971,
@@ -30,11 +30,11 @@ def linearised(top: Any, bottom: Any) -> Floats:
     A value is the ratio plus the cluster's (top - ratio * bottom) over the mean of `bottom`; ``nan`` where that is 0.
     """
     tops, bottoms = np.asarray(top), np.asarray(bottom)
-    whole = bottoms.sum(axis=0)
+    denominator = bottoms.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = tops.sum(axis=0) / whole
-        values = ratio + len(bottoms) * (tops - ratio * bottoms) / whole
-    return np.where(whole != 0, values, np.nan)
+        ratio = tops.sum(axis=0) / denominator
+        values = ratio + len(bottoms) * (tops - ratio * bottoms) / denominator
+    return np.where(denominator != 0, values, np.nan)
 
 
 def has_shared(clusters: Sequence[Sequence[Any]]) -> bool:
@@ -57,27 +57,27 @@ def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -
     Returns:
         A single (clusters, columns), or nothing.
     """
-    known: list[tuple[Floats, list[Any]]] = []
-    for place, (part, names) in enumerate(zip(strata, clusters, strict=True)):
-        counts = ~np.isnan(part)
-        some = counts.any(axis=1)
-        values = part[some] if counts[some].all() else linearised(np.nan_to_num(part[some]), counts[some])
+    defined: list[tuple[Floats, list[Any]]] = []
+    for place, (stratum, names) in enumerate(zip(strata, clusters, strict=True)):
+        counts = ~np.isnan(stratum)
+        used = counts.any(axis=1)
+        values = stratum[used] if counts[used].all() else linearised(np.nan_to_num(stratum[used]), counts[used])
         if len(values) and not np.isnan(values).any():
-            known.append((values, [names[row] or (place, row) for row in np.flatnonzero(some).tolist()]))
-    if not known:
+            defined.append((values, [names[row] or (place, row) for row in np.flatnonzero(used).tolist()]))
+    if not defined:
         return []
-    apart = np.concatenate([(part - part.mean(axis=0)) / len(part) for part, _ in known])
-    rows = sums_by_cluster(apart, [name for _, names in known for name in names])
-    return [np.mean([part.mean(axis=0) for part, _ in known], axis=0) + rows * (len(rows) / len(known))]
+    deviations = np.concatenate([(stratum - stratum.mean(axis=0)) / len(stratum) for stratum, _ in defined])
+    rows = sums_by_cluster(deviations, [name for _, names in defined for name in names])
+    return [np.mean([stratum.mean(axis=0) for stratum, _ in defined], axis=0) + rows * (len(rows) / len(defined))]
 
 
 def error_across(strata: Sequence[Rows]) -> float:
-    """The standard error of the mean over strata of a figure; ``nan`` where they have no cluster in common, so that their
-    own errors say it."""
-    known = [part for part in strata if not np.isnan(part.values).all()]
-    if not has_shared([part.clusters for part in known]):
+    """The standard error of the mean over strata of a figure; ``nan`` where strata have no cluster in common: it then
+    follows from their own errors."""
+    defined = [stratum for stratum in strata if not np.isnan(stratum.values).all()]
+    if not has_shared([stratum.clusters for stratum in defined]):
         return math.nan
-    (rows,) = across_strata([part.values[:, None] for part in known], [part.clusters for part in known])
+    (rows,) = across_strata([stratum.values[:, None] for stratum in defined], [stratum.clusters for stratum in defined])
     return float(rows.std(ddof=1)) / math.sqrt(len(rows)) if len(rows) > 1 else math.nan
 
 
@@ -97,8 +97,8 @@ def mean_of_shares(figures: Sequence[Figure], error: float = math.nan) -> Figure
 
     Args:
         figures: of the strata: a share, and ``n`` documents in its denominator. Undefined ones are left out.
-        error: standard error of the mean; default that of independent strata. Where it is 0, which says nothing, the bounds
-            are the means of the strata's.
+        error: standard error of the mean; default that of independent strata. Where it is 0, the bounds are the means of
+            the strata's.
 
     Returns:
         A figure whose ``n`` is the sum of theirs. Undefined where no stratum is defined. Without bounds where a stratum has
@@ -115,8 +115,8 @@ def mean_of_shares(figures: Sequence[Figure], error: float = math.nan) -> Figure
         for figure in defined
     )
     variance = of_strata / number**2 if math.isnan(error) else error**2
-    alike = math.fsum(1 / figure.n for figure in defined) / number**2  # times p(1 - p): the variance, were rates equal
-    documents = mean * (1 - mean) / variance if variance else 1 / alike
+    scale = math.fsum(1 / figure.n for figure in defined) / number**2  # times p(1 - p): the variance, were rates equal
+    documents = mean * (1 - mean) / variance if variance else 1 / scale
     return Figure(mean, *wilson(mean * documents, documents), math.sqrt(variance), total)
 
 
@@ -128,8 +128,8 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
     bounds, apart for either side (MOVER: Zou and Donner 2008, Statistics in Medicine 27, equations 6 and 7): the lower
     bound is the mean less sqrt(sum((value - low)^2)) / k, the upper one the mean and sqrt(sum((high - value)^2)) / k. No
     bound is further out than the mean of the strata's bounds. The bounds of a stratum that is not measurable
-    (:mod:`custom_metrics.statistics.units`) say where the rate can be, not how far it scatters. They do not average
-    out: their distances are summed.
+    (:mod:`custom_metrics.statistics.units`) limit where the rate can be; they do not measure its scatter, and do not
+    average out: their distances are summed.
 
     Arguments and the result's ``n`` are as in :func:`mean_of_shares`. Bounds, or the standard error, are ``nan`` where a
     stratum has none.

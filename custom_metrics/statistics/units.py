@@ -1,7 +1,7 @@
 """Units of metrics, and the one rule for figures that are too uncertain to be shown.
 
-A figure whose 95 % bounds span more than half of its scale is *not measurable*: its value says next to nothing, and 0.0
-would look like the best of all. Results files, samples and the harness's table keep the value. Reports, cards and
+A figure whose 95 % bounds span more than half of its scale is *not measurable*: its value carries almost no information,
+and 0.0 would look like the best of all. Results files, samples and the harness's table keep the value. Reports, cards and
 leaderboards show the bounds alone: :func:`is_measurable` decides, and :func:`without_point` takes the value away.
 """
 
@@ -18,7 +18,7 @@ MAX_USEFUL_CI_WIDTH = 0.5
 """Width of 95 % bounds, as a part of the scale, above which a figure is not measurable."""
 
 NOT_MEASURABLE = "not measurable"
-"""What stands in place of such a figure."""
+"""The text in place of such a figure."""
 
 _SPANS: dict[Unit, float] = {"share": 1.0, "score": 1.0, "correlation": 2.0, "rating": 3.0}
 """Unit to the length of its scale; lengths in characters and words have no end."""

@@ -1,1 +1,1 @@
-"""What meets the user: errors that can be put right, options by name, foreign text made printable, installed plugins."""
+"""The user's side: errors that the user can put right, options by name, foreign text made printable, installed plugins."""

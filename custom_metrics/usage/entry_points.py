@@ -1,7 +1,6 @@
-"""Names that installed packages give to detectors and retrievers: which there are, whose they are, and what they stand for.
+"""Entry points: the names under which installed packages, ours among them, offer detectors and retrievers.
 
-A package offers a name with an entry point; ours does so too. The installed packages are read once, when the first name
-is asked for.
+The installed packages are read once, when the first name is asked for.
 """
 
 from __future__ import annotations
@@ -43,29 +42,29 @@ def names(group: str) -> list[str]:
     return sorted(_offers(group, tuple(sys.path)))
 
 
-def find(group: str, name: str) -> Offer | None:
+def find_offer(group: str, name: str) -> Offer | None:
     """The offer of a name; ``None`` where no package makes one.
 
     Raises:
         UsageError: two packages offer it, or this package was not installed since its files changed.
     """
     offers = _offers(group, tuple(sys.path))
-    found = offers.get(name, ())
-    if len(found) > 1:
+    offered = offers.get(name, ())
+    if len(offered) > 1:
         raise UsageError(
-            f"{_KIND[group]} {name}: {len(found)} installed packages give this name to one of theirs: "
-            f"{', '.join(map(str, found))}. Uninstall all but one"
+            f"{_KIND[group]} {name}: {len(offered)} installed packages give this name to one of theirs: "
+            f"{', '.join(map(str, offered))}. Uninstall all but one"
         )
-    if not found and not any(offer.ours for several in offers.values() for offer in several):
+    if not offered and not any(offer.ours for several in offers.values() for offer in several):
         raise UsageError(
             f"{_KIND[group]} {name}: {_OURS} is not installed, or was installed before its files changed: its own "
             f"{_KIND[group]}s are not among the installed entry points. Install it again (pip install)"
         )
-    return found[0] if found else None
+    return offered[0] if offered else None
 
 
 def load(offer: Offer) -> Any:
-    """Import what an offer stands for.
+    """Import the object of an offer.
 
     Raises:
         UsageError: the import fails.
@@ -82,11 +81,11 @@ def _offers(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[Offer, ...]
     """Name to its offers, of the packages on a path."""
     from importlib.metadata import entry_points
 
-    found: dict[str, tuple[Offer, ...]] = {}
+    by_name: dict[str, tuple[Offer, ...]] = {}
     for entry in entry_points(group=group):
         if entry.dist is not None and _NAME.fullmatch(entry.name):
             package = entry.dist.metadata["Name"] or "?"
             ours = package.casefold().replace("_", "-") == _OURS
             offer = Offer(entry.name, _KIND[group], f"{package} {entry.dist.version}", ours, entry)
-            found[entry.name] = (*found.get(entry.name, ()), offer)
-    return found
+            by_name[entry.name] = (*by_name.get(entry.name, ()), offer)
+    return by_name

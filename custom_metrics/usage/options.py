@@ -1,4 +1,4 @@
-"""Options by name: one that there is not is refused, with the nearest that there is."""
+"""Options by name: refuse an unknown one, and suggest the nearest known one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from custom_metrics.usage.plain_errors import UsageError
 
 def known_instead(name: str, known: Collection[str]) -> str:
     """The end of a message about an unknown name: ``; did you mean 'NAME'? There are NAME, NAME``."""
-    plain = {_plain(each): each for each in known}
+    plain = {_plain(option): option for option in known}
     near = difflib.get_close_matches(_plain(name), plain, 1)
     if not known:
         return "; there are none"
@@ -20,47 +20,47 @@ def known_instead(name: str, known: Collection[str]) -> str:
 
 
 def misspelt(name: str, known: Collection[str]) -> str | None:
-    """The known name that another is nearly; ``None`` where it may well be the name of something else.
+    """The known name of which `name` is a misspelling; ``None`` where it may well be the name of something else.
 
     A name is nearly another in three cases: it differs in capitals, ``-`` and ``_`` only; by one edit (a letter too many,
     too few, wrong, or swapped with its neighbour) in a name of five letters or more; by two edits in one of ten or more.
     """
     from rapidfuzz.distance import OSA
 
-    edits = {each: OSA.distance(_plain(name), _plain(each)) for each in known}
-    near = [each for each in known if edits[each] <= (len(_plain(each)) >= 5) + (len(_plain(each)) >= 10)]
+    edits = {option: OSA.distance(_plain(name), _plain(option)) for option in known}
+    near = [option for option in known if edits[option] <= (len(_plain(option)) >= 5) + (len(_plain(option)) >= 10)]
     return min(near, key=edits.__getitem__, default=None)
 
 
 def refuse_unknown(
-    what: str, given: Iterable[str], made: Callable[..., Any], error: type[UsageError] = UsageError
+    owner: str, options: Iterable[str], made: Callable[..., Any], error: type[UsageError] = UsageError
 ) -> None:
-    """Refuse options that a class or function does not take. If it takes any, refuse only what is nearly one of its own.
+    """Refuse options that a class or function does not take. If it takes any, refuse only misspelt ones of its own.
 
     Args:
-        what: has the options, for messages.
-        given: names.
-        made: by its signature; one without a signature refuses nothing.
-        error: raised.
+        owner: what has the options, for messages.
+        options: their names.
+        made: the class or function; one without a signature refuses nothing.
+        error: the class to raise.
     """
     signature = signature_of(made)
     if signature is None:
         return
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
     bases = getattr(made, "__mro__", ())[1:-1] if takes_any else ()  # to which it hands what it does not know
     signatures = [signature, *map(signature_of, (base.__init__ for base in bases))]
-    parameters = [each for found in signatures if found is not None for each in found.parameters.values()]
-    known = [each.name for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
-    for name in sorted(set(given) - set(known)):
+    parameters = [parameter for parsed in signatures if parsed is not None for parameter in parsed.parameters.values()]
+    known = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    for name in sorted(set(options) - set(known)):
         if not takes_any:
-            raise error(f"{what}: no option {name!r}{known_instead(name, known)}")
+            raise error(f"{owner}: no option {name!r}{known_instead(name, known)}")
         near = misspelt(name, known)
         if near is not None and len(near) >= _LONG:
-            raise error(f"{what}: no option {name!r}; did you mean {near!r}?")
+            raise error(f"{owner}: no option {name!r}; did you mean {near!r}?")
 
 
 def signature_of(made: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of a class or function; ``None`` for what has none: some that are written in C."""
+    """The signature of a class or function; ``None`` for those without one: some that are written in C."""
     try:
         return inspect.signature(made)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Foreign text in what people read: nothing in it can act on a terminal, hide, turn the direction of text, or begin a line.
+"""Foreign text made safe to print: nothing in it can act on a terminal, hide, turn the direction of text, or begin a line.
 
 Names, messages and answers come from files that others wrote. Each character that is not shown becomes an escape of JSON,
 ``\\u001b``; so JSON text that went through :func:`printable` still holds the same values.
@@ -22,29 +22,29 @@ _UNUSUAL = re.compile(r"[^ -~]")
 def printable(text: str) -> str:
     """A text whose control characters, marks of direction and halves of surrogate pairs are escapes. Line feeds and tabs
     stay."""
-    return text if text.isprintable() else _UNUSUAL.sub(lambda found: _shown(found[0], "\n\t"), text)
+    return text if text.isprintable() else _UNUSUAL.sub(lambda match: _escaped(match[0], "\n\t"), text)
 
 
 def on_one_line(text: str) -> str:
     """The same with line feeds and tabs as escapes, too: for a cell of a table, a comment, the name of something."""
-    return text if text.isprintable() else _UNUSUAL.sub(lambda found: _shown(found[0], ""), text)
+    return text if text.isprintable() else _UNUSUAL.sub(lambda match: _escaped(match[0], ""), text)
 
 
 def shell_word(text: str) -> str:
     """A word of a POSIX shell that stands for the text. What a terminal would act on is written as ``printf`` reads it."""
     if printable(text) == text:
         return shlex.quote(text)
-    parts = []
+    words = []
     for acts, group in groupby(text, key=lambda character: printable(character) != character):
-        part = "".join(group)
-        octal = "".join(f"\\{byte:03o}" for byte in part.encode("utf-8", "surrogatepass"))
-        parts.append(f"\"$(printf '{octal}')\"" if acts else shlex.quote(part))
-    return "".join(parts)
+        word = "".join(group)
+        octal = "".join(f"\\{byte:03o}" for byte in word.encode("utf-8", "surrogatepass"))
+        words.append(f"\"$(printf '{octal}')\"" if acts else shlex.quote(word))
+    return "".join(words)
 
 
-def _shown(character: str, kept: str) -> str:
-    shown = character.isprintable() or character in kept or character in _JOINERS
-    if shown or unicodedata.category(character) == "Zs":  # spaces of other widths
+def _escaped(character: str, allowed: str) -> str:
+    printed = character.isprintable() or character in allowed or character in _JOINERS
+    if printed or unicodedata.category(character) == "Zs":  # spaces of other widths
         return character
     escape = json.dumps(character)[1:-1]
     return f"\\u{ord(character):04x}" if escape == character else escape  # JSON lets U+007F stand

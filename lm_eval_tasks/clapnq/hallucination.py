@@ -1,4 +1,4 @@
-"""Metrics of a detector over CLAPnq's answers: how much of them the given passages do not bear out.
+"""Metrics of a detector over CLAPnq's answers: the share of them that the given passages do not support.
 
 ``clapnq_gold*`` and ``clapnq_rag*`` have them where ``--metadata detector=NAME`` names a detector. Only then is this module
 imported."""
@@ -26,7 +26,7 @@ def columns(
     detector_args: Mapping[str, Any] | str | None,
     calibration: str | None,
     calibration_annotations: str | None,
-    others: Mapping[str, Any],
+    other_arguments: Mapping[str, Any],
 ) -> dict[str, str]:
     """The columns of a task's documents that filter, metrics and results read.
 
@@ -34,7 +34,7 @@ def columns(
     used only if it is named.
     """
     named = calibration if is_named(calibration) else NO_CALIBRATION
-    settings = settings_of(task, detector, detector_args, named, calibration_annotations, others)
+    settings = settings_of(task, detector, detector_args, named, calibration_annotations, other_arguments)
     if is_named(calibration):
         loaded = calibrations.loaded(settings["calibration"])
         if loaded.of(LANGUAGE, calibration_annotations) is None:
@@ -49,7 +49,7 @@ def columns(
 
 
 def is_named(calibration: object) -> bool:
-    """Whether the value of ``calibration=`` names one."""
+    """Whether a value of ``calibration=`` names a calibration."""
     return calibration not in (None, "", NO_CALIBRATION)
 
 
@@ -68,14 +68,14 @@ def metric_list(with_corrected: bool) -> list[dict[str, Any]]:
 
 
 def process_results(doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> dict[str, Any]:
-    """Per-document values of the metrics, from what the filter ``hallucination_spans`` made of an answer.
+    """Per-document values of the metrics, from an answer as the filter ``hallucination_spans`` returns it.
 
     Both are those of :meth:`lm_eval_tasks.detection.calibrated.TaggedAnswer.values`, ``rogan_gladen_rate`` only where a
-    calibration is named. ``None`` where the answer abstains: to say that the passages do not answer is nothing that they
-    bear out, and nothing that is made up.
+    calibration is named. ``None`` where the answer abstains: that the passages do not answer is neither supported by them
+    nor made up.
     """
     abstains = is_abstention(tagged["answer"], LANGUAGE)
-    share, counts = (None, None) if abstains else TaggedAnswer.of(doc, tagged).values()
+    share, counts = (None, None) if abstains else TaggedAnswer.from_document(doc, tagged).values()
     return {SHARE: share, CORRECTED: counts} if is_named(doc["calibration"]) else {SHARE: share}
 
 

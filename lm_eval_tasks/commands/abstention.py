@@ -21,9 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from custom_metrics.abstention.explained import explain
-    from custom_metrics.abstention.phrases import LANGUAGES, known
+    from custom_metrics.abstention.phrases import LANGUAGES, supported_language
 
-    if arguments.language and known(arguments.language) is None:
+    if arguments.language and supported_language(arguments.language) is None:
         raise ValueError(f"no phrase table for {arguments.language!r}; there are {', '.join(LANGUAGES)}")
     answer = sys.stdin.read() if arguments.text == "-" else arguments.text
     if not answer.strip():

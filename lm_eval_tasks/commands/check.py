@@ -237,11 +237,11 @@ class _DryRun:
         if getattr(task, "tags_answers", False):
             from detector_plugin.detector import describe
             from detector_plugin.filters import shared_detector
-            from lm_eval_tasks.detection.calibrated import described
+            from lm_eval_tasks.detection.calibrated import describe_calibration
 
             doc = next(iter(task.eval_docs))
             detector = describe(shared_detector(doc["detector"], doc["detector_args"]))
-            calibration = described(doc)
+            calibration = describe_calibration(doc)
             corrected = f"{calibration['file']} ({calibration['annotations']})" if calibration else "none"
             tagging = [f"  detector {detector['name']}, version {detector['version']}; calibration {corrected}"]
         prompts = [str(request.args[0]) for request in requests]

@@ -156,7 +156,7 @@ def _calibration_of(documents: Sequence[LabelledAnswer], folder: Path) -> Calibr
     from lm_eval_tasks.mfava import held_out
 
     groups: dict[tuple[str, str], list[tuple[LabelledAnswer, Sequence[int]]]] = defaultdict(list)
-    for document, reading in zip(documents, held_out.readings(documents, folder), strict=True):
+    for document, reading in zip(documents, held_out.predictions(documents, folder), strict=True):
         groups[document.language, document.annotations].append((document, reading.counts))
     languages: dict[str, dict[str, LanguageCalibration]] = {}
     for (language, kind), group in groups.items():

@@ -19,7 +19,7 @@ from custom_metrics.hallucination import Estimates, doubts, estimate, estimated_
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
 from custom_metrics.statistics.intervals import RESAMPLES, sums_by_cluster
-from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors, annotated, predicted
+from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors, expected_errors, measured_errors
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
@@ -33,7 +33,7 @@ NO_CALIBRATION = "none"
 """`--metadata calibration=none`: leave the corrected rates out, without a warning."""
 
 
-# Those that no model of the harness has, so that one of them among the rest was meant for the detector.
+# Options that no model of the harness has: among other arguments they were meant for the detector.
 _OPTIONS_OF_DETECTORS = {*"form labels attention threshold held_out batch_tokens separator base_model".split()}
 
 
@@ -43,17 +43,17 @@ def settings_of(
     detector_args: Mapping[str, Any] | str | None = None,
     calibration: str | None = None,
     calibration_annotations: str | None = None,
-    others: Mapping[str, Any] | None = None,
+    other_arguments: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:
     """The columns that filter, metrics and results read. They are checked now, before any answer is generated.
 
     Args:
         task: for messages.
-        detector, detector_args: who tags the answers, see :func:`detector_plugin.load_detector`, and its options.
+        detector, detector_args: the detector that tags the answers (:func:`detector_plugin.load_detector`), its options.
         calibration: file of ``lm-eval-grounded calibrate``, or the name of a detector whose calibration ships; default what
             ships for the detector, or lies in its folder; ``"none"``: no corrected rates.
-        calibration_annotations: one of ``calibrations.KINDS``; default the first of these that there is.
-        others: the rest of what the user named, mixed with the model's arguments.
+        calibration_annotations: one of ``calibrations.KINDS``; default the first of these that exists.
+        other_arguments: everything else that the user named, mixed with the model's arguments.
 
     Returns:
         A text for each of :data:`lm_eval_tasks.definition.metadata.OF_DETECTION`: the detector's name, its options as
@@ -61,7 +61,7 @@ def settings_of(
 
     Raises:
         ValueError: an unknown option, or one outside ``detector_args``.
-        UnusableDetector: there is no such detector, as far as that can be known without loading weights.
+        UnusableDetector: there is no such detector, as far as this is known without loading weights.
         CalibrationError: the calibration cannot be read, or is of another detector.
     """
     for name, value in (("detector", detector), ("calibration", calibration)):
@@ -69,21 +69,21 @@ def settings_of(
             raise UsageError(f"{task}: {name} takes one value, got {value!r}")
     if calibration_annotations is not None:
         metadata.choice("calibration_annotations", calibration_annotations, calibrations.KINDS, task)
-    others = others or {}
-    strayed = _OPTIONS_OF_DETECTORS & others.keys()
-    if "strategy" in others:  # of grounded-baseline, which has a threshold of its own
-        strayed -= {"threshold"}
-    if strayed:
+    other_arguments = other_arguments or {}
+    stray = _OPTIONS_OF_DETECTORS & other_arguments.keys()
+    if "strategy" in other_arguments:  # of grounded-baseline, which has a threshold of its own
+        stray -= {"threshold"}
+    if stray:
         raise UsageError(
-            f"{task}: {', '.join(sorted(strayed))} belongs into detector_args; put `;` between its options, or write JSON: "
+            f"{task}: {', '.join(sorted(stray))} belongs into detector_args; put `;` between its options, or write JSON: "
             f"at commas the harness cuts"
         )
     options = metadata.pairs("detector_args", detector_args, task)
-    written = json.dumps(options, sort_keys=True)
-    check_detector(detector, written)
+    options_json = json.dumps(options, sort_keys=True)
+    check_detector(detector, options_json)
     return {
         "detector": detector,
-        "detector_args": written,
+        "detector_args": options_json,
         "calibration": calibration_of(detector, options, calibration),
         "calibration_annotations": calibration_annotations or "",
     }
@@ -91,16 +91,16 @@ def settings_of(
 
 def calibration_of(detector: str, options: Mapping[str, Any], calibration: str | None) -> str:
     """Identity of the calibration in force; empty where there is none, ``none`` where none is wanted. CalibrationError
-    where the one that was named cannot be read, or is of another detector."""
+    where the named one cannot be read, or is of another detector."""
     name = calibrated_name(detector, options)
     if calibration is None:
-        ours = calibrations.shipped().get(name) or calibrations.beside(name)
-        return calibrations.load(ours).identity if ours else ""
+        path = calibrations.shipped().get(name) or calibrations.beside(name)
+        return calibrations.load(path).identity if path else ""
     if calibration == NO_CALIBRATION:
         return NO_CALIBRATION
     loaded = calibrations.load(calibration)
     # A model of the hub may be a folder here: of those, the versions are compared when the detector has been loaded.
-    built_in = [known in calibrations.shipped() or has_package(known) for known in (name, loaded.detector["name"])]
+    built_in = [model in calibrations.shipped() or has_package(model) for model in (name, loaded.detector["name"])]
     if loaded.detector["name"] != name and any(built_in):
         raise calibrations.CalibrationError(
             f"calibration {calibration}: it is of detector {loaded.detector['name']!r}, and the detector in use is "
@@ -112,7 +112,7 @@ def calibration_of(detector: str, options: Mapping[str, Any], calibration: str |
 
 
 class CalibrationKey(NamedTuple):
-    """What finds the calibration of an answer's rates."""
+    """The key under which the calibration of an answer's rates is looked up."""
 
     calibration: str  # identity; empty where there is none, ``none`` where none is wanted
     language: str  # ISO 639 code
@@ -121,9 +121,9 @@ class CalibrationKey(NamedTuple):
     version: str
 
     @classmethod
-    def of(cls, doc: Mapping[str, Any], detector: Mapping[str, str]) -> CalibrationKey:
+    def from_document(cls, doc: Mapping[str, Any], detector: Mapping[str, str]) -> CalibrationKey:
         """From a document's columns, and the detector as the filter ``hallucination_spans`` writes it."""
-        in_use = [str(detector[part]).replace("|", "/") for part in ("name", "version")]
+        in_use = [str(detector[key]).replace("|", "/") for key in ("name", "version")]
         return cls(doc["calibration"], doc["language"], doc["calibration_annotations"], *in_use)
 
     @classmethod
@@ -132,14 +132,14 @@ class CalibrationKey(NamedTuple):
         return cls(*text.rsplit("|", 4))
 
     def __str__(self) -> str:
-        """As the values of a metric carry it from rank to rank and into samples, which have room for plain texts alone."""
+        """As text: the values of a metric carry it from rank to rank and into samples, which hold plain text only."""
         return "|".join(self)
 
 
-@lru_cache(maxsize=128)  # each says once why there is none
+@lru_cache(maxsize=128)  # so that the reasons below are logged once
 def in_force(key: CalibrationKey, task: str) -> calibrations.LanguageCalibration | None:
     """The calibration of a key. ``None`` where none is wanted or known, or it lacks the language, or is of another
-    detector; the log says which, or why it may not fit."""
+    detector; the log has the reason, or why the calibration may not fit."""
     path, language, annotations, name, version = key
     if path == NO_CALIBRATION:
         return None
@@ -147,15 +147,15 @@ def in_force(key: CalibrationKey, task: str) -> calibrations.LanguageCalibration
         log.info("%s: the detector has no calibration, so there are no corrected rates", task)
         return None
     loaded = calibrations.loaded(path)
-    found = loaded.of(language, annotations or None)
-    if found is None:
+    entry = loaded.of(language, annotations or None)
+    if entry is None:
         log.info(
             "%s: %s has no %s calibration for this language (it has %s), so there are no corrected rates",
             *(task, path, annotations or "real, gold or silver", ", ".join(loaded.languages)),
         )
         return None
     if loaded.detector["version"] == version or version == FAILED:
-        pass  # under whatever name or path: it is the same detector
+        pass  # the same detector, under any name or path
     elif loaded.detector["name"] != name:
         log.warning(
             "%s: the calibration is of %s, version %s, and the detector in use is %s, version %s: another one, so "
@@ -168,39 +168,39 @@ def in_force(key: CalibrationKey, task: str) -> calibrations.LanguageCalibration
             "%s: the calibration is of version %s of the detector, and version %s is in use; measure that one",
             *(task, loaded.detector["version"], version),
         )
-    return found
+    return entry
 
 
 def errors_of(
     calibration: calibrations.LanguageCalibration | None, iterations: int = RESAMPLES, seed: int = SEED_OF_ERRORS
 ) -> Errors | None:
-    """What a calibration says of a detector's errors; ``None`` where there is none, or it says nothing."""
+    """A detector's errors by a calibration; ``None`` where there is none, or it holds no errors."""
     if calibration is None:
         return None
     if calibration.pooled is not None:
-        return predicted(calibration.pooled, iterations, seed)
+        return expected_errors(calibration.pooled, iterations, seed)
     if calibration.documents is not None:
-        return annotated(calibration.documents, iterations, seed, calibration.clusters or None)
-    known = (math.nan, math.nan, estimated_rate(calibration.precision, calibration.recall, 1, 1))
-    if math.isnan(known[2]):
+        return measured_errors(calibration.documents, iterations, seed, calibration.clusters or None)
+    rates = (math.nan, math.nan, estimated_rate(calibration.precision, calibration.recall, 1, 1))
+    if math.isnan(rates[2]):
         return None
-    return Errors(*known, np.tile(known, (iterations, 1)))
+    return Errors(*rates, np.tile(rates, (iterations, 1)))
 
 
 class TaggedAnswer(NamedTuple):
     """Counts of one answer for the rates."""
 
-    flagged: float  # words that the detector says are hallucinated; nan where it failed
+    flagged: float  # words that the detector flags; nan where it failed
     words: int  # of the answer
     article: int | None = None  # answers about one article depend on each other, and are resampled together
     subset: int | None = None  # of mFAVA's five
     calibration: str = ""  # text of a :class:`CalibrationKey`
 
     @classmethod
-    def of(cls, doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> TaggedAnswer:
-        """From a document's columns, and what the filter ``hallucination_spans`` made of an answer."""
+    def from_document(cls, doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> TaggedAnswer:
+        """From a document's columns, and an answer as the filter ``hallucination_spans`` returns it."""
         flagged, total = flagged_words(tagged["answer"], tagged["spans"], doc["language"])
-        key = CalibrationKey.of(doc, tagged["detector"])
+        key = CalibrationKey.from_document(doc, tagged["detector"])
         return cls(flagged, total, doc.get("article"), doc.get("subset"), str(key))
 
     def values(self) -> tuple[FloatWithCounts | None, dict[str, Any] | None]:
@@ -225,18 +225,17 @@ def sums_by_article(answers: Sequence[TaggedAnswer]) -> np.ndarray[Any, Any]:
     return sums_by_cluster(counts, None if None in articles else articles)
 
 
-@lru_cache(maxsize=128)  # the rates come of one bootstrap
+@lru_cache(maxsize=128)  # all rates are from one bootstrap
 def estimates(answers: tuple[TaggedAnswer, ...], task: str) -> Estimates:
-    """The rates over all words of the answers. Logs what the corrected ones rest on, and why they cannot be trusted, if
-    so."""
+    """The rates over all words of the answers. Logs what the corrected ones rest on, and why not to trust them, if so."""
     calibration = in_force(CalibrationKey.parse(answers[0].calibration), task)
-    found = estimate(sums_by_article(answers), errors_of(calibration))
+    rates = estimate(sums_by_article(answers), errors_of(calibration))
     if calibration is not None:
-        say_what_it_rests_on(task, found, calibration)
-        if calibration.counts is not None and not math.isnan(found.detected.value):
-            for reason in doubts(found.detected.value, calibration.counts):
+        log_basis_of_rates(task, rates, calibration)
+        if calibration.counts is not None and not math.isnan(rates.detected.value):
+            for reason in doubts(rates.detected.value, calibration.counts):
                 log.warning("%s: the corrected rates cannot be trusted: %s.", task, reason)
-    return found
+    return rates
 
 
 def rate_aggregation(name: str, rate: str, task: str) -> Aggregation:
@@ -247,14 +246,14 @@ def rate_aggregation(name: str, rate: str, task: str) -> Aggregation:
         if not answers:
             return UNDEFINED
         language = CalibrationKey.parse(answers[0].calibration).language
-        found: Figure = getattr(estimates(answers, task.format(language=language)), rate)
-        return found._replace(n=len(answers))
+        result: Figure = getattr(estimates(answers, task.format(language=language)), rate)
+        return result._replace(n=len(answers))
 
     return Aggregation(name, figure)
 
 
 FEW = 20
-"""Texts of a calibration, fewer of which are said in the line after a run."""
+"""Texts of a calibration below which the log line after a run points out that they are few."""
 
 KINDS_OF_CALIBRATION = {
     "real": "answers that models wrote on their own and people marked",
@@ -264,9 +263,9 @@ KINDS_OF_CALIBRATION = {
 }
 
 
-def say_what_it_rests_on(task: str, rates: Estimates, calibration: calibrations.LanguageCalibration) -> None:
-    """Log a corpus' corrected rate, its bounds and what they rest on, in one line; that it is not measurable, where it is
-    not (:mod:`custom_metrics.statistics.units`).
+def log_basis_of_rates(task: str, rates: Estimates, calibration: calibrations.LanguageCalibration) -> None:
+    """Log a corpus' corrected rate, its bounds and what they rest on, in one line; warn where it is not measurable
+    (:mod:`custom_metrics.statistics.units`).
     """
     rate = rates.estimated if math.isnan(rates.rogan_gladen.value) else rates.rogan_gladen
     if math.isnan(rate.value):
@@ -293,18 +292,18 @@ def say_what_it_rests_on(task: str, rates: Estimates, calibration: calibrations.
         )
 
 
-def described(doc: Mapping[str, Any]) -> dict[str, Any] | None:
+def describe_calibration(doc: Mapping[str, Any]) -> dict[str, Any] | None:
     """File, SHA-256 and figures of the calibration that a document names; ``None`` where there is none for its language."""
     if doc["calibration"] in ("", NO_CALIBRATION):
         return None
     loaded = calibrations.loaded(doc["calibration"])
-    found = loaded.of(doc["language"], doc["calibration_annotations"] or None)
-    if found is None:
+    entry = loaded.of(doc["language"], doc["calibration_annotations"] or None)
+    if entry is None:
         return None
     return {
         "file": loaded.identity,
         "sha256": loaded.sha256,
         "detector_version": loaded.detector["version"],
-        "annotations": found.kind,
-        **calibrations.summary(found, documents=False),
+        "annotations": entry.kind,
+        **calibrations.summary(entry, documents=False),
     }

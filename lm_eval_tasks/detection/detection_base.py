@@ -33,10 +33,10 @@ _SHARES_OF_REPLIES = {
 }
 _METRICS = (
     *(
-        Metric(name, f"custom_metrics.scores.detection.{name}", True, _WORDS, definition=what, unit="score")
-        for name, what in _COUNTED_IN_WORDS.items()
+        Metric(name, f"custom_metrics.scores.detection.{name}", True, _WORDS, definition=text, unit="score")
+        for name, text in _COUNTED_IN_WORDS.items()
     ),
-    *(Metric(name, DEFINED_SHARE, False, "all answers", definition=what) for name, what in _SHARES_OF_REPLIES.items()),
+    *(Metric(name, DEFINED_SHARE, False, "all answers", definition=text) for name, text in _SHARES_OF_REPLIES.items()),
 )
 
 

@@ -33,19 +33,19 @@ _USUAL = "silver"  # the kind that promises least
 class Collection(NamedTuple):
     """A set of labelled answers that has a name."""
 
-    languages: Sequence[str]  # ISO 639 codes of what is public
-    read: Callable[[str, str | None], list[LabelledAnswer]]  # of a language, from a mirror or, with None, the network
+    languages: Sequence[str]  # ISO 639 codes of the public files
+    read: Callable[[str, str | None], list[LabelledAnswer]]  # by language and mirror; None: the network
     source: str  # who made it
     licence: str  # of the data
 
 
 def collections() -> Mapping[str, Collection]:
     """Name to collection, of every benchmark."""
-    found: dict[str, Collection] = {}
+    by_name: dict[str, Collection] = {}
     for folder in catalogue.folders():
         if (folder / "labelled.py").is_file():
-            found |= import_module(f"lm_eval_tasks.{folder.name}.labelled").LABELLED
-    return found
+            by_name |= import_module(f"lm_eval_tasks.{folder.name}.labelled").LABELLED
+    return by_name
 
 
 def labelled_answers(
@@ -56,49 +56,49 @@ def labelled_answers(
     """
     folder = mirror_folder(mirror)
     place = str(folder) if folder else None
-    found: list[LabelledAnswer] = []
+    answers: list[LabelledAnswer] = []
     missing: list[str] = []
     for name, collection in collections().items():
         for code in collection.languages:
             if (names is not None and name not in names) or (languages is not None and code not in languages):
                 continue
             try:
-                found += collection.read(code, place)
+                answers += collection.read(code, place)
             except (MissingSource, ValueError) as error:  # not there, or without an answer in this language
                 log.debug("%s", error)
                 missing.append(f"{code} {name}")
     if missing:
         log.warning("without %s, whose files are not there", ", ".join(missing))
-    if not found:
+    if not answers:
         raise MissingSource("no annotated answer is to be had; name a mirror of the public files with --mirror DIR")
-    return found
+    return answers
 
 
 def readable(documents: Sequence[LabelledAnswer]) -> list[LabelledAnswer]:
-    """The answers to learn from: those whose reference is text, not marks of what a translation model could not write."""
+    """The answers whose reference is text, not marks for words that a translation model could not write."""
     return [document for document in documents if not is_unreadable(document.reference)]
 
 
-def read_labelled_lines(path: Path, seen: Counter[str]) -> list[LabelledAnswer]:
-    """The labelled answers of a file ``.jsonl`` or ``.jsonl.gz``; what was left out is counted in `seen`.
+def read_labelled_lines(path: Path, left_out: Counter[str]) -> list[LabelledAnswer]:
+    """The labelled answers of a file ``.jsonl`` or ``.jsonl.gz``. Lines that are left out are counted in `left_out`.
 
     Raises:
         MissingSource: there is no such file.
-        CorruptSource: a line is no labelled answer; the message says which, and why.
+        CorruptSource: a line is no labelled answer; the message names the line and the reason.
     """
     if not path.is_file():
         raise MissingSource(f"{path}: no such file; --data names collections and files of JSON lines")
-    found = []
-    for number, row in read_json_lines(path, seen):
+    answers = []
+    for number, row in read_json_lines(path, left_out):
         try:
             document = _document(row)
         except ValueError as error:
             raise CorruptSource(f"{path}, line {number}: no labelled answer: {error}") from error
         if document.answer.strip():
-            found.append(document)
+            answers.append(document)
         else:
-            seen[EMPTY] += 1
-    return found
+            left_out[EMPTY] += 1
+    return answers
 
 
 def _document(row: Mapping[str, Any]) -> LabelledAnswer:
@@ -130,19 +130,19 @@ def _text(row: Mapping[str, Any], key: str, needed: bool = True) -> str:
 
 
 def _spans(row: Mapping[str, Any], key: str, length: int) -> tuple[Span, ...]:
-    """The spans of an answer of so many characters: each with a category, or with a share of annotators in ``soft``."""
+    """The spans of an answer of `length` characters: each with a category, or with a share of annotators in ``soft``."""
     values = row.get(key)
     if not isinstance(values, list):
         raise ValueError(f"{key} is {type(values).__name__}, not a list of [start, end, ...]")
     spans = []
     for value in values:
-        parts = list(value) if isinstance(value, list) else []
-        if key == "spans" and len(parts) == 2:
-            parts.append(HALLUCINATION)
-        if len(parts) != 3:
+        fields = list(value) if isinstance(value, list) else []
+        if key == "spans" and len(fields) == 2:
+            fields.append(HALLUCINATION)
+        if len(fields) != 3:
             last = "share" if key == "soft" else "category"
             raise ValueError(f"{key} hold{'s' if key == 'soft' else ''} {str(value)[:80]}, not [start, end, {last}]")
-        span = span_of([*parts[:2], HALLUCINATION, parts[2]] if key == "soft" else parts)
+        span = span_of([*fields[:2], HALLUCINATION, fields[2]] if key == "soft" else fields)
         if span.end > length:
             raise ValueError(f"a span ends at {span.end}, but the answer has {length} characters")
         if span.category not in (*CATEGORIES, HALLUCINATION):

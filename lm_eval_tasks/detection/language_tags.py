@@ -1,7 +1,7 @@
 """The language of an answer: from a BCP 47 tag, or guessed.
 
-The package's tables of languages (how to cut words, how to abstain) go by ISO 639 codes: ``de`` for ``de-CH``, ``zh`` for
-``cmn-Hans``, ``yue`` for ``zh-yue``.
+The package's tables of languages (segmenters, phrases of abstention) have ISO 639 codes as keys: ``de`` for ``de-CH``,
+``zh`` for ``cmn-Hans``, ``yue`` for ``zh-yue``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _NO_LANGUAGE = ("mis", "mul", "und", "zxx")  # of ISO 639: uncoded, several, und
 
 
 class Guess(NamedTuple):
-    """An ISO 639 code, ``None`` where no guess is sure enough; the probability of the likeliest language; and what it was
-    guessed from."""
+    """An ISO 639 code, ``None`` where no guess is sure enough; the probability of the likeliest language; and the text that
+    it was guessed from (`basis`)."""
 
     code: str | None
     probability: float
-    of: str
+    basis: str
 
 
 def code_of(tag: str) -> str:
@@ -37,8 +37,8 @@ def code_of(tag: str) -> str:
     if not langcodes.tag_is_valid(tag):
         from lm_eval_tasks.definition.catalogue import languages
 
-        meant = {english.casefold(): code for code, english in languages().items()}.get(tag.strip().casefold())
-        hint = f"; did you mean {meant!r}?" if meant else ""
+        suggestion = {english.casefold(): code for code, english in languages().items()}.get(tag.strip().casefold())
+        hint = f"; did you mean {suggestion!r}?" if suggestion else ""
         raise UsageError(f"{tag!r} is no language; give a BCP 47 tag, such as de, pt-BR, zh-Hant or yue{hint}")
     code = langcodes.Language.get(tag).language
     if code is None or code.startswith("x-") or code in _NO_LANGUAGE:
@@ -49,22 +49,22 @@ def code_of(tag: str) -> str:
 
 def guess(answer: str, reference: str) -> Guess:
     """The language of an answer, by py3langid (139 languages, offline); with its reference's help where it is short."""
-    for text, of in ((answer, "the answer"), (f"{answer}\n{reference}", "the answer and its reference")):
+    for text, basis in ((answer, "the answer"), (f"{answer}\n{reference}", "the answer and its reference")):
         code, probability = identified(text)
         if probability >= SURE and code not in _NO_LANGUAGE:
-            return Guess(code_of(code), probability, of)
-    return Guess(None, probability, of)
+            return Guess(code_of(code), probability, basis)
+    return Guess(None, probability, basis)
 
 
 def are_near(code: str, other: str) -> bool:
     """Whether two languages are so near that texts in them are hard to tell apart: Serbian and Croatian, Wu and Chinese.
 
-    Their scripts do not count: a code does not say in which a text is written, and Serbian has two.
+    Scripts are ignored: a code does not determine the script of a text, and Serbian has two.
     """
     import langcodes
 
-    asked, found = map(langcodes.Language.get, (code, other))
-    return bool(asked.distance(found, ignore_script=True) <= _NEAR)
+    first, second = map(langcodes.Language.get, (code, other))
+    return bool(first.distance(second, ignore_script=True) <= _NEAR)
 
 
 def identified(text: str) -> tuple[str, float]:

@@ -79,7 +79,7 @@ class DetectingTask(GroundedTask):
         from custom_metrics.reading.words import segmenter
         from detector_plugin.detector import describe
         from detector_plugin.filters import shared_detector
-        from lm_eval_tasks.detection.calibrated import described as describe_calibration
+        from lm_eval_tasks.detection.calibrated import describe_calibration
 
         doc = next(iter(self.eval_docs))
         described: dict[str, Any]

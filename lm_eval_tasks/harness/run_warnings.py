@@ -60,7 +60,7 @@ def unread(verdict: str, replies: Sequence[str], prompting: Prompting = PROMPTED
         if number == len(replies)
         else f"and the figures are over the other {len(replies) - number}"
     )
-    hint = f"; a judge has to follow instructions: run one {_run_it(prompting)}" if prompting.here else ""
+    hint = f"; a judge has to follow instructions: run one {_run_it(prompting)}" if prompting.model_prompted else ""
     return f"{number} of {len(replies)} replies of the judge hold no {verdict}, {rest}{hint}"
 
 
@@ -71,7 +71,7 @@ def not_copies(replies: Iterable[tuple[Mapping[str, Any], str]], prompting: Prom
     number = kinds.count("lost")
     if number <= NOTEWORTHY * len(kinds):
         return None
-    back = f", or a language model that gives the answer back: {_run_it(prompting)}" if prompting.here else ""
+    back = f", or a language model that gives the answer back: {_run_it(prompting)}" if prompting.model_prompted else ""
     return (
         f"{number} of {len(kinds)} replies are not the given answer with tags, and count as if nothing were flagged, so "
         f"the figures say nothing of a detector; this task wants a detector (--model hallucination-detector){back}"

@@ -1,4 +1,4 @@
-"""mFAVA's annotations: an answer with ``<category>...</category>`` around what is wrong in it, as text and spans.
+"""mFAVA's annotations: an answer with ``<category>...</category>`` around its errors, as text and spans.
 
 The parser is that of all tagged text (:mod:`custom_metrics.reading.tagged_text`), which models write as well.
 """

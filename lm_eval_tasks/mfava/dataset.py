@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-COLUMNS = ("id", "language", "article", "subset", "query", "reference")  # what a document cannot do without
+COLUMNS = ("id", "language", "article", "subset", "query", "reference")  # required in a document
 EMPTY = "questions that are empty in the file"
 SUBSETS = 5  # the paper splits the articles in five, one random seed each, and reports the spread
 
@@ -51,20 +51,20 @@ def load(
 
     Args:
         language: ISO 639 code, a key of :data:`LANGUAGES`.
-        detector, detector_args, calibration, calibration_annotations: who tags the answers, and what corrects the rates;
-            see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
+        detector, detector_args, calibration, calibration_annotations: the detector that tags the answers, and what corrects
+            the rates; see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
         samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public file.
 
     Returns:
         ``{"evaluation": documents}``, the five subsets in turn, so that ``--limit`` sees all. Columns: ``id``,
         ``language``, ``article`` (number of the row), ``subset`` (0 to 4), ``title``, ``category``, ``url``, ``query``,
-        ``reference`` (the article's summary), and what the filter and the metrics go by: ``detector``, ``detector_args``,
+        ``reference`` (the article's summary), and the settings for filter and metrics: ``detector``, ``detector_args``,
         ``calibration``, ``calibration_annotations``.
 
     Raises:
         ValueError: an unknown language, a calibration of another detector, or no question is left.
-        MissingSource, CorruptSource: a file is not to be had, or damaged.
+        MissingSource, CorruptSource: a file cannot be found, or is damaged.
     """
     task = f"mfava_{language}"
     metadata.choice("language", language, LANGUAGES, task)
@@ -97,13 +97,13 @@ _NUMBERED = re.compile(r"\s*(\d{1,2})\s*[.)、．:]\s*")
 
 @lru_cache(maxsize=32)
 def _documents(language: str, mirror: str | None) -> tuple[list[dict[str, Any]], provenance.Record]:
-    known = LANGUAGES[language]
+    entry = LANGUAGES[language]
     with sources.recording() as read:
-        path = sources.locate(REPOSITORY, known.queries_file, mirror)
-    seen: Counter[str] = Counter()
-    articles, total = read_articles(path, seen)
+        path = sources.locate(REPOSITORY, entry.queries_file, mirror)
+    counts: Counter[str] = Counter()
+    articles, total = read_articles(path, counts)
     # Of all articles of the file, as the paper split them, whether or not a question of theirs is left.
-    subset_of = np.repeat(range(SUBSETS), [len(part) for part in np.array_split(np.arange(total), SUBSETS)]).tolist()
+    subset_of = np.repeat(range(SUBSETS), [len(block) for block in np.array_split(np.arange(total), SUBSETS)]).tolist()
     subsets: list[list[dict[str, Any]]] = [[] for _ in range(SUBSETS)]
     for article in articles:
         subset = subset_of[article["row"]]
@@ -120,18 +120,18 @@ def _documents(language: str, mirror: str | None) -> tuple[list[dict[str, Any]],
             for number, query in article["queries"]
         ]
     rows = [row for turn in zip_longest(*subsets) for row in turn if row is not None]
-    left_out = dict(seen)
-    empty = seen.pop(EMPTY, 0)  # GPT-4 often gave one question instead of two
+    left_out = dict(counts)
+    empty = counts.pop(EMPTY, 0)  # GPT-4 often gave one question instead of two
     log.info("mfava_%s: %d articles, %d questions; %s: %d", language, len(articles), len(rows), EMPTY, empty)
-    if seen:
-        log.warning("mfava_%s: %s", language, "; ".join(f"{what}: {number}" for what, number in seen.items()))
+    if counts:
+        log.warning("mfava_%s: %s", language, "; ".join(f"{reason}: {number}" for reason, number in counts.items()))
     if not rows:
-        raise UsageError(f"mfava_{language}: {path} holds no article with a reference and a question ({dict(seen)})")
-    published = f"; the paper's Table 9 has {known.articles}" if known.articles else ""
+        raise UsageError(f"mfava_{language}: {path} holds no article with a reference and a question ({dict(counts)})")
+    published = f"; the paper's Table 9 has {entry.articles}" if entry.articles else ""
     record = provenance.Record.of(
         read,
-        instead={known.queries_file: f"the file is not the published one: it has {total} articles{published}"},
-        not_comparable=[] if known.in_paper else [f"the paper has no {known.name}"],
+        instead={entry.queries_file: f"the file is not the published one: it has {total} articles{published}"},
+        not_comparable=[] if entry.in_paper else [f"the paper has no {entry.name}"],
         kept={"questions": len(rows), "articles": len(articles)},
         left_out=left_out,
         split=SPLIT,
@@ -140,18 +140,18 @@ def _documents(language: str, mirror: str | None) -> tuple[list[dict[str, Any]],
     return rows, record
 
 
-def read_articles(path: Path, seen: Counter[str]) -> tuple[list[dict[str, Any]], int]:
+def read_articles(path: Path, left_out: Counter[str]) -> tuple[list[dict[str, Any]], int]:
     """Articles with their questions, from a public CSV file of any of its forms, and how many rows the file has.
 
     An article has a reference and a question: ``row`` (number in the file), ``title``, ``category``, ``url``,
-    ``reference``, ``queries`` (pairs of 1 or 2 and a question). What was left out is counted in `seen`.
+    ``reference``, ``queries`` (pairs of 1 or 2 and a question). Rows that are left out are counted in `left_out`.
 
     Raises:
         CorruptSource: it has no column of references or of questions, or is cut.
     """
     articles = []
     total = 0
-    for number, row in enumerate(read_csv(path, seen), -1):
+    for number, row in enumerate(read_csv(path, left_out), -1):
         if number < 0:
             if not any(map(_QUERY.fullmatch, row)) or not any(map(_REFERENCE.fullmatch, row)):
                 raise sources.CorruptSource(f"{path}: the header has no columns of references and queries: {list(row)}")
@@ -161,11 +161,11 @@ def read_articles(path: Path, seen: Counter[str]) -> tuple[list[dict[str, Any]],
             text.strip() for key, text in row.items() if _REFERENCE.fullmatch(key) and text and text.strip()
         )
         if not reference:
-            seen["articles left out, without a reference"] += 1
+            left_out["articles left out, without a reference"] += 1
             continue
-        queries = _queries(row, seen)
+        queries = _queries(row, left_out)
         if not queries:
-            seen["articles left out, without a question"] += 1
+            left_out["articles left out, without a question"] += 1
             continue
         articles.append(
             {
@@ -180,16 +180,16 @@ def read_articles(path: Path, seen: Counter[str]) -> tuple[list[dict[str, Any]],
     return articles, total
 
 
-def _queries(row: Mapping[str, str], seen: Counter[str]) -> list[tuple[int, str]]:
-    written = {int(match[1]): row[key] or "" for key in row if (match := _QUERY.fullmatch(key))}
-    numbers = {at: int(match[1]) for at, text in written.items() if (match := _NUMBERED.match(text))}
+def _queries(row: Mapping[str, str], left_out: Counter[str]) -> list[tuple[int, str]]:
+    texts = {int(match[1]): row[key] or "" for key in row if (match := _QUERY.fullmatch(key))}
+    numbers = {at: int(match[1]) for at, text in texts.items() if (match := _NUMBERED.match(text))}
     # "1. FC Köln ..." may open a question: a number counts as numbering where every question of the row has its own.
-    numbered = bool(numbers) and all(numbers.get(at) == at for at, text in written.items() if text.strip())
+    numbered = bool(numbers) and all(numbers.get(at) == at for at, text in texts.items() if text.strip())
     queries = []
-    for at, text in sorted(written.items()):
+    for at, text in sorted(texts.items()):
         text = (_NUMBERED.sub("", text, count=1) if numbered else text).strip()
         if text:
             queries.append((at, text))
         else:
-            seen[EMPTY] += 1
+            left_out[EMPTY] += 1
     return queries

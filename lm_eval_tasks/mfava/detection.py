@@ -1,5 +1,5 @@
-"""Documents of the detection tasks: a reference, an answer, and where people (gold) or GPT-4 (silver) say it
-hallucinates."""
+"""Documents of the detection tasks: a reference, an answer, and the spans that people (gold) or GPT-4 (silver) marked as
+hallucinated."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def load(language: str, annotations: str = "gold", mirror: str | None = None, **
 
     Raises:
         ValueError: an unknown language, or one without such annotations.
-        MissingSource, CorruptSource: a file is not to be had, or damaged.
+        MissingSource, CorruptSource: a file cannot be found, or is damaged.
     """
     task = f"mfava_detection_{language}_{annotations}"
     metadata.choice("annotations", annotations, ANNOTATIONS, task)
-    with_them = [code for code, known in LANGUAGES.items() if (known.gold if annotations == "gold" else known.silver)]
-    metadata.choice("language", language, with_them, task)
+    annotated = [code for code, entry in LANGUAGES.items() if (entry.gold if annotations == "gold" else entry.silver)]
+    metadata.choice("language", language, annotated, task)
     metadata.refuse_misspelt(ignored, load_task.known, task)
     folder = sources.mirror_folder(mirror)
     log.info("%s: files from %s", task, folder or "GitHub")
@@ -73,9 +73,9 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
     rows: list[dict[str, Any]] = []
     with sources.recording() as read:
         path = sources.locate(REPOSITORY, file_of(LANGUAGES[language]), mirror)
-    found = [*_rows(language, path)]
-    passages = passages_of([row["references"] for _, row in found], parallel=not LANGUAGES[language].gold)
-    for (number, row), passage in zip(found, passages, strict=True):
+    records = [*_rows(language, path)]
+    passages = passages_of([row["references"] for _, row in records], parallel=not LANGUAGES[language].gold)
+    for (number, row), passage in zip(records, passages, strict=True):
         spans = annotate(row[f"{annotations}_annotations"], row["generated_text"], report)
         if spans is None:
             continue
@@ -96,7 +96,7 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
             f"{task}: the file has no annotated answer in {LANGUAGES[language].name} (a mirror may hold a part of the "
             f"public languages: name the tasks of those, e.g. --tasks mfava_detection_de_{annotations})"
         )
-    lost = len(found) - len(rows)
+    lost = len(records) - len(rows)
     log.info("%s: %d documents; %s", task, len(rows), report)
     unreadable = sum(is_unreadable(row["reference"]) for row in rows)
     if unreadable:
@@ -119,14 +119,14 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
 
 
 def file_of(language: Language) -> str:
-    """The public file that a language's annotations are in."""
+    """The public file with a language's annotations."""
     return GOLD_FILE if language.gold else language.silver_file
 
 
 def _rows(language: str, path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    known = LANGUAGES[language]
+    entry = LANGUAGES[language]
     columns = ["references", "generated_text", "silver_annotations"]
-    columns += ["gold_annotations", "language"] if known.gold else []
+    columns += ["gold_annotations", "language"] if entry.gold else []
     for number, row in enumerate(_records(path)):
         where = f"{path}, document {number}"
         if not isinstance(row, Mapping):
@@ -134,7 +134,7 @@ def _rows(language: str, path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         for column in columns:
             if not isinstance(row.get(column), str):
                 raise sources.CorruptSource(f"{where}: {column!r} is {type(row.get(column)).__name__}, not a text")
-        if not known.gold or row["language"].strip().lower() in (known.name.lower(), known.code):
+        if not entry.gold or row["language"].strip().lower() in (entry.name.lower(), entry.code):
             yield number, dict(row)
 
 
@@ -156,12 +156,12 @@ class AnnotationReport:
     repaired: Counter[str] = field(default_factory=Counter)  # of the tags
     kinds: Counter[str] = field(default_factory=Counter)  # documents by kind of alignment
     tags: Counter[str] = field(default_factory=Counter)  # opening tags as the paper counted them (Table 2)
-    carried: int = 0  # spans that stand on the documents' texts in the end
+    carried: int = 0  # spans that were carried over to the documents' texts
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{number} {kind}" for kind, number in self.kinds.most_common())
         aligned = 1 - self.kinds["lost"] / self.kinds.total() if self.kinds else float("nan")
-        repaired = ", ".join(f"{number} {what}" for what, number in self.repaired.most_common()) or "nothing"
+        repaired = ", ".join(f"{number} {repair}" for repair, number in self.repaired.most_common()) or "nothing"
         return (
             f"annotated texts: {kinds}; {aligned:.2%} aligned; {sum(self.tags.values())} opening tags as the "
             f"paper counts them, {self.carried} spans; repaired: {repaired}"
@@ -169,9 +169,9 @@ class AnnotationReport:
 
 
 def annotate(annotated: str | None, text: str, report: AnnotationReport) -> list[Span] | None:
-    """Spans of a tagged copy of a text, in characters of the text; ``None`` where the two have next to nothing in common.
+    """Spans of a tagged copy of a text, in characters of the text; ``None`` where the two have almost nothing in common.
 
-    What was repaired, and how the copy fits, is counted in `report`.
+    Repairs, and how the copy fits, are counted in `report`.
     """
     copy, spans = parse(annotated, report.repaired)
     alignment = align(copy, spans, text)

@@ -30,27 +30,27 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Per-document values of the metrics, from what the filter ``hallucination_spans`` made of an answer.
+    """Per-document values of the metrics, from an answer as the filter ``hallucination_spans`` returns it.
 
     The rates are those of :meth:`lm_eval_tasks.detection.calibrated.TaggedAnswer.values`. ``abstention_rate`` and
     ``repetition_rate`` are 1.0 or 0.0. Every document of a task has the same keys.
     """
-    found = json.loads(results[0])
-    answer, language = found["answer"], doc["language"]
-    tagged = TaggedAnswer.of(doc, found)
-    share, counts = tagged.values()
+    tagged = json.loads(results[0])
+    answer, language = tagged["answer"], doc["language"]
+    tagged_answer = TaggedAnswer.from_document(doc, tagged)
+    share, counts = tagged_answer.values()
     return {
         "detected_rate": share,
         **dict.fromkeys(RATES[1:], counts),
-        "response_words": float(tagged.words),
-        "hallucinated_words": None if math.isnan(tagged.flagged) else float(tagged.flagged),
+        "response_words": float(tagged_answer.words),
+        "hallucinated_words": None if math.isnan(tagged_answer.flagged) else float(tagged_answer.flagged),
         "abstention_rate": float(is_abstention(answer, language)),
         "repetition_rate": float(is_repetitive(answer, language)),
     }
 
 
 @lru_cache(maxsize=1)  # once, not for each of thirty languages
-def _say_how_to_calibrate() -> None:
+def _warn_uncalibrated() -> None:
     log.warning(
         "mfava: without a calibration of the detector in the language there are no estimated_rate and rogan_gladen_rate. "
         "Measure the detector on annotated answers (`lm_eval --model hallucination-detector --model_args detector=NAME "
@@ -66,20 +66,20 @@ detected_rate, estimated_rate, rogan_gladen_rate = (
 
 def spread_over_subsets(values: Sequence[Any]) -> dict[str, Figure]:
     """Rate to its standard deviation over the question subsets: how much it depends on which questions are asked. The
-    values may be of any of the rates. Says once what to do where no calibration corrects them."""
+    values may be of any of the rates. Warns once where no calibration corrects them."""
     answers = tagged_answers(values)
     if not answers:
         return {}
     key = CalibrationKey.parse(answers[0].calibration)
     calibration = in_force(key, f"mfava_{key.language}")
     if calibration is None and key.calibration != NO_CALIBRATION:
-        _say_how_to_calibrate()
+        _warn_uncalibrated()
     errors = errors_of(calibration)
     subsets: dict[int | None, list[TaggedAnswer]] = {}
     for answer in answers:
         subsets.setdefault(answer.subset, []).append(answer)
-    parts = [rates(sums_by_article(subset), errors) for subset in subsets.values()]
+    by_subset = [rates(sums_by_article(subset), errors) for subset in subsets.values()]
     return {
-        rate: Figure(stdev(of) if len(of) > 1 and not any(map(math.isnan, of)) else math.nan, n=len(parts))
-        for rate, of in zip(RATES, zip(*parts, strict=True), strict=True)
+        rate: Figure(stdev(x) if len(x) > 1 and not any(map(math.isnan, x)) else math.nan, n=len(by_subset))
+        for rate, x in zip(RATES, zip(*by_subset, strict=True), strict=True)
     }

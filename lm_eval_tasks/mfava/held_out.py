@@ -1,4 +1,4 @@
-"""Figures of the lexical detector with weights that saw neither an answer's language nor its model's family.
+"""Held-out figures of the lexical detector: with weights that saw neither an answer's language nor its model's family.
 
 ``python -m lm_eval_tasks.mfava.held_out --mirror DIR`` prints the figures as rows of the READMEs' tables. ``--plot FILE``
 draws a reliability diagram of the probabilities. ``--without ar,ur`` trains without several languages (of one script, say)
@@ -36,18 +36,18 @@ HALVINGS = 3
 BINS = 10
 
 
-class Reading(NamedTuple):
-    """The detector's reading of an answer."""
+class Prediction(NamedTuple):
+    """The detector's prediction for an answer, and the annotators' labels."""
 
     counts: WordCounts  # of words, flagged above the threshold
     spans: list[Span]  # those of largest expected overlap, with probabilities
     probabilities: NDArray[np.float64]  # (words,)
-    hallucinated: NDArray[np.bool_]  # (words,) what the annotators say
+    hallucinated: NDArray[np.bool_]  # (words,) by the annotators
 
 
-def readings(documents: Sequence[LabelledAnswer], folder: Path | None = None) -> Iterator[Reading]:
-    """Each answer read with weights that were trained without its language and, of a real one, its model's family: those of
-    a `folder`, as ``lm-eval-grounded train`` writes it, or those that ship.
+def predictions(documents: Sequence[LabelledAnswer], folder: Path | None = None) -> Iterator[Prediction]:
+    """Predict each answer with weights trained without its language and, for a real one, without its model's family: those
+    of a `folder`, as ``lm-eval-grounded train`` writes it, or those that ship.
     """
     folder = lexical.WEIGHTS if folder is None else folder
     pair_of = cache(_pair)
@@ -55,22 +55,24 @@ def readings(documents: Sequence[LabelledAnswer], folder: Path | None = None) ->
         path = folder / weights_name(document.language, document.family)
         if not path.is_file():  # a family that answers in this language alone goes with it
             path = folder / weights_name(document.language)
-        yield _read(document, *pair_of(path))
+        yield _predict(document, *pair_of(path))
 
 
 def _pair(weights: Path) -> tuple[lexical.LexicalDetector, lexical.LexicalDetector]:
     return lexical.LexicalDetector(weights=weights), lexical.LexicalDetector(weights=weights, spans="iou")
 
 
-def _read(document: LabelledAnswer, by_word: lexical.LexicalDetector, by_overlap: lexical.LexicalDetector) -> Reading:
-    """An answer read by two detectors of the same weights, the second of which marks for overlap."""
+def _predict(
+    document: LabelledAnswer, by_word: lexical.LexicalDetector, by_overlap: lexical.LexicalDetector
+) -> Prediction:
+    """Predict an answer with two detectors of the same weights, the second of which marks for overlap."""
     (probabilities,) = by_word.probabilities(
         [document.reference], [document.answer], [document.language], [document.question]
     )
-    found = by_word.marked(document.answer, document.language, probabilities)
+    flagged = by_word.marked(document.answer, document.language, probabilities)
     places = words(document.answer, document.language)
-    return Reading(
-        count_words(document.answer, document.language, document.spans, found),
+    return Prediction(
+        count_words(document.answer, document.language, document.spans, flagged),
         by_overlap.marked(document.answer, document.language, probabilities),
         probabilities,
         np.array([category is not None for category in covered(places, document.spans)], np.bool_),
@@ -78,13 +80,13 @@ def _read(document: LabelledAnswer, by_word: lexical.LexicalDetector, by_overlap
 
 
 def summary(
-    documents: Sequence[LabelledAnswer], found: Sequence[Reading]
+    documents: Sequence[LabelledAnswer], predicted: Sequence[Prediction]
 ) -> dict[tuple[str, str], Mapping[str, float]]:
     """Figures by language and kind of annotation, and under ``("all", kind)`` and ``("all", "all")``.
 
     Of words, in percent, counts summed over answers: precision, recall and F1 with 95 % bounds (bootstrap over texts),
     the share that is hallucinated, the share that is flagged; the expected calibration error; of real answers IoU and rho.
-    Answers whose reference is marks of what a translation model could not write are in their language's row alone.
+    Answers whose reference is unreadable (marks of a translation model) are in their language's row alone.
     """
     groups: dict[tuple[str, str], list[int]] = {}
     for number, document in enumerate(documents):
@@ -95,10 +97,10 @@ def summary(
             groups.setdefault(key, []).append(number)
     table: dict[tuple[str, str], Mapping[str, float]] = {}
     for key, numbers in sorted(groups.items()):
-        each = np.array([found[n].counts for n in numbers], float)
-        counts = WordCounts(*each.sum(axis=0))
+        word_counts = np.array([predicted[n].counts for n in numbers], float)
+        counts = WordCounts(*word_counts.sum(axis=0))
         texts = [documents[n].article or documents[n].reference for n in numbers]
-        tp, fp, fn, _ = resampled_sums(sums_by_cluster(each, texts)).T
+        tp, fp, fn, _ = resampled_sums(sums_by_cluster(word_counts, texts)).T
         with np.errstate(invalid="ignore"):
             low, high = spread(2 * tp / (2 * tp + fp + fn))[:2]
         row = {
@@ -110,25 +112,25 @@ def summary(
             "f1_high": 100 * high,
             "share": 100 * counts.prevalence,
             "flagged": 100 * counts.flagged_share,
-            "ece": calibration_error(*_words([found[n] for n in numbers])),
+            "ece": calibration_error(*_words([predicted[n] for n in numbers])),
         }
         if key[1] == REAL:
-            overlaps = [_overlap(documents[n], found[n]) for n in numbers]
+            overlaps = [_overlap(documents[n], predicted[n]) for n in numbers]
             row["iou"], row["rho"] = (float(np.mean(values)) for values in zip(*overlaps, strict=True))
         table[key] = row
     return table
 
 
-def _words(found: Sequence[Reading]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    return np.concatenate([one.probabilities for one in found]), np.concatenate([one.hallucinated for one in found])
+def _words(predicted: Sequence[Prediction]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    return np.concatenate([p.probabilities for p in predicted]), np.concatenate([p.hallucinated for p in predicted])
 
 
-def _overlap(document: LabelledAnswer, reading: Reading) -> tuple[float, float]:
+def _overlap(document: LabelledAnswer, prediction: Prediction) -> tuple[float, float]:
     """IoU and rho of an answer."""
-    hard, marked = ([(span.start, span.end) for span in spans] for spans in (document.spans, reading.spans))
+    hard, flagged = ([(span.start, span.end) for span in spans] for spans in (document.spans, prediction.spans))
     soft = document.spans if document.soft is None else document.soft
-    votes, said = ([(span.start, span.end, span.probability) for span in spans] for spans in (soft, reading.spans))
-    return iou(hard, marked), rho(votes, said, len(document.answer))
+    votes, scores = ([(span.start, span.end, span.probability) for span in spans] for spans in (soft, prediction.spans))
+    return iou(hard, flagged), rho(votes, scores, len(document.answer))
 
 
 # ------------------------------------------------------------------------------------------------------- reliability
@@ -157,7 +159,7 @@ def calibration_error(probabilities: NDArray[np.float64], hallucinated: NDArray[
 
 
 def draw(curves: Mapping[str, list[Bin]], path: Path) -> None:
-    """A reliability diagram of bins, by what their words are of, in the format that the path's ending names."""
+    """Draw a reliability diagram of each named list of bins, in the format that the path's ending names."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -168,7 +170,7 @@ def draw(curves: Mapping[str, list[Bin]], path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(5.6, 5), layout="constrained")
     axes.plot([0, 1], [0, 1], color="0.6", linestyle=":", label="as it says")
     for (name, curve), style in zip(curves.items(), ("o-", "s--", "^-."), strict=False):
-        axes.plot([one.probability for one in curve], [one.share for one in curve], style, label=name)
+        axes.plot([bin.probability for bin in curve], [bin.share for bin in curve], style, label=name)
     axes.set(
         xlabel="probability that the detector gives a word",
         ylabel="share of these words that is hallucinated",
@@ -212,10 +214,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.translations:
             _print_translations(documents, readable(unseen))
             return
-        found = _read_without(documents, readable(unseen))
+        predicted = _fit_predict(documents, readable(unseen))
     else:
-        found = list(readings(documents, options.weights))
-    figures = summary(documents, found)
+        predicted = list(predictions(documents, options.weights))
+    figures = summary(documents, predicted)
     for key, row in figures.items():
         sys.stdout.write(f"{_line(' '.join(key), row)}\n")
     gold = [row["f1"] for (language, kind), row in figures.items() if kind == "gold" and language != "all"]
@@ -225,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         names = {"real": "real answers, marked by people", "gold": "inserted errors, marked by people"}
         kinds = np.array([document.annotations for document in documents])
         curves = {
-            label: bins(*_words([found[n] for n in np.flatnonzero(kinds == kind)])) for kind, label in names.items()
+            label: bins(*_words([predicted[n] for n in np.flatnonzero(kinds == kind)])) for kind, label in names.items()
         }
         draw(curves, options.plot)
 
@@ -239,38 +241,36 @@ def _line(name: str, row: Mapping[str, float]) -> str:
     return f"| {name} | {row['documents']} | {words}{overlap} | {row['ece']:.3f} |"
 
 
-def _print_translations(documents: Sequence[LabelledAnswer], others: Sequence[LabelledAnswer]) -> None:
-    """The figures of answers whose text has a translation among others, with and without the translation in training.
+def _print_translations(documents: Sequence[LabelledAnswer], training: Sequence[LabelledAnswer]) -> None:
+    """Print the figures of answers whose text has a translation in `training`, with and without training on it.
 
-    Of the texts, each half is left out of one training, so that both learn from as many. What the halves happen to be moves
-    F1 by a point: `HALVINGS` are read, and summed.
+    Each half of the texts is left out of one training, so that both learn from as many. The choice of the halves moves F1
+    by a point: :data:`HALVINGS` of them are summed.
     """
-    texts = [
-        text for text in text_groups([*documents, *others]) if {id(one) for one in text} & {id(one) for one in others}
-    ]
-    found: dict[str, list[tuple[LabelledAnswer, Reading]]] = {}
+    texts = [text for text in text_groups([*documents, *training]) if {*map(id, text)} & {*map(id, training)}]
+    by_name: dict[str, list[tuple[LabelledAnswer, Prediction]]] = {}
     for halving in range(HALVINGS):
-        half = {id(one): number >> halving & 1 for number, text in enumerate(texts) for one in text}
-        read = [document for document in documents if id(document) in half]
-        by_left_out = [_read_without(read, [one for one in others if half[id(one)] != out]) for out in (0, 1)]
-        for at, document in enumerate(read):
-            own = half[id(document)]
-            found.setdefault("translations learned from", []).append((document, by_left_out[1 - own][at]))
-            found.setdefault("no translation learned from", []).append((document, by_left_out[own][at]))
-    for name, those in found.items():
-        for key, row in summary(*zip(*those, strict=True)).items():
+        half = {id(doc): number >> halving & 1 for number, text in enumerate(texts) for doc in text}
+        tested = [doc for doc in documents if id(doc) in half]
+        by_left_out = [_fit_predict(tested, [doc for doc in training if half[id(doc)] != out]) for out in (0, 1)]
+        for at, doc in enumerate(tested):
+            own = half[id(doc)]
+            by_name.setdefault("translations learned from", []).append((doc, by_left_out[1 - own][at]))
+            by_name.setdefault("no translation learned from", []).append((doc, by_left_out[own][at]))
+    for name, pairs in by_name.items():
+        for key, row in summary(*zip(*pairs, strict=True)).items():
             if key[0] != "all":
                 sys.stdout.write(f"{_line(f'{name}: ' + ' '.join(key), row)}\n")
 
 
-def _read_without(documents: Sequence[LabelledAnswer], seen: Sequence[LabelledAnswer]) -> list[Reading]:
+def _fit_predict(documents: Sequence[LabelledAnswer], training: Sequence[LabelledAnswer]) -> list[Prediction]:
     from detector_plugin.lexical.training import train
 
     with TemporaryDirectory() as folder:
         weights = Path(folder) / "lexical.safetensors"
-        weights.write_bytes(train(seen))
+        weights.write_bytes(train(training))
         pair = _pair(weights)
-    return [_read(document, *pair) for document in documents]
+    return [_predict(document, *pair) for document in documents]
 
 
 if __name__ == "__main__":

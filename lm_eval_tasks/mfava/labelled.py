@@ -12,7 +12,7 @@ from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.mfava.passages import is_unplaced
 
 
-def _read(kind: str, code: str, mirror: str | None) -> list[LabelledAnswer]:
+def _labelled_answers(kind: str, code: str, mirror: str | None) -> list[LabelledAnswer]:
     return [
         LabelledAnswer(
             reference=row["reference"],
@@ -28,8 +28,8 @@ def _read(kind: str, code: str, mirror: str | None) -> list[LabelledAnswer]:
 
 LABELLED = {
     f"mfava-{kind}": Collection(
-        tuple(code for code, known in LANGUAGES.items() if (known.gold if kind == "gold" else known.silver)),
-        partial(_read, kind),
+        tuple(code for code, language in LANGUAGES.items() if (language.gold if kind == "gold" else language.silver)),
+        partial(_labelled_answers, kind),
         "mFAVA (Islam et al. 2025)",
         "Creative Commons, version not stated",
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lm_eval_tasks.data.tables import shipped_rows
 
 REPOSITORY = "WorldHellow/mHallucinations-LLM"
-SPLIT = "test"  # the one that the copies on the hub have
+SPLIT = "test"  # as in the copies on the hub
 GOLD_FILE = "datasets/hallucination_detection/gold-languages/combined_gold_languages.json"
 """Published on the hub too, as `WueNLP/mHallucination_Detection`; only the GitHub copy is pinned by a checksum."""
 
@@ -15,7 +15,7 @@ GOLD_FILE = "datasets/hallucination_detection/gold-languages/combined_gold_langu
 @dataclass(frozen=True)
 class Language:
     """A language of mFAVA. Files are paths in the repository, empty where there is none: the silver annotations of the gold
-    languages stand in the gold file, and Japanese ones are not public."""
+    languages are in the gold file, and Japanese ones are not public."""
 
     code: str  # ISO 639
     name: str  # English, as the public files have it

@@ -1,11 +1,11 @@
-"""Which passage an annotated answer is about: one name in all languages, into which mFAVA's texts were translated.
+"""Names of the passages that annotated answers are about: one name in all languages, for a text and its translations.
 
-Answers about one passage hang together. A silver file has the 309 texts in the same order in every language, and a passage
-is known by its place there. The gold file has most of them in each of its languages, in another order, and several rows of
-one text that several people marked: ``passages.tsv`` says where the text of a row stands in the silver files.
+Answers about one passage depend on each other. A silver file has the 309 texts in the same order in every language, and a
+passage is named by its place there. The gold file has most of them in each of its languages, in another order, and several
+rows of one text that several people marked: ``passages.tsv`` maps the text of a row to its place in the silver files.
 ``python -m lm_eval_tasks.mfava.passages --mirror DIR > passages.tsv`` makes that table. A translation keeps numbers and
-names, and names are written alike in some of the silver files' languages. A text stands where it is nearest to all
-translations of a passage taken together, by the cosine of these keys weighted by their rarity, and that passage to it.
+names, and names are written alike in some of the silver files' languages. A text gets the place where it is nearest to all
+translations of a passage taken together, by the cosine of these keys weighted by their rarity, and the passage to the text.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from lm_eval_tasks.data import sources
 from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
 
 SILVER_ROWS = 309
-"""Of a public silver file. A file of another length has texts of its own."""
+"""Rows of a public silver file. A file of another length has texts of its own."""
 
-LEAST = 0.02
-"""Cosine that a text and its passage have at least: of the 716 of 722 texts that have a place, two have less than .03."""
+MIN_COSINE = 0.02
+"""Least cosine of a text and its passage: of the 716 of 722 texts that have a place, two have less than .03."""
 
 
 def passages_of(references: Sequence[str], parallel: bool) -> list[str]:
@@ -40,12 +40,12 @@ def passages_of(references: Sequence[str], parallel: bool) -> list[str]:
     places = [first.setdefault(reference, place) for place, reference in enumerate(references)]
     if parallel and len(references) == SILVER_ROWS:
         return [str(place) for place in places]
-    known = _table()
-    return [known.get(digest := _digest(reference), digest) for reference in references]
+    by_digest = _table()
+    return [by_digest.get(digest := _digest(reference), digest) for reference in references]
 
 
 def is_unplaced(passage: str) -> bool:
-    """Whether a passage is a text of the gold file, of which nobody can say where it stands in the silver files."""
+    """Whether a passage is a text of the gold file whose place in the silver files is not known."""
     return _table().get(passage) == passage
 
 
@@ -63,20 +63,22 @@ def _table() -> Mapping[str, str]:
 
 
 def _places(texts: Sequence[Set[Hashable]], passages: Mapping[int, Set[Hashable]]) -> dict[int, int]:
-    """Text to passage, both by their numbers, from the keys of the texts of a language and those of the passages."""
-    times = Counter(key for keys in passages.values() for key in keys)
-    squares = {key: math.log((len(passages) + 1) / count) ** 2 for key, count in times.items()}
+    """Map texts to passages, both by number, from the keys of the texts of a language and those of the passages."""
+    frequencies = Counter(key for keys in passages.values() for key in keys)
+    squares = {key: math.log((len(passages) + 1) / count) ** 2 for key, count in frequencies.items()}
 
     def size(keys: Set[Hashable]) -> float:
         return math.fsum(squares[key] for key in keys)
 
-    known = [text & squares.keys() for text in texts]
-    shared = np.array([[size(keys & text) for keys in passages.values()] for text in known])
-    sizes = [np.sqrt([*map(size, of)]) for of in (known, passages.values())]
+    restricted = [text & squares.keys() for text in texts]
+    shared = np.array([[size(keys & text) for keys in passages.values()] for text in restricted])
+    sizes = [np.sqrt([*map(size, group)]) for group in (restricted, passages.values())]
     cosines = shared / np.maximum(np.outer(*sizes), 1.0)
     names, best, back = [*passages], cosines.argmax(axis=1), cosines.argmax(axis=0)
     return {
-        text: names[place] for text, place in enumerate(best) if back[place] == text and cosines[text, place] >= LEAST
+        text: names[place]
+        for text, place in enumerate(best)
+        if back[place] == text and cosines[text, place] >= MIN_COSINE
     }
 
 
@@ -89,7 +91,7 @@ def table_of(mirror: str | None) -> Iterator[str]:
     """The lines of the table below its head, from the public files."""
     passages: dict[int, set[Hashable]] = {}
     first: list[int] = []  # of the places of one text
-    for language in (LANGUAGES["fi"], *(known for known in LANGUAGES.values() if known.silver_file)):
+    for language in (LANGUAGES["fi"], *(entry for entry in LANGUAGES.values() if entry.silver_file)):
         try:
             silver = [row["references"] for row in _rows(language.silver_file, mirror)]
         except sources.MissingSource:  # a mirror may hold a part of the languages

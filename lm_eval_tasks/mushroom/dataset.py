@@ -1,5 +1,5 @@
-"""Documents of the Mu-SHROOM tasks: a question, what a model answered, where people say it hallucinates, and the Wikipedia
-page to judge it by."""
+"""Documents of the Mu-SHROOM tasks: a question, a model's answer, the spans that people marked as hallucinated, and the
+Wikipedia page to judge it by."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ LANGUAGES = {row["code"]: Language(row["code"], row["language"]) for row in _ROW
 """Code to language, those with pages."""
 
 WITHOUT_PAGES = {row["code"]: row["language"] for row in _ROWS if row["pages"] == "no"}
-"""Code to name of those whose answers are annotated, but whose pages are not in the repository."""
+"""Code to name of languages whose answers are annotated, but whose pages are not in the repository."""
 
 
 def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
@@ -80,7 +80,7 @@ def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored:
 
     Raises:
         ValueError: an unknown language or split, a language without pages, or none of its answers has its page.
-        MissingSource, CorruptSource: a file is not to be had, or damaged.
+        MissingSource, CorruptSource: a file cannot be found, or is damaged.
     """
     task = f"mushroom_{language}"
     if language in WITHOUT_PAGES:
@@ -97,10 +97,10 @@ def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored:
 
 
 def _files(options: Options) -> Places:
-    known = LANGUAGES[options["language"]]
+    entry = LANGUAGES[options["language"]]
     split = options.get("split", BOTH)
-    answers = [known.answers_file(name) for name in SPLITS if split in (name, BOTH)]
-    return [(REPOSITORY, name) for name in (known.pages_file, *answers)] if answers else []
+    answers = [entry.answers_file(name) for name in SPLITS if split in (name, BOTH)]
+    return [(REPOSITORY, name) for name in (entry.pages_file, *answers)] if answers else []
 
 
 load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("reference", "target"))
@@ -110,21 +110,21 @@ load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("r
 @lru_cache(maxsize=32)
 def _documents(language: str, split: str, mirror: str | None) -> Dataset:
     task = f"mushroom_{language}"
-    known = LANGUAGES[language]
-    seen: Counter[str] = Counter()
+    entry = LANGUAGES[language]
+    counts: Counter[str] = Counter()
     splits = SPLITS if split == BOTH else (split,)
     with sources.recording() as read:
-        archive = sources.locate(REPOSITORY, known.pages_file, mirror)
+        archive = sources.locate(REPOSITORY, entry.pages_file, mirror)
         pages, left_out = open_pages(archive)
         by_split = [
-            _answers(sources.locate(REPOSITORY, known.answers_file(name), mirror), language, name, pages, seen)
+            _answers(sources.locate(REPOSITORY, entry.answers_file(name), mirror), language, name, pages, counts)
             for name in splits
         ]
     rows = [row for turn in zip_longest(*by_split) for row in turn if row is not None]
-    without_page = seen.pop(NO_PAGE, 0)  # where a split's pages were never published that is most of them
+    without_page = counts.pop(NO_PAGE, 0)  # where a split's pages were never published that is most of them
     log.info("%s: %d answers of split %s with their page; %s: %d", task, len(rows), split, NO_PAGE, without_page)
-    if left_out or seen:
-        log.warning("%s: %s", task, "; ".join(f"{what}: {number}" for what, number in (left_out + seen).items()))
+    if left_out or counts:
+        log.warning("%s: %s", task, "; ".join(f"{reason}: {number}" for reason, number in (left_out + counts).items()))
     if not rows:
         raise UsageError(
             f"{task}: none of the {without_page} answers of split {split} has its page among the {len(pages)} of {archive} "
@@ -139,8 +139,8 @@ def _documents(language: str, split: str, mirror: str | None) -> Dataset:
     record = provenance.Record.of(
         read,
         not_comparable=reasons,
-        kept={name: len(found) for name, found in zip(splits, by_split, strict=True)},
-        left_out={**left_out, **seen, NO_PAGE: without_page},
+        kept={name: len(answers) for name, answers in zip(splits, by_split, strict=True)},
+        left_out={**left_out, **counts, NO_PAGE: without_page},
         split=" and ".join(splits),
         options={"language": language, "split": split},
     )
@@ -148,16 +148,16 @@ def _documents(language: str, split: str, mirror: str | None) -> Dataset:
 
 
 def _answers(
-    path: Path, language: str, split: str, pages: Mapping[str, WebPage], seen: Counter[str]
+    path: Path, language: str, split: str, pages: Mapping[str, WebPage], counts: Counter[str]
 ) -> list[dict[str, Any]]:
-    """The documents of a file; what is left out or repaired is counted in `seen`."""
+    """The documents of a file. Rows that are left out, and repairs, are counted in `counts`."""
     rows = []
-    for number, row in read_json_lines(path, seen):
+    for number, row in read_json_lines(path, counts):
         try:
             answer = _text(row, "model_output_text")
-            fixed: Counter[str] = Counter()
-            spans = hard_spans(row.get("hard_labels"), len(answer), fixed)
-            soft = soft_labels(row.get("soft_labels"), len(answer), fixed)
+            repairs: Counter[str] = Counter()
+            spans = hard_spans(row.get("hard_labels"), len(answer), repairs)
+            soft = soft_labels(row.get("soft_labels"), len(answer), repairs)
             document = {
                 "id": str(row["id"]) if isinstance(row.get("id"), int) else _text(row, "id"),
                 "language": language,
@@ -170,11 +170,11 @@ def _answers(
         except ValueError as error:
             raise sources.CorruptSource(f"{path}, line {number}: no annotated answer of Mu-SHROOM: {error}") from error
         if not answer.strip():
-            seen[BLANK] += 1
+            counts[BLANK] += 1
         elif url not in pages:
-            seen[NO_PAGE] += 1
+            counts[NO_PAGE] += 1
         else:
-            seen.update(fixed)
+            counts.update(repairs)
             rows.append(
                 {
                     **document,
@@ -208,7 +208,7 @@ REVERSED = "labels that end where they start or before, left out"
 OVERLAPPING = "answers with labels that overlap, made disjoint"
 
 
-def hard_spans(labels: Any, length: int, seen: Counter[str]) -> list[Span]:
+def hard_spans(labels: Any, length: int, repairs: Counter[str]) -> list[Span]:
     """Hard labels (``[[start, end], ...]``) of an answer of that length as disjoint spans, in order.
 
     Raises:
@@ -218,14 +218,14 @@ def hard_spans(labels: Any, length: int, seen: Counter[str]) -> list[Span]:
     for label in _listed(labels, "hard_labels"):
         if not isinstance(label, list) or len(label) != 2:
             raise ValueError(f"hard_labels hold {str(label)[:80]}, not [start, end]")
-        if place := _place(label[0], label[1], length, seen):
+        if place := _cut_to_answer(label[0], label[1], length, repairs):
             spans.append(Span(*place))
     if _overlap((span.start, span.end) for span in spans):
-        seen[OVERLAPPING] += 1
+        repairs[OVERLAPPING] += 1
     return merged(spans)
 
 
-def soft_labels(labels: Any, length: int, seen: Counter[str]) -> list[dict[str, Any]]:
+def soft_labels(labels: Any, length: int, repairs: Counter[str]) -> list[dict[str, Any]]:
     """Soft labels (``{"start", "end", "prob"}``) of an answer of that length as disjoint ones, in order.
 
     Where some overlap, the last one in the file holds, as in the shared task's scorer.
@@ -233,19 +233,19 @@ def soft_labels(labels: Any, length: int, seen: Counter[str]) -> list[dict[str, 
     Raises:
         ValueError: it is no such list, or a probability is not in [0, 1].
     """
-    found: list[tuple[int, int, float]] = []
+    disjoint: list[tuple[int, int, float]] = []
     for label in _listed(labels, "soft_labels"):
         if not isinstance(label, dict) or not {"start", "end", "prob"} <= label.keys():
             raise ValueError(f"soft_labels hold {str(label)[:80]}, no start, end and prob")
         probability = label["prob"]
         if isinstance(probability, bool) or not isinstance(probability, (int, float)) or not 0 <= probability <= 1:
             raise ValueError(f"a soft label's prob is {probability!r}, no number from 0 to 1")
-        if place := _place(label["start"], label["end"], length, seen):
-            found.append((*place, float(probability)))
-    if _overlap((start, end) for start, end, _ in found):
-        seen[OVERLAPPING] += 1
-        found = _painted(found, length)
-    return [{"start": start, "end": end, "prob": probability} for start, end, probability in sorted(found)]
+        if place := _cut_to_answer(label["start"], label["end"], length, repairs):
+            disjoint.append((*place, float(probability)))
+    if _overlap((start, end) for start, end, _ in disjoint):
+        repairs[OVERLAPPING] += 1
+        disjoint = _without_overlap(disjoint, length)
+    return [{"start": start, "end": end, "prob": probability} for start, end, probability in sorted(disjoint)]
 
 
 def _listed(labels: Any, name: str) -> list[Any]:
@@ -254,16 +254,16 @@ def _listed(labels: Any, name: str) -> list[Any]:
     return labels
 
 
-def _place(start: Any, end: Any, length: int, seen: Counter[str]) -> tuple[int, int] | None:
-    """Start and end in the answer; ``None`` where nothing of the label is."""
+def _cut_to_answer(start: Any, end: Any, length: int, repairs: Counter[str]) -> tuple[int, int] | None:
+    """Start and end of a label, cut to the answer; ``None`` where nothing of it is left."""
     for at in (start, end):
         if isinstance(at, bool) or not isinstance(at, (int, float)) or not math.isfinite(at) or at != int(at):
             raise ValueError(f"a label starts or ends at {at!r}, which is no place")
     if start >= end:
-        seen[REVERSED] += 1
+        repairs[REVERSED] += 1
         return None
     if start < 0 or end > length:
-        seen[BEYOND] += 1
+        repairs[BEYOND] += 1
     place = max(0, int(start)), min(length, int(end))
     return place if place[0] < place[1] else None
 
@@ -272,8 +272,8 @@ def _overlap(places: Iterable[tuple[int, int]]) -> bool:
     return any(start < end for (_, end), (start, _) in pairwise(sorted(places)))
 
 
-def _painted(labels: list[tuple[int, int, float]], length: int) -> list[tuple[int, int, float]]:
-    """Labels without overlap: on each character the last one holds."""
+def _without_overlap(labels: list[tuple[int, int, float]], length: int) -> list[tuple[int, int, float]]:
+    """Labels made disjoint: on each character the last one holds."""
     characters: list[float | None] = [None] * length
     for start, end, probability in labels:
         characters[start:end] = [probability] * (end - start)

@@ -33,7 +33,7 @@ _NOT_TEXT = frozenset(  # classes; `reference` is a footnote's mark, `references
 _FRAME, _ARTICLE = "NavFrame", "mw-parser-output"
 _ROLES = frozenset(("navigation", "note", "search"))
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-# Soft hyphens, joints and marks of direction: nobody sees them, and a word that holds one equals no other. (The zero width
+# Soft hyphens, joints and marks of direction: they are invisible, and a word with one equals no other. (The zero width
 # joiners stay: Hindi and Persian are spelt with them.)
 _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")
 _WHITE = re.compile(r"\s+")
@@ -46,11 +46,11 @@ class WebPage(NamedTuple):
     address: str  # the canonical one, percent-decoded
     title: str  # of the article
     text: str  # one line a heading, paragraph, list item or row, the title first
-    item: str = ""  # of Wikidata, such as ``Q1653``: what the article is about, in every language
+    item: str = ""  # of Wikidata, such as ``Q1653``: the subject of the article, in every language
 
 
 def decoded(address: str) -> str:
-    """An address as it is compared: without percent-encoding, which pages and lists of pages use differently."""
+    """An address in the form for comparison: without percent-encoding, which pages and lists of pages use differently."""
     return unquote(address.strip())
 
 
@@ -73,24 +73,24 @@ def read_page(content: bytes) -> WebPage:
     if lines and title and lines[0] != title:
         lines.insert(0, title)
     menu = root.iterfind(".//li[@id='t-wikibase']//a[@href]")  # links of the article itself lead to any item
-    item = next((found[1] for link in menu if (found := _ITEM.fullmatch(link.get("href").strip()))), "")
+    item = next((match[1] for link in menu if (match := _ITEM.fullmatch(link.get("href").strip()))), "")
     return WebPage("" if canonical is None else decoded(canonical.get("href")), title, "\n".join(lines), item)
 
 
 class _Writer:
-    """Lines as they are read, each with its heading's level, or 0."""
+    """Collects the lines of a page, each with its heading's level, or 0."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[int, str]] = []
         self.pieces: list[str] = []
         self.in_row = False
 
-    def write(self, text: str | None) -> None:
+    def add_text(self, text: str | None) -> None:
         if text:
             self.pieces.append(_WHITE.sub(" ", text))
 
     def separate(self) -> None:
-        """A block begins or ends: a line of its own, but in a row of a table only an item of its cell."""
+        """Begin or end a block: a line of its own, but in a row of a table only an item of its cell."""
         if self.in_row:
             self.pieces.append(_NEXT_ITEM)
         else:
@@ -125,7 +125,7 @@ def _lines(body: Any) -> list[str]:
                 writer.pieces.append(_NEXT_CELL)
             elif tag in _BLOCKS or tag in _HEADINGS or tag in ("tr", "td", "th"):
                 writer.separate()
-            writer.write(element.text)
+            writer.add_text(element.text)
             continue
         if not _is_left_out(element):
             if tag == "tr":
@@ -136,20 +136,20 @@ def _lines(body: Any) -> list[str]:
             elif tag in _BLOCKS or tag in _HEADINGS:
                 writer.separate()
         if element is not body:
-            writer.write(element.tail)
+            writer.add_text(element.tail)
     writer.end_line()
     return _with_content(writer.lines)
 
 
 def _with_content(lines: list[tuple[int, str]]) -> list[str]:
     """Lines without headings below which nothing is left, such as that of the references."""
-    kept: list[str] = []
+    content: list[str] = []
     following = 1  # level of the line after it, 0 for content; after the last line a chapter ends
     for level, line in reversed(lines):
         if not 0 < following <= level:
-            kept.append(line)
+            content.append(line)
             following = level
-    return kept[::-1]
+    return content[::-1]
 
 
 def _is_left_out(element: Any) -> bool:

@@ -13,15 +13,15 @@ _FAMILIES = [(row["part"], row["family"]) for row in shipped_rows("lm_eval_tasks
 
 
 def _family(model: str) -> str:
-    """The family of a model's id: models that were trained from one base model, which know and say the same.
+    """The family of a model's id: models trained from one base model, which give similar answers.
 
-    That of the first row of ``families.tsv`` whose part its name holds, else the name.
+    It is that of the first row of ``families.tsv`` whose part is in the model's name, else the name.
     """
     name = model.rsplit("/", 1)[-1].lower()
-    return next((family for part, family in _FAMILIES if part in name), name)
+    return next((family for pattern, family in _FAMILIES if pattern in name), name)
 
 
-def _read(code: str, mirror: str | None) -> list[LabelledAnswer]:
+def _labelled_answers(code: str, mirror: str | None) -> list[LabelledAnswer]:
     return [
         LabelledAnswer(
             reference=row["reference"],
@@ -40,4 +40,4 @@ def _read(code: str, mirror: str | None) -> list[LabelledAnswer]:
     ]
 
 
-LABELLED = {"mushroom": Collection(tuple(LANGUAGES), _read, "Mu-SHROOM (Vázquez et al. 2025)", "CC BY 4.0")}
+LABELLED = {"mushroom": Collection(tuple(LANGUAGES), _labelled_answers, "Mu-SHROOM (Vázquez et al. 2025)", "CC BY 4.0")}

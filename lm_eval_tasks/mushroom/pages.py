@@ -25,14 +25,14 @@ LARGEST_PAGE = 32 << 20
 LARGEST_ARCHIVE = 1 << 30
 """Bytes, unpacked; those of de, es, fi and it have 6 to 19 MB. One that goes on beyond it is refused."""
 
-_FORM = "4"  # of the text and of the file it is kept in; a new form gets a new key
+_FORM = "4"  # version of the text and of the cache file; a new version gets a new key
 
 
 class Pages(NamedTuple):
     """The pages of an archive."""
 
     by_address: dict[str, WebPage]  # the canonical one, percent-decoded
-    left_out: Counter[str]  # what of the archive is no page, and how often
+    left_out: Counter[str]  # why members of the archive are no pages, and how often
 
 
 def open_pages(archive: Path) -> Pages:
@@ -42,21 +42,21 @@ def open_pages(archive: Path) -> Pages:
         CorruptSource: the archive is cut, damaged, or unpacks to more than ``LARGEST_ARCHIVE``.
     """
 
-    def write(folder: Path) -> None:
+    def write_pages(folder: Path) -> None:
         pages, left_out = read_pages(archive)
         content = json.dumps({"pages": [*pages.values()], "left_out": left_out}, ensure_ascii=False)
         # half a surrogate pair fits into no file
         (folder / "pages.json").write_text(content, "utf-8", errors="replace")
 
     key = f"{sha256_of(archive)[:32]}-{_FORM}"
-    folder = whole_folder(sources.cache_folder() / "pages" / key, write, f"the text of the pages of {archive}")
-    kept = json.loads((folder / "pages.json").read_text("utf-8"))
-    return Pages({page[0]: WebPage(*page) for page in kept["pages"]}, Counter(kept["left_out"]))
+    folder = whole_folder(sources.cache_folder() / "pages" / key, write_pages, f"the text of the pages of {archive}")
+    cached = json.loads((folder / "pages.json").read_text("utf-8"))
+    return Pages({page[0]: WebPage(*page) for page in cached["pages"]}, Counter(cached["left_out"]))
 
 
 def read_pages(archive: Path) -> Pages:
     """The pages of an archive, without the cache; see :func:`open_pages`."""
-    found: dict[str, WebPage] = {}
+    by_address: dict[str, WebPage] = {}
     left_out: Counter[str] = Counter()
     for content in _contents(archive, left_out):
         page = read_page(content)
@@ -64,11 +64,11 @@ def read_pages(archive: Path) -> Pages:
             left_out["pages that are empty or no HTML"] += 1
         elif not page.address:
             left_out["pages without a canonical address"] += 1
-        elif page.address in found:
+        elif page.address in by_address:
             left_out["pages of an address that another page has"] += 1
         else:
-            found[page.address] = page
-    return Pages(found, left_out)
+            by_address[page.address] = page
+    return Pages(by_address, left_out)
 
 
 def _contents(archive: Path, left_out: Counter[str]) -> Iterator[bytes]:
@@ -107,7 +107,7 @@ def _contents(archive: Path, left_out: Counter[str]) -> Iterator[bytes]:
 
 
 class _Limited:
-    """A stream to read from that refuses to go on for ever: a few kilobytes of gzip can unpack to terabytes."""
+    """A readable stream of limited length: a few kilobytes of gzip can unpack to terabytes."""
 
     def __init__(self, stream: gzip.GzipFile, archive: Path) -> None:
         self.stream = stream

@@ -159,7 +159,7 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
         generation=mapping(config.get("generation_kwargs")),
         limit=asked.get("limit"),
         prompting=Prompting(
-            here=(results.get("config") or {}).get("model") not in WEIGHTLESS,
+            model_prompted=(results.get("config") or {}).get("model") not in WEIGHTLESS,
             chat_template=bool(chat_template) or asked.get("apply_chat_template") is True,
         ),
     )

@@ -266,7 +266,7 @@ def detection() -> None:
     from custom_metrics.broken_run import is_repetitive
     from custom_metrics.hallucination import estimate
     from custom_metrics.reading.tagged_text import parse, render
-    from custom_metrics.statistics.random_effects import annotated
+    from custom_metrics.statistics.random_effects import measured_errors
     from detector_plugin.lexical import LexicalDetector
 
     mirror = str(SHARED / "hub")
@@ -277,7 +277,7 @@ def detection() -> None:
     rng = np.random.default_rng(0)
     wild, calibration = rng.integers(0, 99, (1000, 2)), rng.integers(0, 99, (300, 4))
     with timed() as seconds:
-        estimate(wild, annotated(calibration))
+        estimate(wild, measured_errors(calibration))
     report("rates with bounds, 1000 articles, 300 calibration documents", f"{seconds[0] * 1000:.0f} ms", "")
     text = " ".join(f"Wort{number % 5003}" for number in range(100_000))
     detector = LexicalDetector()

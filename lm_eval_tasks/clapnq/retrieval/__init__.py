@@ -122,7 +122,7 @@ def open_retriever(name: str, corpus: Corpus, options: Mapping[str, Any] | None 
         ValueError: there is none of that name (the message lists them), its options do not fit, or it is no retriever.
         MissingSource, CorruptSource: a model or file it needs is not to be had, or damaged.
     """
-    offer = entry_points.find(entry_points.RETRIEVERS, name)
+    offer = entry_points.find_offer(entry_points.RETRIEVERS, name)
     if offer is None:
         raise UsageError(f"clapnq: unknown retriever {name!r}; known are {', '.join(names())}")
     opens, given = entry_points.load(offer), options or {}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from custom_metrics.abstention.explained import explain
-from custom_metrics.abstention.phrases import known
+from custom_metrics.abstention.phrases import supported_language
 from custom_metrics.reading.no_answer import no_answer
 from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.tagged_text import align, parse
@@ -339,7 +339,7 @@ def why_robust(response: str, label: str, language: str, question: str) -> str:
 
 def why_abstention(text: str, language: str) -> str:
     """The phrases that make an answer an abstention; empty where none is found."""
-    table = language if language and known(language) else None
+    table = language if language and supported_language(language) else None
     for explanation in explain(text[:_LONGEST], table):
         words = dict.fromkeys(match.text for sentence in explanation.sentences for match in sentence.matches)
         if explanation.abstains and words:
