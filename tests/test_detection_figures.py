@@ -34,6 +34,7 @@ def test_a_metric_is_of_the_sums_and_its_bounds_of_resampled_sums(metric: str) -
     for others in ([tuple(counts) for counts in COUNTS], [FloatWithCounts(0.5, counts) for counts in COUNTS]):
         assert getattr(detection, metric).figure(others) == found
     assert repr(getattr(detection, metric)) == metric
+    assert np.nanmean(getattr(detection, metric).rows(COUNTS).values) == pytest.approx(value)  # linearised
 
 
 def test_what_no_resample_defines_has_no_bounds_and_no_warning() -> None:

@@ -63,8 +63,10 @@ def made(shared_once: SharedOnce) -> Path:
 
 
 def counts(path: Path) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(path.with_name(f"{path.name}.provenance.json").read_text("utf-8"))["collected"]
-    return said
+    record = json.loads(path.with_name(f"{path.name}.provenance.json").read_text("utf-8"))
+    assert record["local_files"][0]["name"].startswith("samples_mfava_")
+    collected: dict[str, Any] = record["collected"]
+    return collected
 
 
 def test_questions_are_made_of_articles(made: Path) -> None:
@@ -216,10 +218,14 @@ def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llam
     [
         ({}, "mfava_make_silver_de: name a file of articles.*the task mfava is the evaluation in all languages"),
         ({"articles": "nowhere.jsonl"}, "nowhere.jsonl: no such file"),
-        ({"articles": ARTICLES, "categories": "entity+lie"}, "unknown categories 'lie'"),
+        ({"articles": ARTICLES, "categories": "entity+lie"}, "mfava_make_silver_de: unknown categories 'lie'"),
         (
             {"articles": ARTICLES, "min_characters": 5000},
             r"holds nothing to work on \(rows left out, of a text that is too short: 2; rows left out, of another",
+        ),
+        (
+            {"articles": ARTICLES, "step": "translate", "source_language": "fi"},
+            r"holds nothing to work on \(rows left out, .*of another language: \d",
         ),
         ({"articles": ARTICLES, "article": "x"}, "'article' is not known; did you mean 'articles'"),
         ({"articles": ARTICLES, "step": "translate", "parts": ["title"]}, "unknown parts 'title'"),
@@ -293,6 +299,7 @@ def test_samples_of_several_steps_or_of_none_are_refused(made: Path, tmp_path: P
     with pytest.raises(UsageError, match="the samples are of answers and queries and silver and translate; name those"):
         collect([made], tmp_path / "x.jsonl")
     assert collect([made], tmp_path / "x.jsonl", "answers").rows == {"de": 3}
+    assert collect([made], tmp_path / "s.jsonl", "silver").rows == {"de": 2}  # without faithful answers
     (samples,) = (made / "mfava_make_answers_de").rglob("samples_*.jsonl")
     other = tmp_path / samples.name.replace("mfava_make_answers_de", "mfava_de")
     other.write_bytes(samples.read_bytes())

@@ -15,7 +15,7 @@ from custom_metrics.statistics.multiple_comparisons import all_pairs, holm, rank
 from custom_metrics.statistics.paired_difference import ITERATIONS, compare_means
 from custom_metrics.statistics.paired_shares import compare_shares, mcnemar, stratified_mcnemar, tango
 from custom_metrics.statistics.random_effects import expected_errors, measured_errors
-from custom_metrics.statistics.strata import linearised
+from custom_metrics.statistics.strata import across_strata, linearised
 
 NAN = math.nan
 
@@ -111,6 +111,8 @@ def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]
         (lambda: compare_means([([[1.0, 2.0]], [[2.0, 1.0]])]), r"one number a document, not of shape \(1, 2\)"),
         (lambda: compare_ratios([([[1, 2]], [[1, 2], [0, 3]])]), "values of 1 documents, the second of 2"),
         (lambda: compare_ratios([([1, 2], [2, 3])]), r"2 numbers, or lists of 2, a document, not of shape \(2,\)"),
+        (lambda: all_pairs([np.ones((3, 2)), np.ones((3, 3))]), "every language has values of the same models"),
+        (lambda: holm([0.5, 1.5]), "p values are between 0 and 1"),
         (lambda: measured_errors(np.array([[1, 2, 3]])), "word counts are four numbers a document"),
         (lambda: measured_errors(np.array([[1, 2, 3, -1]])), "word counts are four numbers a document"),
     ],
@@ -179,6 +181,18 @@ def test_without_variance_there_are_no_bounds(first: list[float], second: list[f
     assert found.p == pytest.approx(p)
     assert math.isnan(found.low)
     assert math.isnan(found.high)
+
+
+def test_two_documents_alike() -> None:
+    """By the same amount in both, or by none."""
+    methods = [compare_means([([1.0, 0.5], second)]).method for second in ([0.5, 0.0], [1.0, 0.5])]
+    assert methods == ["sign test, as all differences are the same", "all values are the same"]
+
+
+def test_strata_with_gaps_have_the_means_of_their_columns() -> None:
+    gaps = np.array([[1.0, np.nan], [0.0, 1.0], [1.0, 0.0]])
+    (rows,) = across_strata([gaps], [["a", "b", "c"]])
+    assert rows.mean(axis=0) == pytest.approx(np.nanmean(gaps, axis=0))
 
 
 def test_one_document_that_differs_shows_nothing() -> None:

@@ -185,6 +185,7 @@ def test_labels_are_read_by_their_form(text: str, found: list[Field]) -> None:
 @pytest.mark.parametrize("text", ["", "Paris", "Capital: Paris", "1. Paris\n2. Rome", "{", '{"a": 1}'])
 def test_where_no_verdict_is_there_is_none(text: str) -> None:
     assert labelled_verdict(text, "en") is None
+    assert labelled_verdict(f"Answer: the answer can be found\n{text}", "en") is True
 
 
 @pytest.mark.one_python("how time grows")

@@ -38,6 +38,8 @@ def all_pairs(strata: Sequence[Floats], shares: bool = True) -> Floats:
         (models, models), symmetric; ``nan`` on the diagonal, and where two models have no document in common.
     """
     models = strata[0].shape[1]
+    if any(values.shape[1] != models for values in strata):
+        raise ValueError("every language has values of the same models")
     if shares and is_share(strata):
         b, c, n = np.moveaxis(np.array([discordant(values) for values in strata]), 1, 0)
         p = mcnemar(b[0], c[0])[0] if len(strata) == 1 else stratified_mcnemar(b, c, n)
@@ -72,9 +74,11 @@ def holm(p_values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
     With those under :data:`SIGNIFICANCE` called significant, the chance that any true hypothesis of the family is among
     them is at most 5 %, however the comparisons depend on each other.
 
-    ``nan`` (a comparison without data) stays ``nan``, and does not count.
+    ``nan`` (a comparison without data) stays ``nan``, and does not count. ValueError for what is no p value.
     """
     p = np.asarray(p_values, dtype=float)
+    if (p < 0).any() or (p > 1).any():
+        raise ValueError("p values are between 0 and 1")
     adjusted = np.full(p.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested])]  # equal ones become equal in any order
