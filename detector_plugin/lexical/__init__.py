@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.words import words
-from detector_plugin.detector import same_length
+from detector_plugin.detector import check_lengths
 from detector_plugin.lexical.features import FEATURE_NAMES, answer_features
 from detector_plugin.lexical.model import Forest, from_bytes
 
@@ -163,7 +163,7 @@ class LexicalDetector:
         Raises:
             UsageError: these are no lists of texts, or differ in length.
         """
-        same_length(references, answers, {"languages": languages, "questions": questions})
+        check_lengths(references, answers, {"languages": languages, "questions": questions})
         by_answer: list[NDArray[np.float64]] = []
         pending: list[NDArray[np.float32]] = []
         overlaps: list[float] = []

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import Span, covered
 from custom_metrics.reading.words import words
-from detector_plugin.labelled import REAL, LabelledAnswer, shares_of, without_spans
+from detector_plugin.labelled import REAL, LabelledAnswer, annotator_shares, without_spans
 from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, model, strip_punctuation
 from detector_plugin.lexical.copies import (
     COPIED,
@@ -183,7 +183,7 @@ def _training_words(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
             chosen |= swapped
             weight[swapped] *= SWAPPED_WEIGHT * SHARE
         edges = strip_punctuation(document.answer, places)
-        soft = (shares_of(document, edges) + hard) / 2
+        soft = (annotator_shares(document, edges) + hard) / 2
         names = f"{document.language} {document.annotations}", document.language, document.family
         tables.append(_Words(x, hard, soft, weight, *(np.full(len(x), name) for name in names)).select(chosen))
     if not tables:
