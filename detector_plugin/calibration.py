@@ -1,4 +1,4 @@
-"""Calibrations: a detector's errors by language, measured on annotated texts.
+"""Calibrations: the errors of a detector by language, measured on annotated texts.
 
 A calibration file is JSON. It names the detector. For each language and kind of annotation it has the detector's errors,
 and the word counts of every document, which bounds need. Kinds are *real* (people marked what a model wrote on its own),
@@ -27,35 +27,35 @@ from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
 from custom_metrics.usage.plain_errors import UsageError
 
 ANNOTATIONS = ("real", "gold", "silver")
-"""Kinds of annotation that a file holds."""
+"""Kinds of annotation in a file."""
 
 POOLED = "pooled"
 KINDS = ("real", POOLED, "gold", "silver")
-"""Kinds of calibration, the one to be preferred first."""
+"""Kinds of calibration, in order of preference."""
 
 FORMAT = 1
 
 FEWEST = 5
-"""Documents with words. Of fewer, no bounds of a corrected rate hold (``tests/test_small_calibrations.py``)."""
+"""Least number of documents with words: below it, no bounds of a corrected rate hold (``test_small_calibrations.py``)."""
 
 
 class CalibrationError(UsageError):
-    """A calibration cannot be read, or is of another detector. The message says which, and what to do."""
+    """A calibration cannot be read, or belongs to another detector. The message says which, and what to do."""
 
 
 @dataclass(frozen=True)
 class LanguageCalibration:
     """A detector's errors in one language: precision and recall of the hallucinated class over words (sub-word tokens in
-    the paper's Table 10), and what they were counted on."""
+    the paper's Table 10), and the counts that they come from."""
 
     precision: float
     recall: float
     documents: np.ndarray[Any, Any] | None  # (documents, 4) tp, fp, fn, tn; None where only the two above are known
     source: str  # the task, or the table
-    models: tuple[str, ...] = ()  # whose answer each document is; empty where nothing says so
-    clusters: tuple[int, ...] = ()  # number of each document's text or page; empty where each stands by itself
+    models: tuple[str, ...] = ()  # that wrote each document; empty where not known
+    clusters: tuple[int, ...] = ()  # number of each document's text or page; empty where documents are independent
     pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None  # of other languages: by code and model
-    kind: str = ""  # one of `KINDS`; empty before a file holds it
+    kind: str = ""  # one of `KINDS`; empty until it is part of a file
 
     @property
     def counts(self) -> WordCounts | None:
@@ -64,7 +64,7 @@ class LanguageCalibration:
 
     @property
     def texts(self) -> int:
-        """How many documents stand by themselves."""
+        """Number of independent texts."""
         return len(set(self.clusters)) or (0 if self.documents is None else len(self.documents))
 
 
@@ -75,7 +75,7 @@ class Calibration:
     detector: Mapping[str, str]  # name, version, licence of the one that was measured
     languages: Mapping[str, Mapping[str, LanguageCalibration]]  # code to one of `ANNOTATIONS` to errors
     origin: str = ""  # file it was loaded from
-    note: str = ""  # what its maker said of it
+    note: str = ""  # by its maker
     sha256: str = ""  # of the file
 
     @property
@@ -83,29 +83,29 @@ class Calibration:
         """File name and first twelve digits of the SHA-256. Results and samples name the calibration by it."""
         return f"{Path(self.origin).name}@{self.sha256[:12]}"
 
-    def of(self, language: str, kind: str | None = None) -> LanguageCalibration | None:
-        """Errors in a language: of the kind that is asked for, else of the first of ``KINDS`` that the file has."""
-        known = self.languages.get(language, {})
+    def for_language(self, language: str, kind: str | None = None) -> LanguageCalibration | None:
+        """Errors in a language, of a kind, else of the first of ``KINDS`` in the file; ``None`` where there are none."""
+        by_kind = self.languages.get(language, {})
         for wanted in (kind,) if kind else KINDS:
-            if wanted in known:
-                return replace(known[wanted], kind=wanted)
+            if wanted in by_kind:
+                return replace(by_kind[wanted], kind=wanted)
             if wanted == POOLED and (pooled := self._pooled(language)) is not None:
                 return pooled
         return None
 
     def _pooled(self, language: str) -> LanguageCalibration | None:
-        """What the real annotations of all other languages say; ``None`` where those are too few."""
-        others: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
+        """Errors by the real annotations of all other languages; ``None`` where these are too few."""
+        by_language: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
         for code, kinds in sorted(self.languages.items()):
             if code != language and "real" in kinds and (counts := kinds["real"].documents) is not None:
                 names = np.array(kinds["real"].models or [""] * len(counts))  # one without a name where nothing says
-                others[code] = {str(name): counts[names == name] for name in np.unique(names)}
-        if len(others) < FEWEST_LANGUAGES:
+                by_language[code] = {str(name): counts[names == name] for name in np.unique(names)}
+        if len(by_language) < FEWEST_LANGUAGES:
             return None
-        documents = np.concatenate([counts for models in others.values() for counts in models.values()])
-        whole = measured(documents, f"real answers in {', '.join(others)}")
-        models = tuple(name for by_model in others.values() for name, counts in by_model.items() for _ in counts)
-        return replace(whole, models=models, pooled=others, kind=POOLED)
+        documents = np.concatenate([counts for models in by_language.values() for counts in models.values()])
+        overall = from_counts(documents, f"real answers in {', '.join(by_language)}")
+        models = tuple(name for by_model in by_language.values() for name, counts in by_model.items() for _ in counts)
+        return replace(overall, models=models, pooled=by_language, kind=POOLED)
 
     def to_json(self) -> str:
         """The file's content, one document a line, so that a diff is readable."""
@@ -123,14 +123,14 @@ class Calibration:
 
 
 def summary(language: LanguageCalibration, documents: bool = True) -> dict[str, Any]:
-    """Source and figures of a language, for a file or for results; with or without the counts of each document."""
+    """Source and figures of a language, for a file (with the counts of each document) or for results (without)."""
     values = {"precision": language.precision, "recall": language.recall}
     if counts := language.counts:
         values |= {"false_positive_rate": counts.false_positive_rate, "prevalence": counts.prevalence}
     figures: dict[str, Any] = {"source": language.source}
     figures |= {name: None if math.isnan(value) else round(value, 6) for name, value in values.items()}
     if language.documents is not None:
-        if documents:  # one string each: an indented list of numbers would be four lines long
+        if documents:  # one string each: an indented list of numbers would take four lines
             figures["documents"] = [" ".join(map(str, map(int, row))) for row in language.documents]
             if language.models:
                 figures["models"] = list(language.models)
@@ -145,25 +145,25 @@ def summary(language: LanguageCalibration, documents: bool = True) -> dict[str, 
     return figures
 
 
-def measured(
+def from_counts(
     documents: Sequence[Sequence[int]] | np.ndarray[Any, Any],
     source: str,
     models: Sequence[str] = (),
     clusters: Sequence[Any] = (),
 ) -> LanguageCalibration:
-    """Errors from the word counts (tp, fp, fn, tn) of each document, the models that wrote them, and names of the texts or
-    pages that several of them are of."""
-    array = np.asarray(documents, dtype=np.int64).reshape(-1, 4)
-    counts = WordCounts(*map(int, array.sum(axis=0)))
+    """Errors from the word counts (tp, fp, fn, tn) of each document, the models that wrote them, and the names of their
+    texts or pages, which several documents may share."""
+    rows = np.asarray(documents, dtype=np.int64).reshape(-1, 4)
+    counts = WordCounts(*map(int, rows.sum(axis=0)))
     numbers: dict[Any, int] = {}
-    places = tuple(numbers.setdefault(name, len(numbers)) for name in clusters)
+    labels = tuple(numbers.setdefault(name, len(numbers)) for name in clusters)
     return LanguageCalibration(
-        counts.precision, counts.recall, array, source, tuple(models), places if len(numbers) < len(places) else ()
+        counts.precision, counts.recall, rows, source, tuple(models), labels if len(numbers) < len(labels) else ()
     )
 
 
-def too_few(language: LanguageCalibration) -> str:
-    """Why a calibration of fewer than :data:`FEWEST` documents corrects nothing; empty where it has more."""
+def why_too_few(language: LanguageCalibration) -> str:
+    """Why a calibration has too few documents to correct a rate, fewer than :data:`FEWEST`; empty where it has enough."""
     if language.documents is None or (number := int(np.count_nonzero(language.documents.sum(axis=1)))) >= FEWEST:
         return ""
     return (
@@ -173,15 +173,15 @@ def too_few(language: LanguageCalibration) -> str:
 
 
 def shipped() -> dict[str, str]:
-    """Detector name to the file that ships for it."""
+    """The calibration files that ship with the package, by the name of their detector."""
     folder = resources.files("detector_plugin").joinpath("calibrations")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".json"))
     files = [str(folder.joinpath(name)) for name in names]
     return {load(file).detector["name"]: file for file in files}
 
 
-def beside(name: str) -> str | None:
-    """The calibration in a detector's folder, as ``lm-eval-grounded train --calibrate`` writes it."""
+def in_folder(name: str) -> str | None:
+    """The calibration file in a detector's folder, where ``lm-eval-grounded train --calibrate`` writes it, or ``None``."""
     file = Path(name).expanduser() / "calibration.json"
     return str(file) if file.is_file() else None
 
@@ -189,8 +189,8 @@ def beside(name: str) -> str | None:
 _LOADED: dict[str, Calibration] = {}
 
 
-def loaded(identity: str) -> Calibration:
-    """A calibration by its identity; CalibrationError where this process has not loaded it."""
+def by_identity(identity: str) -> Calibration:
+    """Get a loaded calibration by its identity; CalibrationError where this process has not loaded it."""
     if identity not in _LOADED:
         raise CalibrationError(f"calibration {identity} has not been loaded in this run; name its file")
     return _LOADED[identity]
@@ -198,19 +198,19 @@ def loaded(identity: str) -> Calibration:
 
 @lru_cache(maxsize=32)
 def load(name: str) -> Calibration:
-    """A calibration by its file, or by the name of a detector whose calibration ships with the package. CalibrationError
-    where there is none, or the file is damaged."""
+    """Load a calibration by its file, or by the name of a detector whose calibration ships with the package.
+    CalibrationError where there is none, or the file is damaged."""
     if not isinstance(name, str):
         raise CalibrationError(f"calibration: name a file, or a detector whose calibration ships, not {name!r}")
     path = Path(name).expanduser()
     if not path.is_file():
-        ours = {} if path.suffix == ".json" else shipped()
-        if name not in ours:
+        shipped_files = {} if path.suffix == ".json" else shipped()
+        if name not in shipped_files:
             raise CalibrationError(
                 f"calibration {name!r}: no such file. Name a file of `lm-eval-grounded calibrate`"
-                + (f", or one that ships: {', '.join(ours)}." if ours else ".")
+                + (f", or one that ships: {', '.join(shipped_files)}." if shipped_files else ".")
             )
-        path = Path(ours[name])
+        path = Path(shipped_files[name])
     try:
         data = path.read_bytes()
         content = json.loads(data.decode("utf-8"))
@@ -220,7 +220,7 @@ def load(name: str) -> Calibration:
                 f"RESULTS -o FILE`"
             )
         languages = {
-            code: {kind: replace(_read(entry), kind=kind) for kind, entry in kinds.items()}
+            code: {kind: replace(_parse_entry(entry), kind=kind) for kind, entry in kinds.items()}
             for code, kinds in content["languages"].items()
         }
         if unknown := sorted({kind for kinds in languages.values() for kind in kinds} - set(ANNOTATIONS)):
@@ -228,7 +228,7 @@ def load(name: str) -> Calibration:
                 f"{path} has calibrations of a kind that is not known: {', '.join(unknown)}; known are "
                 f"{', '.join(ANNOTATIONS)}. Is it of a later version of lm-eval-grounded?"
             )
-        for why in (too_few(entry) for kinds in languages.values() for entry in kinds.values()):
+        for why in (why_too_few(entry) for kinds in languages.values() for entry in kinds.values()):
             if why:
                 raise CalibrationError(f"{path}: {why}")
         detector = {key: str(content["detector"].get(key, "")) for key in ("name", "version", "licence")}
@@ -242,7 +242,7 @@ def load(name: str) -> Calibration:
     return calibration
 
 
-def _read(entry: Mapping[str, Any]) -> LanguageCalibration:
+def _parse_entry(entry: Mapping[str, Any]) -> LanguageCalibration:
     if "documents" in entry:
         rows = [[int(number) for number in row.split()] for row in entry["documents"]]
         if not rows or any(len(row) != 4 or min(row) < 0 for row in rows):
@@ -252,7 +252,7 @@ def _read(entry: Mapping[str, Any]) -> LanguageCalibration:
         for what, listed in (("models", models), ("texts", clusters)):
             if listed and len(listed) != len(rows):
                 raise ValueError(f"{len(rows)} documents, but the {what} of {len(listed)}")
-        return measured(rows, str(entry.get("source", "")), models, clusters)
+        return from_counts(rows, str(entry.get("source", "")), models, clusters)
     values = [math.nan if entry[key] is None else float(entry[key]) for key in ("precision", "recall")]
     if not all(0 <= value <= 1 or math.isnan(value) for value in values):
         raise ValueError("precision and recall are shares between 0 and 1")

@@ -21,12 +21,12 @@ from detector_plugin.loading import load_detector
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 FAILED = "failed"
-"""Version of a detector that could not be loaded or broke down."""
+"""The version of a detector that could not be loaded or that failed."""
 
 
 @lru_cache(maxsize=2)  # a run over thirty languages loads its detector once
 def shared_detector(name: str, options: str = "{}") -> Detector:
-    """The detector of a name and options (JSON), loaded once; see :func:`detector_plugin.load_detector`."""
+    """Load a detector by name and options (JSON), once; see :func:`detector_plugin.load_detector`."""
     detector = load_detector(name, **json.loads(options))
     log.info("detector %s, version %s, licence %s", detector.name, detector.version, detector.licence)
     return detector
@@ -37,9 +37,9 @@ _WRAP: ContextVar[Callable[[Detector], Detector] | None] = ContextVar("_WRAP", d
 
 @contextmanager
 def wrapped(wrap: Callable[[Detector], Detector]) -> Iterator[None]:
-    """Within this context the filter wraps its detector with `wrap`, and raises the detector's errors.
+    """Make the filter wrap its detector with `wrap`, and raise the detector's errors, within this context.
 
-    It is for scoring logged answers: there a detector that fails loses no answers.
+    Scoring of logged answers uses it: there a detector that fails loses no answers.
     """
     token = _WRAP.set(wrap)
     try:
@@ -58,8 +58,8 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
     Args:
         detector: for documents that name none (``--metadata detector=``).
         detector_args: its options.
-        reference: column that holds what an answer is held against: a text, or a list of texts or of passages with
-            ``title`` and ``text``.
+        reference: column of the reference of an answer: a text, or a list of texts or of passages with ``title`` and
+            ``text``.
         question: column of the question, if the documents have one.
     """
 
@@ -78,17 +78,17 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
     def apply(self, resps: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]) -> list[list[str]]:
         """Tag all responses; ValueError where a document has no reference."""
         responses = list(resps)
-        # Of each detector: answers, their documents, and where the tagged answers belong.
-        asked: dict[tuple[str, str], list[tuple[str, Mapping[str, Any], tuple[int, int]]]] = defaultdict(list)
-        for place, (several, doc) in enumerate(zip(responses, docs, strict=True)):
+        # For each detector: answers, their documents, and the indices of the tagged answers.
+        groups: dict[tuple[str, str], list[tuple[str, Mapping[str, Any], tuple[int, int]]]] = defaultdict(list)
+        for place, (of_document, doc) in enumerate(zip(responses, docs, strict=True)):
             key = doc.get("detector") or self.detector, doc.get("detector_args") or self.detector_args
-            for number, response in enumerate(several):
+            for number, response in enumerate(of_document):
                 text = without_surrogates(response) if isinstance(response, str) else ""
-                asked[key].append((text, doc, (place, number)))
-        tagged = [[""] * len(several) for several in responses]
-        for (name, options), group in asked.items():
-            described, found = self._detect(name, options, [answer for answer, *_ in group], [one[1] for one in group])
-            for (answer, _, (place, number)), spans in zip(group, found, strict=True):
+                groups[key].append((text, doc, (place, number)))
+        tagged = [[""] * len(of_document) for of_document in responses]
+        for (name, options), group in groups.items():
+            described, tags = self._detect(name, options, [row[0] for row in group], [row[1] for row in group])
+            for (answer, _, (place, number)), spans in zip(group, tags, strict=True):
                 content = {"answer": answer, "spans": spans, "detector": described}
                 tagged[place][number] = json.dumps(content, ensure_ascii=False)
         return tagged

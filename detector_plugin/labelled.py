@@ -1,4 +1,4 @@
-"""Labelled answers: what detectors are trained on and measured with, and which of them are about one text."""
+"""Labelled answers, on which detectors are trained and measured, and groups of those about the same text."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import Any
 
 from custom_metrics.reading.spans import Span
 
-REAL = "real"  # annotations of what a model wrote on its own
+REAL = "real"  # annotations of text that a model wrote on its own
 TRANSLATED = "?"
-"""The `group` of a document whose text other languages have too, where nobody says which of theirs it is."""
+"""The `group` of a document whose text exists in other languages too, where it is not known which text of theirs it is."""
 UNREADABLE = "⁇"
-"""What a translation model wrote for a token that it did not know."""
+"""The mark of a translation model for an unknown token."""
 
 
 @dataclass(frozen=True)
 class LabelledAnswer:
-    """An answer, the text it is held against, and what is hallucinated in it. What is not known is empty.
+    """An answer, its reference, and its hallucinated spans. Unknown fields are empty.
 
     Attributes:
-        annotations: who said so of what: ``real`` (people, of what a model wrote on its own), ``gold`` (people, of inserted
-            errors) or ``silver`` (GPT-4, of inserted errors).
-        soft: shares of annotators, as the probability of spans; default all of them where `spans` are.
+        annotations: their kind: ``real`` (by people, of text that a model wrote on its own), ``gold`` (by people, of
+            inserted errors) or ``silver`` (by GPT-4, of inserted errors).
+        soft: spans whose probability is the share of annotators that marked them; default `spans`, marked by all.
         article: name or address of the page that the reference is from, where there is more than the reference.
         group: key that documents about one text share in every language: translations of it, or pages on one subject.
     """
@@ -46,19 +46,18 @@ class LabelledAnswer:
 
 
 def is_unreadable(reference: str) -> bool:
-    """Whether more than a fifth of a reference's words are the mark of an unknown token, as nearly all Latin ones are."""
+    """Whether more than a fifth of a reference's words are marks of an unknown token, as nearly all Latin words are."""
     return reference.count(UNREADABLE) > len(reference.split()) / 5
 
 
 def without_spans(answer: str, spans: Sequence[Span]) -> str:
     """An answer without the characters of some spans."""
-    cut = {at for span in spans for at in range(span.start, span.end)}
-    return "".join(character for at, character in enumerate(answer) if at not in cut)
+    removed = {at for span in spans for at in range(span.start, span.end)}
+    return "".join(character for at, character in enumerate(answer) if at not in removed)
 
 
-def shares_of(document: LabelledAnswer, edges: Any) -> Any:
-    """(n,) mean over the characters of each of n places, as (n, 2) first and end, of the share of annotators that marked
-    them."""
+def annotator_shares(document: LabelledAnswer, edges: Any) -> Any:
+    """(n,) share of annotators that marked a character, as a mean over each of the (n, 2) first and end characters."""
     import numpy as np
 
     marked = np.zeros(len(document.answer) + 1)
@@ -69,51 +68,51 @@ def shares_of(document: LabelledAnswer, edges: Any) -> Any:
     return (sums[end] - sums[start]) / np.maximum(end - start, 1)
 
 
-# Which labelled answers are about one text
+# Groups of labelled answers about the same text
 
-SHARED = 0.4
-"""Of the shorter text's weight, what two texts share that are one. mFAVA's gold texts share 0.5 to 1 with the silver text
-that they translate, and mostly less than 0.3 with any other; where it is more, both are on one subject."""
+MIN_SHARE = 0.4
+"""Least share of the shorter text's weight that two versions of one text have in common. mFAVA's gold texts share 0.5 to 1
+with the silver text that they translate, and mostly less than 0.3 with any other; above that, both are on one subject."""
 
-LEAST = 12.0
-"""Nats that two texts share at least: about three keys that each stand in one of sixty texts."""
+MIN_WEIGHT = 12.0
+"""Least weight, in nats, that two versions of one text share: about three keys that each occur in one of sixty texts."""
 
-FEWEST = 3
-"""Keys that two texts share at least."""
+MIN_KEYS = 3
+"""Least number of keys that two versions of one text share."""
 
-COMMON = 20
-"""Texts of one language, more of which have no rare key in common. It bounds the pairs that are looked at."""
+MAX_TEXTS = 20
+"""Most texts of one language that a rare key occurs in. It bounds the number of pairs that are compared."""
 
 _NUMBER, _WORD = re.compile(r"\d{1,15}"), re.compile(r"[^\W\d_]{3,}")
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 
 
 def article_groups(documents: Sequence[LabelledAnswer]) -> list[list[LabelledAnswer]]:
-    """Documents that share an article: its name, or the text of the reference, directly or through a third one."""
-    return [[documents[place] for place in group] for group in _joined(len(documents), _same_article(documents))]
+    """Groups of documents that share an article, by its name or by the reference, directly or through a third one."""
+    return [[documents[place] for place in group] for group in _components(len(documents), _article_pairs(documents))]
 
 
 def text_groups(documents: Sequence[LabelledAnswer]) -> list[list[LabelledAnswer]]:
-    """Documents that share an article or a text in any language, directly or through a third one.
+    """Groups of documents that share an article or a text in any language, directly or through a third one.
 
-    A translation keeps a text's numbers, their order, and many of its names. A figure of a detector on a text whose
-    translation it has learned from says little of a text that is new to it. So texts are one where `LabelledAnswer.group`
-    is, and where they share enough numbers, pairs of numbers that follow each other, and words. Only what stands in texts
-    of two languages or more counts, and the rarer it is, the more it weighs. The time grows in proportion to the length of
-    the references.
+    A translation keeps a text's numbers, their order, and many of its names. The errors of a detector on a text whose
+    translation it was trained on say little about new texts. So texts count as one where their `LabelledAnswer.group` is
+    the same, and where they share enough keys: numbers, pairs of successive numbers, and words. Only keys that occur in
+    two languages or more count; the rarer a key, the more it weighs. The time grows in proportion to the length of the
+    references.
     """
-    first: dict[str, int] = {}
-    pairs = _same_article(documents)
+    first_of_group: dict[str, int] = {}
+    pairs = _article_pairs(documents)
     for place, document in enumerate(documents):
         if document.group not in ("", TRANSLATED):
-            pairs.append((place, first.setdefault(document.group, place)))
+            pairs.append((place, first_of_group.setdefault(document.group, place)))
     if len({document.language for document in documents}) > 1:
-        pairs += _translations(_joined(len(documents), pairs), documents)
-    return [[documents[place] for place in group] for group in _joined(len(documents), pairs)]
+        pairs += _translations(_components(len(documents), pairs), documents)
+    return [[documents[place] for place in group] for group in _components(len(documents), pairs)]
 
 
-def _same_article(documents: Sequence[LabelledAnswer]) -> list[tuple[int, int]]:
-    """The place of each document with that of the first one of its reference, and of its article."""
+def _article_pairs(documents: Sequence[LabelledAnswer]) -> list[tuple[int, int]]:
+    """The index of each document with those of the first document of its reference, and of its article."""
     references: dict[str, int] = {}
     articles: dict[str, int] = {}
     pairs = []
@@ -124,8 +123,8 @@ def _same_article(documents: Sequence[LabelledAnswer]) -> list[tuple[int, int]]:
     return pairs
 
 
-def _joined(number: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """The numbers below `number` in groups: those that pairs join, directly or through others."""
+def _components(number: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """The connected components of a graph with the nodes 0 to `number` - 1 and these pairs as edges."""
     if not number:
         return []
     import numpy as np
@@ -140,10 +139,10 @@ def _joined(number: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
 
 
 def _translations(groups: Sequence[Sequence[int]], documents: Sequence[LabelledAnswer]) -> Iterator[tuple[int, int]]:
-    """Pairs of places of documents whose groups are of one text."""
+    """Pairs of indices of documents whose groups are about the same text."""
     references = {(document.language, document.reference) for document in documents}
     texts: Counter[str] = Counter(language for language, _ in references)
-    keys_of = {reference: kept_keys(reference) for _, reference in references}
+    keys_of = {reference: translation_keys(reference) for _, reference in references}
     texts_with: dict[Hashable, Counter[str]] = defaultdict(Counter)
     for language, reference in references:
         for key in keys_of[reference]:
@@ -151,7 +150,7 @@ def _translations(groups: Sequence[Sequence[int]], documents: Sequence[LabelledA
     weights = {
         key: math.log((max(texts.values()) + 1) / max(by_language.values()))
         for key, by_language in texts_with.items()
-        if len(by_language) > 1 and max(by_language.values()) <= COMMON
+        if len(by_language) > 1 and max(by_language.values()) <= MAX_TEXTS
     }
     del texts_with  # the largest table by far
     keys_of_groups = [
@@ -168,12 +167,12 @@ def _translations(groups: Sequence[Sequence[int]], documents: Sequence[LabelledA
                 weight[other] += weights[key]
             earlier.setdefault(key, []).append(group)
         for other, number in shared.items():
-            if number >= FEWEST and weight[other] >= max(LEAST, SHARED * min(totals[group], totals[other])):
+            if number >= MIN_KEYS and weight[other] >= max(MIN_WEIGHT, MIN_SHARE * min(totals[group], totals[other])):
                 yield groups[group][0], groups[other][0]
 
 
-def kept_keys(text: str) -> set[Hashable]:
-    """What a translation keeps: numbers in any digits, pairs of them, and words without accents."""
+def translation_keys(text: str) -> set[Hashable]:
+    """The parts of a text that a translation keeps: numbers in any digits, pairs of them, and words without accents."""
     plain = unicodedata.normalize("NFKD", text).translate(_ACCENTS).casefold()
     numbers = [int(digits) for digits in _NUMBER.findall(plain)]
     return {*numbers, *pairwise(numbers), *_WORD.findall(plain)}

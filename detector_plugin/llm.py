@@ -20,7 +20,7 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.usage.options import refuse_unknown
 from detector_plugin import processes
-from detector_plugin.detector import UnusableDetector, same_length
+from detector_plugin.detector import UnusableDetector, check_lengths
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -28,13 +28,13 @@ MAX_GEN_TOKS = 2048
 
 
 def template_text() -> str:
-    """The Jinja template that asks for tags, in the manner of FAVA (Mishra et al. 2024), with the fields ``reference`` and
-    ``answer``; the detection tasks' YAML holds the same."""
+    """The Jinja template of the prompt for tags, as in FAVA (Mishra et al. 2024), with the fields ``reference`` and
+    ``answer``; the YAML of the detection tasks has the same text."""
     return resources.files("detector_plugin").joinpath("detection_prompt.jinja").read_text("utf-8")
 
 
 PROMPT_VERSION = f"prompt {hashlib.sha256(template_text().encode()).hexdigest()[:8]}"
-"""Version of a detector that is a prompted model. It changes with the prompt, because the errors do."""
+"""Version of a detector that is a prompted model. It changes with the prompt, as its errors do."""
 
 
 @lru_cache(maxsize=1)
@@ -45,17 +45,17 @@ def _template() -> Any:
 
 
 def detection_prompt(reference: str, answer: str) -> str:
-    """The prompt for one answer. Reference and answer are values of the template; Jinja code in them is not run."""
+    """Render the prompt for one answer. Jinja code in reference and answer is not run."""
     return str(_template().render(reference=reference, answer=answer))
 
 
 class LLMDetector:
-    """A detector that prompts a language model; UnusableDetector where it cannot be made with these arguments.
+    """A detector that prompts a language model; UnusableDetector where these arguments do not work.
 
     Args:
         model: a class of the harness (``vllm``, ``hf``, ``local-chat-completions``, ``openai-chat-completions``, ...).
         pretrained: the model's name or path.
-        max_gen_toks: of an answer, tags included.
+        max_gen_toks: tokens of a reply, tags included.
         chat: send the prompt as a user turn of the model's chat template (endpoints of chat completions always do).
         options: further arguments of that class: ``base_url``, ``num_concurrent``, ``dtype``, ``device``, ...
     """
@@ -68,13 +68,13 @@ class LLMDetector:
         chat: bool = True,
         **options: Any,
     ) -> None:
-        kind = self.check(model, pretrained, **options)
-        if model in ("hf", "huggingface"):  # its own default is a GPU, and no second thought
+        model_class = self.check(model, pretrained, **options)
+        if model in ("hf", "huggingface"):  # its own default is a GPU, whether there is one or not
             import torch
 
             options.setdefault("device", processes.gpu() if torch.cuda.is_available() else "cpu")
         try:
-            self.lm = kind(**{"model" if "completions" in model else "pretrained": pretrained}, **options)
+            self.lm = model_class(**{"model" if "completions" in model else "pretrained": pretrained}, **options)
         except Exception as error:  # the harness's classes raise what their libraries raise
             raise UnusableDetector(
                 f"detector llm: model {model!r} with {pretrained!r} cannot be used: {error}"
@@ -82,15 +82,15 @@ class LLMDetector:
         self.chat = chat
         self.max_gen_toks = int(max_gen_toks)
         self.name = f"llm:{pretrained}"
-        differs = {"max_gen_toks": (self.max_gen_toks, MAX_GEN_TOKS), "chat": (chat, True)}
+        settings = {"max_gen_toks": (self.max_gen_toks, MAX_GEN_TOKS), "chat": (chat, True)}
         self.version = PROMPT_VERSION + "".join(
-            f";{name}={value}" for name, (value, usual) in differs.items() if value != usual
+            f";{name}={value}" for name, (value, default) in settings.items() if value != default
         )
         self.licence = "unknown"
 
     @staticmethod
     def check(model: str = "local-chat-completions", pretrained: str | None = None, **options: Any) -> Any:
-        """The harness's model class of a name, or an UnusableDetector; nothing is loaded."""
+        """Get the harness's model class by name, without loading anything; UnusableDetector where there is none."""
         from lm_eval.api.registry import get_model
 
         if not pretrained:
@@ -99,13 +99,13 @@ class LLMDetector:
                 "between options, or write JSON: at commas the harness cuts.)"
             )
         try:
-            kind = get_model(model)
+            model_class = get_model(model)
         except Exception as error:  # the registry raises several kinds
             raise UnusableDetector(
                 f"detector llm: model {model!r} with {pretrained!r} cannot be used: {error}"
             ) from error
-        refuse_unknown(f"detector llm, model {model}", options, kind, UnusableDetector)
-        return kind
+        refuse_unknown(f"detector llm, model {model}", options, model_class, UnusableDetector)
+        return model_class
 
     @staticmethod
     def calibrated_name(options: Mapping[str, Any]) -> str:
@@ -123,28 +123,28 @@ class LLMDetector:
         """
         from lm_eval.api.instance import Instance
 
-        same_length(references, answers, {"languages": languages, "questions": questions})
-        wanted = [index for index, answer in enumerate(answers) if answer.strip()]
+        check_lengths(references, answers, {"languages": languages, "questions": questions})
+        indices = [index for index, answer in enumerate(answers) if answer.strip()]
         arguments = {"until": [], "do_sample": False, "max_gen_toks": self.max_gen_toks}
         requests = []
-        for number, index in enumerate(wanted):
+        for number, index in enumerate(indices):
             prompt: Any = detection_prompt(references[index], answers[index])
             if self.chat:
                 prompt = self.lm.apply_chat_template([{"role": "user", "content": prompt}])
             requests.append(Instance("generate_until", {}, (prompt, dict(arguments)), number))
         responses = [str(response) for response in self.lm.generate_until(requests)] if requests else []
         spans: list[list[Span]] = [[] for _ in answers]
-        kinds: Counter[str] = Counter()
-        for index, response in zip(wanted, responses, strict=True):
-            text, found = parse(final_answer(response))
-            alignment = align(text, found, answers[index])
-            kinds[alignment.kind] += 1
+        alignments: Counter[str] = Counter()
+        for index, response in zip(indices, responses, strict=True):
+            text, tags = parse(final_answer(response))
+            alignment = align(text, tags, answers[index])
+            alignments[alignment.kind] += 1
             spans[index] = alignment.spans
-        if kinds:
-            log.info("detector %s: tagged answers came back %s", self.name, dict(kinds))
-        if kinds["lost"]:
+        if alignments:
+            log.info("detector %s: tagged answers came back %s", self.name, dict(alignments))
+        if alignments["lost"]:
             log.warning(
                 "detector %s: %d of %d answers came back as another text; nothing is flagged in them",
-                *(self.name, kinds["lost"], len(wanted)),
+                *(self.name, alignments["lost"], len(indices)),
             )
         return spans

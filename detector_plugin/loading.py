@@ -19,12 +19,12 @@ from custom_metrics.usage.options import known_instead, refuse_unknown, signatur
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import Detector, UnusableDetector
 
-_PARTS = ("name", "version", "licence", "detect")
+_ATTRIBUTES = ("name", "version", "licence", "detect")
 
 
 class _Kind(NamedTuple):
-    """What a name stands for: what makes the detector, what raises errors of options before weights are loaded, what a
-    calibration knows it by, and the signature of what makes it, where that is known."""
+    """A kind of detector: its factory, the check of its options before weights are loaded, the name that calibrations know
+    it by, and the signature of the factory, where that is known."""
 
     make: Callable[..., Detector]
     check: Callable[..., object]
@@ -33,24 +33,24 @@ class _Kind(NamedTuple):
 
 
 def load_detector(name: str, **options: Any) -> Detector:
-    """The detector of a name: ``lexical``; ``llm`` (options ``model`` and the model's arguments); a name that another
+    """Load a detector by name: ``lexical``; ``llm`` (options ``model`` and the model's arguments); a name that another
     package offers; or the name or path of a Hugging Face token classifier or PEFT adapter, for which the options of
     :class:`detector_plugin.transformers.TransformersDetector` apply.
 
     Raises:
         UnusableDetector: there is no such detector, it cannot be loaded, or an option is not known.
     """
-    detector = _kind(name).make(**options)
-    lacking = [part for part in _PARTS if not hasattr(detector, part)]
+    detector = _find_kind(name).make(**options)
+    lacking = [attribute for attribute in _ATTRIBUTES if not hasattr(detector, attribute)]
     if lacking:
         raise UnusableDetector(
             f"detector {name}: what was loaded is a {type(detector).__name__} without {', '.join(lacking)}; a detector has "
-            f"{', '.join(_PARTS)} (detector_plugin.Detector)"
+            f"{', '.join(_ATTRIBUTES)} (detector_plugin.Detector)"
         )
-    known_as = calibrated_name(name, options)
-    if detector.name != known_as:
+    expected = calibrated_name(name, options)
+    if detector.name != expected:
         raise UnusableDetector(
-            f"detector {name}: its attribute name is {detector.name!r}, but calibrations know it by {known_as!r}; the two "
+            f"detector {name}: its attribute name is {detector.name!r}, but calibrations know it by {expected!r}; the two "
             f"must be the same (hook calibrated_name, detector_plugin/README.md)"
         )
     return detector
@@ -59,14 +59,14 @@ def load_detector(name: str, **options: Any) -> Detector:
 @lru_cache(maxsize=32)
 def check_detector(name: str, options: str = "{}") -> None:
     """Raise the errors of :func:`load_detector` that can be found without loading weights; options are JSON."""
-    _kind(name).check(**json.loads(options))
+    _find_kind(name).check(**json.loads(options))
 
 
 def calibrated_name(name: str, options: Mapping[str, Any]) -> str:
     """The name under which a calibration knows a detector: ``llm:MODEL`` for a prompted language model. The detector is not
     loaded. UnusableDetector where the name is neither the detector's nor begins with that and a colon.
     """
-    return _kind(name).calibrated_name(options)
+    return _find_kind(name).calibrated_name(options)
 
 
 def has_package(known_as: str) -> bool:
@@ -74,13 +74,13 @@ def has_package(known_as: str) -> bool:
     return known_as.partition(":")[0] in entry_points.names(entry_points.DETECTORS)
 
 
-def takes(name: str, option: str) -> bool:
-    """Whether a detector has an option of this name: ``device``, say, which the harness gives to all models."""
-    signature = _kind(name).signature
+def has_option(name: str, option: str) -> bool:
+    """Whether a detector has an option of this name, such as ``device``, which the harness passes to all models."""
+    signature = _find_kind(name).signature
     return signature is not None and option in signature.parameters
 
 
-def _kind(name: str) -> _Kind:
+def _find_kind(name: str) -> _Kind:
     known = entry_points.names(entry_points.DETECTORS)
     if not isinstance(name, str) or not name.strip():
         raise UnusableDetector(
@@ -88,7 +88,7 @@ def _kind(name: str) -> _Kind:
         )
     try:
         if offer := entry_points.find_offer(entry_points.DETECTORS, name):
-            return _offered(offer)
+            return _entry_point_kind(offer)
     except UnusableDetector:
         raise
     except UsageError as error:
@@ -100,24 +100,24 @@ def _kind(name: str) -> _Kind:
         )
     from detector_plugin.transformers import TransformersDetector, check
 
-    made, checked = partial(TransformersDetector, name), partial(check, name)
-    return _Kind(made, checked, lambda options: name.rstrip("/") or name, signature_of(TransformersDetector))
+    make, check_only = partial(TransformersDetector, name), partial(check, name)
+    return _Kind(make, check_only, lambda options: name.rstrip("/") or name, signature_of(TransformersDetector))
 
 
-def _offered(offer: entry_points.Offer) -> _Kind:
-    made = entry_points.load(offer)
-    if not callable(made):
+def _entry_point_kind(offer: entry_points.Offer) -> _Kind:
+    factory = entry_points.load(offer)
+    if not callable(factory):
         raise UnusableDetector(f"detector {offer.name}: {offer} is no class or function that makes a detector")
-    signature = signature_of(made)
+    signature = signature_of(factory)
 
     def with_options(call: Callable[..., Any], /, **options: Any) -> Any:
-        refuse_unknown(f"detector {offer.name}", options, made, UnusableDetector)
-        with _users_mistakes(offer):
+        refuse_unknown(f"detector {offer.name}", options, factory, UnusableDetector)
+        with _one_line_errors(offer):
             return call(**options)
 
     def known_as(options: Mapping[str, Any]) -> str:
-        hook = getattr(made, "calibrated_name", lambda options: offer.name)
-        with _users_mistakes(offer):
+        hook = getattr(factory, "calibrated_name", lambda options: offer.name)
+        with _one_line_errors(offer):
             name = str(hook(options))
         if name != offer.name and not name.startswith(f"{offer.name}:"):
             raise UnusableDetector(
@@ -126,13 +126,13 @@ def _offered(offer: entry_points.Offer) -> _Kind:
             )
         return name
 
-    check = getattr(made, "check", lambda **options: signature and signature.bind(**options))
-    return _Kind(partial(with_options, made), partial(with_options, check), known_as, signature)
+    check = getattr(factory, "check", lambda **options: signature and signature.bind(**options))
+    return _Kind(partial(with_options, factory), partial(with_options, check), known_as, signature)
 
 
 @contextmanager
-def _users_mistakes(offer: entry_points.Offer) -> Iterator[None]:
-    """What a user can put right is an error of one line."""
+def _one_line_errors(offer: entry_points.Offer) -> Iterator[None]:
+    """Turn errors that a user can fix into UnusableDetector, an error of one line."""
     try:
         yield
     except UnusableDetector:

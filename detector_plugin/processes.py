@@ -1,7 +1,6 @@
-"""The processes of one launch, such as ``accelerate launch`` or ``torchrun`` starts: which one this is, and what they tell
-each other.
+"""The processes of one launch, by ``accelerate launch`` or ``torchrun``: the rank of this one, and messages between them.
 
-They meet through gloo, on any processor, and wait for each other as long as it takes.
+They communicate through gloo, on any processor, and wait for each other as long as it takes.
 """
 
 from __future__ import annotations
@@ -11,71 +10,71 @@ import os
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
-_SET = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-"""What launchers set. A cluster's own variables, of which some have these names, are no launch without all of them."""
+_LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+"""Variables that launchers set. A cluster may set some of these by itself; only all of them are a launch."""
 
 Value = TypeVar("Value")
 
 
-class Here(NamedTuple):
+class ProcessPlace(NamedTuple):
     """This process among those of its launch."""
 
     rank: int  # its number, from 0
     number: int  # of all processes, on all machines; 1 where nothing was launched
-    on_machine: int  # its number among those of its machine, which is that of its GPU
+    local_rank: int  # its number among those of its machine, which is that of its GPU
 
 
-_STARTED_AS: list[Here] = []
-_GROUP: list[Any] = []  # of our own messages
+_PLACE: list[ProcessPlace] = []
+_GROUP: list[Any] = []  # torch's process group for our messages, once it exists
 
 
-def started_as(place: Here) -> None:
-    """Say the place of a process that nothing launched: a worker of ours, which asks and tells the others nothing."""
-    _STARTED_AS[:] = [place]
+def set_place(place: ProcessPlace) -> None:
+    """Set the place of a worker of ours, which no launcher started and which exchanges no messages."""
+    _PLACE[:] = [place]
 
 
-def here() -> Here:
-    """The place of this process."""
-    if _STARTED_AS:
-        return _STARTED_AS[0]
-    if not all(os.environ.get(name) for name in _SET):
-        return Here(0, 1, 0)
-    return Here(*(int(os.environ[name]) for name in _SET[:3]))
+def here() -> ProcessPlace:
+    """The place of this process among those of its launch."""
+    if _PLACE:
+        return _PLACE[0]
+    if not all(os.environ.get(name) for name in _LAUNCH_VARIABLES):
+        return ProcessPlace(0, 1, 0)
+    return ProcessPlace(*(int(os.environ[name]) for name in _LAUNCH_VARIABLES[:3]))
 
 
 def gpu() -> str:
-    """The GPU of this process, of those that torch sees: each process of a launch has one of its own."""
+    """The GPU of this process, among those that torch sees: each process of a launch has its own."""
     import torch
 
     place = here()
-    return f"cuda:{place.on_machine % torch.cuda.device_count()}" if place.number > 1 else "cuda"
+    return f"cuda:{place.local_rank % torch.cuda.device_count()}" if place.number > 1 else "cuda"
 
 
-def share(value: Value) -> list[Value]:
-    """What each process has, in the order of their ranks, for all of them."""
+def all_gather(value: Value) -> list[Value]:
+    """The values of all processes, in the order of their ranks, in each process."""
     if here().number == 1:
         return [value]
     import torch.distributed
 
-    parts = [value] * here().number
-    torch.distributed.all_gather_object(parts, value, group=_group())
-    return parts
+    values = [value] * here().number
+    torch.distributed.all_gather_object(values, value, group=_group())
+    return values
 
 
 def gather(value: Value) -> list[Value] | None:
-    """The same for the first of them; ``None`` for the others."""
+    """The values of all processes in the first one; ``None`` in the others."""
     if here().number == 1:
         return [value]
     import torch.distributed
 
-    parts = [value] * here().number if here().rank == 0 else None
-    torch.distributed.gather_object(value, parts, dst=0, group=_group())
-    return parts
+    values = [value] * here().number if here().rank == 0 else None
+    torch.distributed.gather_object(value, values, dst=0, group=_group())
+    return values
 
 
 def barrier() -> None:
-    """Wait until every process is here."""
-    share(None)
+    """Wait until all processes have called it."""
+    all_gather(None)
 
 
 def _group() -> Any:

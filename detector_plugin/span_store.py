@@ -1,4 +1,4 @@
-"""A detector that keeps its spans in a file, by content. Long work goes on where it was stopped."""
+"""A detector that stores its spans in a file, keyed by content, so that an interrupted run goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from typing import Any
 from tqdm import tqdm
 
 from custom_metrics.reading.spans import Span, span_of
-from detector_plugin.detector import Detector, same_length
+from detector_plugin.detector import Detector, check_lengths
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-CHUNK = 64  # answers between two writes: what a kill can cost
+CHUNK = 64  # answers between two writes: the most that a kill can cost
 
 
 class StoredDetector:
-    """A detector that appends its spans to a file, and reads those that the file has.
+    """A detector that appends its spans to a file, and does not detect again what the file has.
 
-    An entry belongs to the detector's name, version and options and to the content of reference, answer, language and
-    question. Options in the detector's attribute ``WITHOUT_EFFECT``, where it has one, belong to no entry: they change
-    where and how fast the work is done, such as the address of a server. A last line that a kill cut off is passed over.
+    The key of an entry is made of the detector's name, version and options and of the reference, answer, language and
+    question. Options in the detector's attribute ``WITHOUT_EFFECT``, where it has one, are no part of it: they change
+    where and how fast the work is done, such as the address of a server. A last line that a kill cut off is ignored.
 
-    A detector that has a method ``detect_each``, which yields the number of an answer with its spans, gets all answers at
-    once; what it has yielded is kept where it fails. Others get :data:`CHUNK` answers at a time.
+    A detector with a method ``detect_each``, which yields the number of an answer with its spans, gets all answers at
+    once; what it has yielded is stored even if it fails. Others get :data:`CHUNK` answers at a time.
 
     Args:
-        detector: the one that does the work.
-        path: JSON lines; made where it is missing.
+        detector: does the work.
+        path: JSON lines; created where it is missing.
         options: that the detector was loaded with.
-        others: files of other processes that do a part of the work, to be read.
+        others: files that other processes, each with a part of the work, have written.
         part: number of this process and of all: it tags its part of the answers, and the rest have no spans here.
     """
 
@@ -47,16 +47,16 @@ class StoredDetector:
     ) -> None:
         self.detector = detector
         without: frozenset[str] = getattr(detector, "WITHOUT_EFFECT", frozenset())
-        kept = {name: value for name, value in (options or {}).items() if name not in without}
-        self._options = json.dumps(kept, sort_keys=True, default=str)
+        effective = {name: value for name, value in (options or {}).items() if name not in without}
+        self._options = json.dumps(effective, sort_keys=True, default=str)
         self.path = path
         self.part = part
         self.name, self.version, self.licence = detector.name, detector.version, detector.licence
-        self.known: dict[str, list[Span] | None] = {}
+        self.spans_by_key: dict[str, list[Span] | None] = {}
         for file in (*others, path):
-            self.known.update(_read(file, mend=file == path))
-        if not getattr(detector, "skips_failing", False):  # they are to be asked again
-            self.known = {key: spans for key, spans in self.known.items() if spans is not None}
+            self.spans_by_key.update(_load_spans(file, mend=file == path))
+        if not getattr(detector, "skips_failing", False):  # failed answers are tried again
+            self.spans_by_key = {key: spans for key, spans in self.spans_by_key.items() if spans is not None}
 
     def detect(
         self,
@@ -66,29 +66,29 @@ class StoredDetector:
         questions: Sequence[str] | None = None,
     ) -> list[list[Span] | None]:
         """See :class:`detector_plugin.Detector`."""
-        same_length(references, answers, {"languages": languages, "questions": questions})
-        asked = questions if questions is not None else [""] * len(answers)
-        keys = [self._key(*fields) for fields in zip(references, answers, languages, asked, strict=True)]
+        check_lengths(references, answers, {"languages": languages, "questions": questions})
+        question_texts = questions if questions is not None else [""] * len(answers)
+        keys = [self._key(*fields) for fields in zip(references, answers, languages, question_texts, strict=True)]
         places = {key: index for index, key in enumerate(keys)}
-        number, of = self.part
-        mine = {key: index for place, (key, index) in enumerate(places.items()) if place % of == number}
-        missing = [index for key, index in mine.items() if key not in self.known]
-        if known := len(mine) - len(missing):
-            log.info("%d of %d answers were tagged by an earlier run (%s)", known, len(mine), self.path)
-        columns = [[column[index] for index in missing] for column in (references, answers, languages, asked)]
-        with tqdm(total=len(mine), initial=known, unit="answer", desc=f"detector {self.name}") as bar:
-            found: dict[str, list[Span] | None] = {}
+        number, n_parts = self.part
+        own = {key: index for place, (key, index) in enumerate(places.items()) if place % n_parts == number}
+        missing = [index for key, index in own.items() if key not in self.spans_by_key]
+        if n_stored := len(own) - len(missing):
+            log.info("%d of %d answers were tagged by an earlier run (%s)", n_stored, len(own), self.path)
+        columns = [[column[index] for index in missing] for column in (references, answers, languages, question_texts)]
+        with tqdm(total=len(own), initial=n_stored, unit="answer", desc=f"detector {self.name}") as bar:
+            new_spans: dict[str, list[Span] | None] = {}
             try:
                 for place, spans in getattr(self.detector, "detect_each", self._chunk_by_chunk)(*columns):
-                    found[keys[missing[place]]] = spans
-                    if len(found) >= CHUNK:
-                        self._write(found)
-                        bar.update(len(found))
-                        found = {}
+                    new_spans[keys[missing[place]]] = spans
+                    if len(new_spans) >= CHUNK:
+                        self._append(new_spans)
+                        bar.update(len(new_spans))
+                        new_spans = {}
             finally:
-                self._write(found)
-            bar.update(len(found))
-        return [self.known[key] if of == 1 else self.known.get(key, []) for key in keys]
+                self._append(new_spans)
+            bar.update(len(new_spans))
+        return [self.spans_by_key[key] if n_parts == 1 else self.spans_by_key.get(key, []) for key in keys]
 
     def _chunk_by_chunk(self, *columns: Sequence[Any]) -> Iterator[tuple[int, list[Span] | None]]:
         for start in range(0, len(columns[0]), CHUNK):
@@ -98,28 +98,28 @@ class StoredDetector:
         content = json.dumps([self.name, self.version, self._options, *fields], ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def _write(self, found: dict[str, list[Span] | None]) -> None:
-        if not found:
+    def _append(self, new_spans: dict[str, list[Span] | None]) -> None:
+        if not new_spans:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as stream:
-            stream.writelines(json.dumps({"key": key, "spans": spans}) + "\n" for key, spans in found.items())
-        self.known.update(found)
+            stream.writelines(json.dumps({"key": key, "spans": spans}) + "\n" for key, spans in new_spans.items())
+        self.spans_by_key.update(new_spans)
 
 
-def _read(path: Path, mend: bool) -> dict[str, list[Span] | None]:
-    known: dict[str, list[Span] | None] = {}
+def _load_spans(path: Path, mend: bool) -> dict[str, list[Span] | None]:
+    spans_by_key: dict[str, list[Span] | None] = {}
     if not path.is_file():
-        return known
+        return spans_by_key
     content = path.read_text("utf-8", errors="replace")
     for line in content.split("\n"):
         try:
             entry = json.loads(line)
             spans = entry["spans"]
-            known[str(entry["key"])] = None if spans is None else [span_of(span) for span in spans]
+            spans_by_key[str(entry["key"])] = None if spans is None else [span_of(span) for span in spans]
         except (KeyError, TypeError, ValueError, RecursionError):
-            continue  # cut by a kill; it will be made again
+            continue  # cut by a kill; it is detected again
     if mend and content and not content.endswith("\n"):
         with path.open("a", encoding="utf-8") as stream:
             stream.write("\n")  # or the next entry would be lost with the cut one
-    return known
+    return spans_by_key

@@ -20,10 +20,10 @@ from detector_plugin.calibration import (
     Calibration,
     CalibrationError,
     LanguageCalibration,
-    beside,
+    by_identity,
+    from_counts,
+    in_folder,
     load,
-    loaded,
-    measured,
     shipped,
     summary,
 )
@@ -34,7 +34,7 @@ from tests.logged_runs import copied, files_of, generate, only_predicted
 from tests.shared_once import SharedOnce
 
 DETECTOR = {"name": "third", "version": "1", "licence": "MIT"}
-DE = measured([[1, 2, 3, 4], [0, 0, 0, 9]], "mushroom_de", ["b", "a"])
+DE = from_counts([[1, 2, 3, 4], [0, 0, 0, 9]], "mushroom_de", ["b", "a"])
 PAPER = LanguageCalibration(0.5, math.nan, None, "Table 10")
 FILE = """\
 {
@@ -84,7 +84,7 @@ FILE = """\
 }
 """
 WHOLE = Calibration(
-    DETECTOR, {"de": {"gold": measured([[0, 0, 0, 5]], "g"), "real": DE}, "ar": {"silver": PAPER}}, note="Hände"
+    DETECTOR, {"de": {"gold": from_counts([[0, 0, 0, 5]], "g"), "real": DE}, "ar": {"silver": PAPER}}, note="Hände"
 )
 
 
@@ -105,7 +105,7 @@ def test_a_file_is_written_to_the_letter_and_read_again(tmp_path: Path) -> None:
     sha256 = hashlib.sha256(FILE.encode()).hexdigest()
     assert (found.detector, found.note, found.origin) == (DETECTOR, "Hände", str(path))
     assert (found.sha256, found.identity) == (sha256, f"c.json@{sha256[:12]}")
-    assert loaded(found.identity) is found
+    assert by_identity(found.identity) is found
     assert found.to_json() == FILE
     real, silver = found.languages["de"]["real"], found.languages["ar"]["silver"]
     assert (real.kind, real.source, real.models, real.pooled) == ("real", "mushroom_de", ("b", "a"), None)
@@ -123,7 +123,7 @@ def test_results_have_the_figures_without_the_documents() -> None:
         **{"source": "mushroom_de", "precision": 0.333333, "recall": 0.25, "false_positive_rate": 0.133333},
         **{"prevalence": 0.210526, "answers": 2, "models": ["a", "b"]},
     }
-    assert "models" not in summary(measured([[1, 1, 1, 1]], "x"), documents=False)
+    assert "models" not in summary(from_counts([[1, 1, 1, 1]], "x"), documents=False)
     assert summary(PAPER, documents=False) == summary(PAPER) == {"source": "Table 10", "precision": 0.5, "recall": None}
 
 
@@ -186,7 +186,7 @@ def test_a_name_is_a_file_or_a_detector_whose_calibration_ships(tmp_path: Path) 
         with pytest.raises(CalibrationError, match=f"{re.escape(says)}$"):
             load(name)  # type: ignore[arg-type]
     with pytest.raises(CalibrationError, match=r"^calibration x@1 has not been loaded in this run; name its file$"):
-        loaded("x@1")
+        by_identity("x@1")
 
 
 @pytest.mark.usefixtures("of_any_number")
@@ -198,19 +198,19 @@ def test_files_in_the_home_folder_and_beside_a_detector_are_found(
     assert load("~/c.json").origin == str(tmp_path / "c.json")
     folder = tmp_path / "mine"
     WHOLE.save(folder / "other.json")
-    assert beside(str(folder)) is None
+    assert in_folder(str(folder)) is None
     WHOLE.save(folder / "calibration.json")
-    assert beside(str(folder)) == beside("~/mine") == str(folder / "calibration.json")
+    assert in_folder(str(folder)) == in_folder("~/mine") == str(folder / "calibration.json")
 
 
 def test_pooled_errors_are_by_language_and_model() -> None:
-    unnamed = measured([[5, 5, 5, 5]], "u")
+    unnamed = from_counts([[5, 5, 5, 5]], "u")
     alone = LanguageCalibration(0.5, 0.5, None, "no counts")
     languages = {
         **{"zh": {"real": unnamed}, "de": {"real": DE, "gold": PAPER}},
         **{"ar": {"silver": DE}, "fi": {"real": alone}},
     }
-    pooled = Calibration(DETECTOR, languages).of("it")
+    pooled = Calibration(DETECTOR, languages).for_language("it")
     assert pooled is not None
     assert pooled.pooled is not None
     assert (pooled.kind, pooled.source) == ("pooled", "real answers in de, zh")
@@ -222,7 +222,7 @@ def test_pooled_errors_are_by_language_and_model() -> None:
     assert pooled.documents is not None
     assert pooled.documents.tolist() == [[0, 0, 0, 9], [1, 2, 3, 4], [5, 5, 5, 5]]
     assert (pooled.counts, pooled.precision) == (WordCounts(6, 7, 8, 18), 6 / 13)
-    assert Calibration(DETECTOR, languages).of("de", "pooled") is None  # one other language
+    assert Calibration(DETECTOR, languages).for_language("de", "pooled") is None  # one other language
 
 
 # A file out of detection runs

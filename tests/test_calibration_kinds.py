@@ -15,7 +15,7 @@ import pytest
 from custom_metrics.hallucination import estimate
 from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, expected_errors, measured_errors
 from detector_plugin import calibration as calibrations
-from detector_plugin.calibration import ANNOTATIONS, KINDS, Calibration, LanguageCalibration, load, measured
+from detector_plugin.calibration import ANNOTATIONS, KINDS, Calibration, LanguageCalibration, from_counts, load
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.calibrate import calibration_from_runs
 from lm_eval_tasks.detection import calibrated
@@ -40,7 +40,7 @@ def answers(rng: np.random.Generator, tpr: float, fpr: float, prevalence: float,
 
 
 def real(*rows: list[int], model: str = "m") -> LanguageCalibration:
-    return measured(rows, "mushroom_xx", [model] * len(rows))
+    return from_counts(rows, "mushroom_xx", [model] * len(rows))
 
 
 # Kinds
@@ -49,19 +49,19 @@ def real(*rows: list[int], model: str = "m") -> LanguageCalibration:
 def test_real_answers_come_first_and_pooled_ones_before_inserted_errors() -> None:
     assert ANNOTATIONS == ("real", "gold", "silver")
     assert KINDS == ("real", "pooled", "gold", "silver")
-    gold, silver = measured([[5, 1, 1, 9]], "gold"), measured([[4, 1, 1, 9]], "silver")
+    gold, silver = from_counts([[5, 1, 1, 9]], "gold"), from_counts([[4, 1, 1, 9]], "silver")
     two = {"fi": {"real": real([6, 2, 2, 10])}, "it": {"real": real([3, 2, 5, 10])}}
     calibration = Calibration(NAME, {"de": {"real": real([1, 2, 3, 4]), "gold": gold}, "tr": {"gold": gold}, **two})
 
     def kind_of(language: str, kind: str | None = None) -> str | None:
-        found = calibration.of(language, kind)
+        found = calibration.for_language(language, kind)
         return found and found.kind
 
     assert [kind_of(language) for language in ("de", "tr", "fi", "xx")] == ["real", "pooled", "real", "pooled"]
     assert [kind_of("de", kind) for kind in KINDS] == ["real", "pooled", "gold", None]
     assert [kind_of("tr", kind) for kind in KINDS] == [None, "pooled", "gold", None]
     few = Calibration(NAME, {"de": {"silver": silver, "gold": gold}, "fi": {"real": real([6, 2, 2, 10])}})
-    assert [found and found.kind for found in (few.of("de"), few.of("xx"))] == ["gold", None]  # of one language
+    assert [found and found.kind for found in map(few.for_language, ("de", "xx"))] == ["gold", None]  # of one language
     assert FEWEST_LANGUAGES == 2
 
 
@@ -126,7 +126,7 @@ def test_each_cell_is_estimated_by_what_saw_neither_its_language_nor_its_model()
     for code in ("de", "es", "fi"):
         counts = [answers(rng, 0.8, 0.2, 0.5, number) for number in (20, 15, 14)]
         models = ["everywhere"] * 20 + [f"of {code}"] * 15 + ["too few"] * 14
-        languages[code] = {"real": measured(np.concatenate(counts), "", models)}
+        languages[code] = {"real": from_counts(np.concatenate(counts), "", models)}
     found = cells.cells(Calibration(NAME, languages))
     assert [(cell.language, cell.model, cell.answers) for cell in found] == [
         (code, model, number) for code in languages for model, number in (("everywhere", 20), (f"of {code}", 15))
@@ -182,7 +182,7 @@ def calibration(tmp_path: Path) -> str:
     languages: dict[str, dict[str, LanguageCalibration]] = {}
     for code, rate in {"fi": 0.9, "it": 0.4, "es": 0.6}.items():
         counts = answers(rng, rate, 0.2, 0.5)
-        languages[code] = {"real": measured(counts, f"mushroom_{code}", ["a"] * 10 + ["b"] * 15)}
+        languages[code] = {"real": from_counts(counts, f"mushroom_{code}", ["a"] * 10 + ["b"] * 15)}
     path = tmp_path / "c.json"
     Calibration({**NAME, "name": "lexical"}, languages).save(path)
     for cached in (calibrated.in_force, calibrated.estimates):

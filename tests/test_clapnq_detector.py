@@ -21,7 +21,7 @@ from custom_metrics.hallucination import estimate
 from custom_metrics.reading.spans import Span
 from custom_metrics.statistics.random_effects import measured_errors
 from detector_plugin import UnusableDetector, filters
-from detector_plugin.calibration import Calibration, CalibrationError, load, measured
+from detector_plugin.calibration import Calibration, CalibrationError, from_counts, load
 from lm_eval_tasks.clapnq import dataset, hallucination
 from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.data import sources
@@ -71,7 +71,7 @@ def third(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
 
 def english(folder: Path, languages: tuple[str, ...] = ("en",), **detector: str) -> str:
     path = folder / "calibration.json"
-    counts = measured([[6, 2, 4, 8], [5, 2, 3, 20]] * 3, "by hand")
+    counts = from_counts([[6, 2, 4, 8], [5, 2, 3, 20]] * 3, "by hand")
     Calibration(
         {"name": "tests/third", "version": "1", "licence": "", **detector},
         {code: {"gold": counts} for code in languages},

@@ -24,7 +24,7 @@ from transformers import BertForTokenClassification
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.loading import check_detector, load_detector
-from detector_plugin.processes import Here, here
+from detector_plugin.processes import ProcessPlace, here
 from detector_plugin.span_store import StoredDetector
 from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.engines import Loop
@@ -240,13 +240,13 @@ def test_which_process_of_a_launch_this_is(monkeypatch: pytest.MonkeyPatch, with
     for name, value in LAUNCHED.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
-    assert (here(), processes.gpu()) == (Here(3, 4, 1), "cuda:1")
+    assert (here(), processes.gpu()) == (ProcessPlace(3, 4, 1), "cuda:1")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)  # fewer GPUs than processes
     assert processes.gpu() == "cuda:0"
     if without is not None:  # a cluster's variables are no launch
         monkeypatch.delenv(without)
-        assert (here(), processes.gpu()) == (Here(0, 1, 0), "cuda")
-        assert processes.gather("mine") == processes.share("mine") == ["mine"]
+        assert (here(), processes.gpu()) == (ProcessPlace(0, 1, 0), "cuda")
+        assert processes.gather("mine") == processes.all_gather("mine") == ["mine"]
         processes.barrier()
 
 

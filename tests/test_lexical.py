@@ -19,16 +19,16 @@ from custom_metrics.reading.words import words
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import Detector, lexical, load_detector
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.lexical import LexicalDetector, model, most_overlap
+from detector_plugin.lexical import LexicalDetector, maximise_iou, model
 from detector_plugin.lexical.copies import (
-    copy_of,
-    drawing,
-    name_swapped,
-    names_of,
-    number_swapped,
-    rare,
-    word_swapped,
-    words_of,
+    collect_names,
+    draw_copy,
+    rare_words,
+    seeded_generator,
+    swap_name,
+    swap_number,
+    swap_word,
+    words_by_frequency,
 )
 from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, answer_features
 from detector_plugin.lexical.text import normalise, stem
@@ -66,7 +66,7 @@ def test_it_is_a_detector(detector: LexicalDetector) -> None:
 
 
 def test_it_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    lexical._say_what_it_is.cache_clear()
+    lexical._warn_of_limits.cache_clear()
     with caplog.at_level(logging.WARNING):
         detector = LexicalDetector()
         assert not caplog.records
@@ -301,7 +301,7 @@ def test_spans_of_largest_expected_overlap() -> None:
     ],
 )
 def test_the_cut_of_largest_expected_overlap(probabilities: list[float], marked: list[bool]) -> None:
-    found = most_overlap(np.array(probabilities), np.ones(len(probabilities)), 1.0)
+    found = maximise_iou(np.array(probabilities), np.ones(len(probabilities)), 1.0)
     assert found.tolist() == marked
 
 
@@ -383,39 +383,39 @@ def test_the_weights_can_be_read_with_safetensors() -> None:
 def test_copies_with_a_word_swapped() -> None:
     """What the last trees learn from, and what `tests.benchmarks.swapped` measures with."""
     texts = {"de": [BIOGRAPHIES["de"], REFERENCE], "en": [BIOGRAPHIES["en"]], "es": [BIOGRAPHIES["es"]]}
-    names = names_of(texts)
+    names = collect_names(texts)
     assert names["en"] == ["Irene", "Keller", "Lambert", "Lyon", "Paris", "Pierre", "Sorbonne", "Warsaw"]
     assert names["de"] == ["Irene", "Keller", "Lambert", "Lyon", "Paris", "Pierre", "Sorbonne"]  # no "Frau", no "Dom"
-    assert words_of(texts["de"])[:6] == "der eine in und wurde als".split()  # those of both first
-    assert rare([f"word{number}" for number in range(3_002)] + ["bee", "honey"]) == ["word3000", "word3001", "honey"]
+    assert words_by_frequency(texts["de"])[:6] == "der eine in und wurde als".split()  # those of both first
+    assert rare_words([f"word{n}" for n in range(3_002)] + ["bee", "honey"]) == ["word3000", "word3001", "honey"]
     document = LabelledAnswer(BIOGRAPHIES["en"], "", "en", "gold", (), "Who married Pierre Lambert in Oslo?")
     for number in range(20):
-        random = drawing((number,), "any")
-        copy = copy_of(document, random)
+        random = seeded_generator((number,), "any")
+        copy = draw_copy(document, random)
         assert copy is not None
         assert copy.answer in document.reference
         assert copy.answer.count(". ") >= 2  # three sentences or four
-        absent = name_swapped(copy, ["Oslo", "Lyon", "Durand", *names["en"]], random)
+        absent = swap_name(copy, ["Oslo", "Lyon", "Durand", *names["en"]], random)
         assert absent is not None
         assert [absent.answer[span.start : span.end] for span in absent.spans] == ["Durand"]  # Oslo is in the question
-        other = name_swapped(copy, names["en"], random, absent=False)
+        other = swap_name(copy, names["en"], random, absent=False)
         if other is not None:  # all its names may be in the copy
             (span,) = other.spans
             name = other.answer[span.start : span.end]
             assert name in document.reference
             assert name not in copy.answer
-        common = word_swapped(copy, ["she", "was", "however"], random)
+        common = swap_word(copy, ["she", "was", "however"], random)
         assert common is not None
         assert [common.answer[span.start : span.end] for span in common.spans] == ["however"]
-        assert word_swapped(copy, ["married"], random) is None
-        dated = number_swapped(copy, random)
+        assert swap_word(copy, ["married"], random) is None
+        dated = swap_number(copy, random)
         if dated is None:
             assert "1867" not in copy.answer
         else:
             (span,) = dated.spans
             assert dated.answer[: span.start] + "1867" + dated.answer[span.end :] == copy.answer
-    assert copy_of(replace(document, reference="One. Two."), drawing((0,))) is None
-    assert name_swapped(replace(document, answer="no name here at all"), names["en"], drawing((0,))) is None
+    assert draw_copy(replace(document, reference="One. Two."), seeded_generator((0,))) is None
+    assert swap_name(replace(document, answer="no name here at all"), names["en"], seeded_generator((0,))) is None
 
 
 LEAF = model.LEAF
@@ -428,7 +428,7 @@ TREES = {
 
 
 def written(trees: tuple[int, int], **arrays: Any) -> bytes:
-    names = ("first", "second", model.ASKED)
+    names = ("first", "second", model.QUESTION_COLUMN)
     calibration = (1.0, 0.0), (2.0, 5.0)
     settings = {"calibration": calibration, "threshold": 0.4, "spread": 2.0, "names": names, "training": {}}
     return model.to_bytes({**TREES, **arrays}, trees=trees, **settings)

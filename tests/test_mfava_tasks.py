@@ -18,7 +18,7 @@ from lm_eval.api.registry import get_filter
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import parse
 from detector_plugin import UnusableDetector, filters
-from detector_plugin.calibration import Calibration, CalibrationError, load, measured
+from detector_plugin.calibration import Calibration, CalibrationError, from_counts, load
 from detector_plugin.llm import detection_prompt
 from lm_eval_tasks.detection import calibrated
 from lm_eval_tasks.mfava import dataset, detection, estimation
@@ -64,7 +64,7 @@ def third(monkeypatch: pytest.MonkeyPatch) -> EveryThirdWord:
 def calibration(path: Path, languages: dict[str, dict[str, list[list[int]]]], name: str, version: str = "1") -> str:
     """A calibration file of word counts by language and kind."""
     errors = {
-        code: {kind: measured(rows, "by hand") for kind, rows in kinds.items()} for code, kinds in languages.items()
+        code: {kind: from_counts(rows, "by hand") for kind, rows in kinds.items()} for code, kinds in languages.items()
     }
     Calibration({"name": name, "version": version, "licence": "CC0"}, errors).save(path)
     return str(path)

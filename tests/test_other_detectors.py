@@ -16,8 +16,8 @@ from custom_metrics.usage import entry_points
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import Detector, UnusableDetector, load_detector
 from detector_plugin.calibration import Calibration as CalibrationFile
-from detector_plugin.calibration import CalibrationError, measured
-from detector_plugin.loading import calibrated_name, check_detector, has_package, takes
+from detector_plugin.calibration import CalibrationError, from_counts
+from detector_plugin.loading import calibrated_name, check_detector, has_option, has_package
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, names, open_retriever
 from lm_eval_tasks.detection.calibrated import calibration_of, settings_of
 from lm_eval_tasks.models.detector import HallucinationDetector
@@ -160,9 +160,9 @@ def test_nothing_is_looked_up_before_it_is_asked_for(theirs: Path, tmp_path: Pat
 
 @pytest.mark.usefixtures("theirs")
 def test_the_harness_device_goes_to_detectors_that_have_one() -> None:
-    assert takes("shouting", "device")
-    assert not takes("served", "device")
-    assert not takes("lexical", "device")
+    assert has_option("shouting", "device")
+    assert not has_option("served", "device")
+    assert not has_option("lexical", "device")
     HallucinationDetector("shouting", device="cuda:3", batch_size=8, least=4)
     HallucinationDetector("lexical", device="cuda:3", batch_size=8)
     assert loaded() == [(4, "cuda:3")]
@@ -175,7 +175,7 @@ def test_a_calibration_is_held_against_its_name(tmp_path: Path) -> None:
     assert not has_package("somebody/model")
     described = {"name": "shouting", "version": "7", "licence": "MIT"}
     file = tmp_path / "shouting.json"
-    CalibrationFile(described, {"de": {"gold": measured([[1, 1, 1, 5]] * 5, "mine")}}).save(file)
+    CalibrationFile(described, {"de": {"gold": from_counts([[1, 1, 1, 5]] * 5, "mine")}}).save(file)
     found = settings_of("mfava_de", "shouting", "least=4", str(file))
     assert found["detector_args"] == '{"least": 4}'
     assert found["calibration"].startswith("shouting.json@")
@@ -214,7 +214,7 @@ def test_the_readme_shows_one_that_works(package: Package, tmp_path: Path, monke
     (site / "my_package" / "detector.py").write_text(blocks["python"], "utf-8")
     detector = load_detector("shouting", least=3)
     assert detector.detect(["x"], ["it is SO GOOD"], ["en"]) == [[Span(9, 13, "entity")]]
-    assert takes("shouting", "device")
+    assert has_option("shouting", "device")
     monkeypatch.delitem(sys.modules, "my_package.detector")
     monkeypatch.delitem(sys.modules, "my_package")
 

@@ -161,7 +161,7 @@ def calibration(shared_once: SharedOnce) -> str:
 
     def make(folder: Path) -> None:
         ours = calibrations.load("lexical")
-        entry = calibrations.measured([[60, 20, 40, 400], [50, 30, 30, 500]] * 3, "by hand")
+        entry = calibrations.from_counts([[60, 20, 40, 400], [50, 30, 30, 500]] * 3, "by hand")
         calibrations.Calibration(ours.detector, {**ours.languages, "en": {"gold": entry}}).save(folder / "both.json")
 
     return str(shared_once("calibration of two languages", make) / "both.json")

@@ -11,7 +11,7 @@ import pytest
 
 from custom_metrics.hallucination import estimate
 from custom_metrics.statistics.random_effects import measured_errors
-from detector_plugin.calibration import FEWEST, Calibration, CalibrationError, LanguageCalibration, load, measured
+from detector_plugin.calibration import FEWEST, Calibration, CalibrationError, LanguageCalibration, from_counts, load
 from lm_eval_tasks.detection.calibrated import FEW, errors_of, log_basis_of_rates
 
 HOLD = 0.93
@@ -98,13 +98,13 @@ def test_answers_of_one_text_are_drawn_as_one() -> None:
 
 def of(number: int, clusters: tuple[int, ...] = ()) -> LanguageCalibration:
     rows = [[6, 2, 3, 40], [4, 3, 2, 30], [7, 1, 5, 25]] * 7
-    return measured(rows[:number], "mushroom_de", clusters=clusters)
+    return from_counts(rows[:number], "mushroom_de", clusters=clusters)
 
 
 def test_a_file_with_fewer_than_five_answers_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     for number, empty in ((4, 0), (FEWEST, 0), (4, 3)):
-        entry = measured([[6, 2, 3, 40]] * number + [[0, 0, 0, 0]] * empty, "mushroom_de")
+        entry = from_counts([[6, 2, 3, 40]] * number + [[0, 0, 0, 0]] * empty, "mushroom_de")
         Calibration(DETECTOR, {"de": {"real": entry}}).save(path)
         load.cache_clear()
         if number >= FEWEST:
@@ -120,7 +120,7 @@ def test_a_file_with_fewer_than_five_answers_is_refused(tmp_path: Path) -> None:
 
 def test_which_answers_are_of_one_text_stands_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
-    entry = measured(of(6).documents, "g", clusters=["x", "y", "x", "z", "u", "v"])  # type: ignore[arg-type]
+    entry = from_counts(of(6).documents, "g", clusters=["x", "y", "x", "z", "u", "v"])  # type: ignore[arg-type]
     assert (entry.clusters, entry.texts) == ((0, 1, 0, 2, 3, 4), 5)
     Calibration(DETECTOR, {"de": {"gold": entry}}).save(path)
     load.cache_clear()
@@ -129,7 +129,7 @@ def test_which_answers_are_of_one_text_stands_in_the_file(tmp_path: Path) -> Non
     wild = np.array([[3, 20], [5, 31], [9, 40]])
     of_texts = estimate(wild, measured_errors(entry.documents, clusters=entry.clusters))  # type: ignore[arg-type]
     assert estimate(wild, errors_of(again)) == of_texts != estimate(wild, measured_errors(entry.documents))  # type: ignore[arg-type]
-    assert measured(of(6).documents, "g", clusters=[*"abcdef"]).clusters == ()  # type: ignore[arg-type]
+    assert from_counts(of(6).documents, "g", clusters=[*"abcdef"]).clusters == ()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_the_card_says_what_went_in_and_how_good_it_is(made: Made, bases: dict[s
 
 def test_the_calibration_is_found_beside_the_detector(made: Made) -> None:
     identity = calibration_of(str(made.folder), {}, None)
-    found = calibrations.loaded(identity)
+    found = calibrations.by_identity(identity)
     detector = load_detector(str(made.folder))
     assert dict(found.detector) == {"name": str(made.folder), "version": detector.version, "licence": detector.licence}
     assert {code: list(kinds) for code, kinds in found.languages.items()}["it"] == ["real"]

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.words import words
-from detector_plugin.detector import same_length
+from detector_plugin.detector import check_lengths
 from detector_plugin.lexical.features import FEATURE_NAMES, answer_features
 from detector_plugin.lexical.model import Forest, from_bytes
 
-__all__ = ["HELD_OUT_SUFFIX", "SPANS", "WEIGHTS", "LexicalDetector", "bare", "most_overlap"]
+__all__ = ["HELD_OUT_SUFFIX", "SPANS", "WEIGHTS", "LexicalDetector", "maximise_iou", "strip_punctuation"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -35,14 +35,14 @@ HELD_OUT_SUFFIX = "-held-out"
 """Suffix of the version of a detector that reads each language with weights that never saw it."""
 
 SPANS = ("words", "iou")
-"""What spans are chosen for: a count of words, or overlap with the spans that people mark."""
+"""Ways to choose spans: for a count of words, or for overlap with the spans that people mark."""
 
 FLOOR = 0.02
 """Share of an answer's words, rare ones weighing more, whose stem its reference must hold at the least: below it the
 reference is a placeholder ("None, none.") or another document's, and bears nothing out."""
 ABSTAINING = 0.1
-"""Share below which an answer that abstains is taken at its word: what it says of itself is not in the reference."""
-_HELD = FEATURE_NAMES.index("stems@document")
+"""Share below which no word of an answer that abstains is flagged: what it says about itself is not in the reference."""
+_OVERLAP_COLUMN = FEATURE_NAMES.index("stems@document")
 
 _BATCH_WORDS = 4096  # words that go through the trees at once
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)  # integrates a standard normal variable
@@ -54,8 +54,8 @@ class LexicalDetector:
 
     It measures overlap with the reference (words, stems, beginnings, endings, character n-grams, numbers, where in the
     reference they stand) and with the question, whose words are hardly ever wrong in an answer. It knows no meaning:
-    :func:`_say_what_it_is` says what it finds and what passes. A language that it was not trained on is read with what was
-    learned from others.
+    :func:`_warn_of_limits` says what it finds and what it misses. Languages that it was not trained on are scored with
+    what was learned from others.
 
     Attributes:
         name: ``lexical``.
@@ -74,12 +74,12 @@ class LexicalDetector:
         weights: Path | None = None,
         spans: str = "words",
     ) -> None:
-        """Loads the weights.
+        """Load the weights.
 
         Args:
             threshold: probability above which a word is flagged; ``None`` for the one that was chosen in training. Of no
                 use with ``spans="iou"``.
-            held_out: read each answer with weights that were trained without any document of its language, where there are
+            held_out: score each answer with weights that were trained without any document of its language, where there are
                 such; for measuring the detector on mFAVA and Mu-SHROOM, which the full weights have seen.
             weights: folder of other weights than those that ship, as ``lm-eval-grounded train`` writes it; or one file of
                 them.
@@ -127,26 +127,26 @@ class LexicalDetector:
         """See :meth:`detector_plugin.Detector.detect`. Spans have probabilities, and are chosen by the option `spans`.
         Languages decide how words are cut and, with `held_out`, by which weights an answer is read.
         """
-        _say_what_it_is()  # here: a run that only generates checks the detector's options, and needs no warning of it
-        found = self.probabilities(references, answers, languages, questions)
-        return [self.marked(*one) for one in zip(answers, languages, found, strict=True)]
+        _warn_of_limits()  # not in check(): a run that only generates answers needs no such warning
+        probabilities = self.probabilities(references, answers, languages, questions)
+        return [self.marked(*arguments) for arguments in zip(answers, languages, probabilities, strict=True)]
 
     def marked(self, answer: str, language: str | None, probabilities: NDArray[np.float64]) -> list[Span]:
-        """Spans of an answer from the probabilities of its words; what :meth:`detect` does with :meth:`probabilities`."""
+        """Choose the spans of an answer by the probabilities of its words, as :meth:`probabilities` returns them."""
         forest = self._forest(language)
         places = words(answer, language)
         if self.spans == "iou":  # a span a word, up to the next one where that is marked, too
-            edges = bare(answer, places)
-            chosen = most_overlap(probabilities, np.diff(edges, axis=1)[:, 0] + np.float64(1), forest.spread)
-            following = np.append(chosen[1:], False)
-            ends = [edges[at + 1, 0] if following[at] else edges[at, 1] for at in range(len(edges))]
-            found = [(edges[at, 0], ends[at], probabilities[at]) for at in np.flatnonzero(chosen)]
+            edges = strip_punctuation(answer, places)
+            chosen = maximise_iou(probabilities, np.diff(edges, axis=1)[:, 0] + np.float64(1), forest.spread)
+            next_chosen = np.append(chosen[1:], False)
+            ends = [edges[at + 1, 0] if next_chosen[at] else edges[at, 1] for at in range(len(edges))]
+            bounds = [(edges[at, 0], ends[at], probabilities[at]) for at in np.flatnonzero(chosen)]
         else:
             flagged = probabilities > (forest.threshold if self.threshold is None else self.threshold)
             turns = np.flatnonzero(np.diff(np.concatenate([[0], flagged.astype(np.int8), [0]]))).reshape(-1, 2)
-            found = [(places[a][0], places[b - 1][1], probabilities[a:b].mean()) for a, b in turns.tolist()]
-        # As many digits as a reader, and a tag, has a use for.
-        return [Span(int(start), int(end), HALLUCINATION, round(float(p), 4)) for start, end, p in found]
+            bounds = [(places[a][0], places[b - 1][1], probabilities[a:b].mean()) for a, b in turns.tolist()]
+        # Four decimals: more are of no use to a reader, or in a tag.
+        return [Span(int(start), int(end), HALLUCINATION, round(float(p), 4)) for start, end, p in bounds]
 
     def probabilities(
         self,
@@ -163,35 +163,35 @@ class LexicalDetector:
         Raises:
             UsageError: these are no lists of texts, or differ in length.
         """
-        same_length(references, answers, {"languages": languages, "questions": questions})
-        found: list[NDArray[np.float64]] = []
-        waiting: list[NDArray[np.float32]] = []
-        held: list[float] = []
+        check_lengths(references, answers, {"languages": languages, "questions": questions})
+        by_answer: list[NDArray[np.float64]] = []
+        pending: list[NDArray[np.float32]] = []
+        overlaps: list[float] = []
         forest = self._forests[""]
 
-        def finish() -> None:
-            if waiting:
-                values = forest.probabilities(np.concatenate(waiting))
-                found.extend(np.split(values, np.cumsum([len(matrix) for matrix in waiting])[:-1]))
-                waiting.clear()
+        def flush() -> None:
+            if pending:
+                values = forest.probabilities(np.concatenate(pending))
+                by_answer.extend(np.split(values, np.cumsum([len(matrix) for matrix in pending])[:-1]))
+                pending.clear()
 
-        asked = [""] * len(answers) if questions is None else questions
-        for reference, answer, language, question in zip(references, answers, languages, asked, strict=True):
-            own = self._forest(language)
-            if own is not forest or sum(map(len, waiting)) > _BATCH_WORDS:
-                finish()
-                forest = own
+        questions = [""] * len(answers) if questions is None else questions
+        for reference, answer, language, question in zip(references, answers, languages, questions, strict=True):
+            wanted = self._forest(language)
+            if wanted is not forest or sum(map(len, pending)) > _BATCH_WORDS:
+                flush()
+                forest = wanted
             matrix = answer_features(reference, answer, language, question)
-            held.append(float(matrix[0, _HELD]) if len(matrix) else 1.0)
-            waiting.append(matrix)
-        finish()
-        for index in np.flatnonzero(np.array(held) < ABSTAINING).tolist():
+            overlaps.append(float(matrix[0, _OVERLAP_COLUMN]) if len(matrix) else 1.0)
+            pending.append(matrix)
+        flush()
+        for index in np.flatnonzero(np.array(overlaps) < ABSTAINING).tolist():
             # "I don't know" has little of the reference either, and makes nothing up.
             if is_abstention(answers[index], languages[index]):
-                found[index][:] = 0.0
-            elif held[index] < FLOOR:
-                found[index][:] = 1.0
-        return found
+                by_answer[index][:] = 0.0
+            elif overlaps[index] < FLOOR:
+                by_answer[index][:] = 1.0
+        return by_answer
 
     def _forest(self, language: str | None) -> Forest:
         name = language if language in self._languages else ""
@@ -208,7 +208,7 @@ def _load(path: Path) -> Forest:
 
 
 @lru_cache(maxsize=1)  # once a process
-def _say_what_it_is() -> None:
+def _warn_of_limits() -> None:
     log.warning(
         "the lexical detector reads overlap with the reference. It finds nearly all names and numbers that stand nowhere "
         "in it, and of other single words a good half of the rare ones, where all around them is copied. It does not see "
@@ -217,9 +217,9 @@ def _say_what_it_is() -> None:
     )
 
 
-def bare(answer: str, places: list[tuple[int, int]]) -> NDArray[np.intp]:
-    """(words, 2): start and end of each word in characters, without quotes and punctuation around it. A word of nothing
-    else keeps them."""
+def strip_punctuation(answer: str, places: list[tuple[int, int]]) -> NDArray[np.intp]:
+    """(words, 2): first and end character of each word, without quotes and punctuation around it. A word of nothing else
+    keeps them."""
     edges = np.zeros((len(places), 2), np.intp)
     for number, (start, end) in enumerate(places):
         inside = [at for at in range(start, end) if answer[at].isalnum()]
@@ -227,9 +227,8 @@ def bare(answer: str, places: list[tuple[int, int]]) -> NDArray[np.intp]:
     return edges
 
 
-def most_overlap(probabilities: NDArray[np.float64], lengths: NDArray[np.float64], spread: float) -> NDArray[np.bool_]:
-    """(words,): the words to mark. They are the most probable ones, cut where the expected intersection over union is
-    largest.
+def maximise_iou(probabilities: NDArray[np.float64], lengths: NDArray[np.float64], spread: float) -> NDArray[np.bool_]:
+    """(words,) which words to mark: the most probable ones, as many as make the expected intersection over union largest.
 
     Words of one answer err together: their log odds share a normal deviate of standard deviation `spread`. Given the
     deviate they are independent. The expected overlap of a set is approximated by expected intersection over expected
@@ -246,15 +245,15 @@ def most_overlap(probabilities: NDArray[np.float64], lengths: NDArray[np.float64
     p = np.clip(probabilities, 1e-4, 1 - 1e-4)
     # A logistic curve smoothed by a normal one is flatter (MacKay 1992): steeper odds keep each word's own probability.
     odds = np.log(p / (1 - p)) * np.sqrt(1 + np.pi / 8 * spread**2)
-    given = 1 / (1 + np.exp(-odds - spread * _POINTS[:, None]))
+    conditional = 1 / (1 + np.exp(-odds - spread * _POINTS[:, None]))
     share = _WEIGHTS / _WEIGHTS.sum()
     order = np.argsort(-p, kind="stable")
-    mass = given[:, order] * lengths[order]
+    mass = conditional[:, order] * lengths[order]
     inside = np.cumsum(mass, axis=1)
     union = np.cumsum(lengths[order]) + mass.sum(1, keepdims=True) - inside
     expected = share @ (inside / union)
     best = int(np.argmax(expected))
     marked = np.zeros(len(p), np.bool_)
-    if expected[best] >= share @ np.exp(_EMPTY * np.log1p(-given).sum(1)):
+    if expected[best] >= share @ np.exp(_EMPTY * np.log1p(-conditional).sum(1)):
         marked[order[: best + 1]] = True
     return marked

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 _TYPES = {"U8": np.uint8, "U16": np.uint16, "F32": np.float32}
 _NAMES = {np.dtype(kind).newbyteorder("<"): name for name, kind in _TYPES.items()}
-ASKED = "question_words"  # column: negative where there is no question
+QUESTION_COLUMN = "question_words"
+"""Name of the column that is negative where there is no question."""
 LEAF = 255
 """Marks a leaf, in place of a column."""
 _FORMAT = "lexical-forest-3"
@@ -40,9 +41,9 @@ class Trees:
     value: NDArray[np.float32]  # (nodes,) what leaves add
 
     @classmethod
-    def of(cls, feature: NDArray[np.uint8], number: NDArray[np.float32], sizes: NDArray[np.int64]) -> Trees:
-        """Trees one after the other, each breadth first: `LEAF` or a column, value or split, and their numbers of nodes.
-        ValueError where they do not describe trees."""
+    def from_nodes(cls, feature: NDArray[np.uint8], number: NDArray[np.float32], sizes: NDArray[np.int64]) -> Trees:
+        """Trees from the columns (or `LEAF`) and the splits (or values) of their nodes, one tree after the other, each
+        breadth first, and their numbers of nodes; ValueError where these are no trees."""
         leaf = feature == LEAF
         splits = np.concatenate([[0], np.cumsum(~leaf)])  # before each node
         roots = np.cumsum(sizes) - sizes
@@ -64,18 +65,18 @@ class Trees:
         )
 
     def sums(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(n,): the trees' values for words, from their (n, columns) features."""
-        found = np.empty(len(features))
+        """(n,) sums of the trees' values for words, from their (n, columns) features."""
+        totals = np.empty(len(features))
         for start in range(0, len(features), _CHUNK):
             chunk = np.ascontiguousarray(features[start : start + _CHUNK])
             flat = chunk.ravel()
             rows = (np.arange(len(chunk), dtype=np.int32) * chunk.shape[1])[:, None]
             node = np.broadcast_to(self.roots, (len(chunk), len(self.roots)))
             for _ in range(self.depth):
-                looked_at = flat.take(self.feature.take(node) + rows)
-                node = self.left.take(node) + (looked_at > self.split.take(node))
-            found[start : start + _CHUNK] = self.value.take(node).sum(1, dtype=np.float64)
-        return found
+                values = flat.take(self.feature.take(node) + rows)
+                node = self.left.take(node) + (values > self.split.take(node))
+            totals[start : start + _CHUNK] = self.value.take(node).sum(1, dtype=np.float64)
+        return totals
 
 
 @dataclass(frozen=True)
@@ -84,21 +85,21 @@ class Forest:
 
     trees: tuple[Trees, Trees]  # without and with a question
     calibration: tuple[tuple[float, float], tuple[float, float]]  # slope and offset (Platt scaling) of their log odds
-    asked: int  # column that tells whether there is a question: negative without
+    question_column: int  # column that is negative where there is no question
     threshold: float  # probability above which a word is flagged
     spread: float  # see :func:`detector_plugin.lexical.most_overlap`
     feature_names: tuple[str, ...]  # columns, in order, the trees were trained on
     version: str  # of the bytes they were read from
-    training: Mapping[str, Any]  # what they were trained on, for people
+    training: Mapping[str, Any]  # what they were trained on, for readers
 
     def log_odds(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n,) log odds that each word is hallucinated, from its (n, columns) features."""
-        found = np.empty(len(features))
-        asked = features[:, self.asked] >= 0
-        for trees, (slope, offset), of_those in zip(self.trees, self.calibration, (~asked, asked), strict=True):
-            if of_those.any():
-                found[of_those] = trees.sums(features[of_those]) * slope + offset
-        return found
+        odds = np.empty(len(features))
+        asked = features[:, self.question_column] >= 0
+        for trees, (slope, offset), rows in zip(self.trees, self.calibration, (~asked, asked), strict=True):
+            if rows.any():
+                odds[rows] = trees.sums(features[rows]) * slope + offset
+        return odds
 
     def probabilities(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n,) probabilities that each word is hallucinated."""
@@ -118,7 +119,7 @@ def to_bytes(
     """A forest as the bytes of a safetensors file; the same forest has the same bytes.
 
     Args:
-        arrays: of all trees: `feature` and `number` (nodes,), `nodes` (trees,), as :meth:`Trees.of` reads them.
+        arrays: of all trees: `feature` and `number` (nodes,), `nodes` (trees,), as in :meth:`Trees.from_nodes`.
         trees: how many are for answers without a question, and for those with one; they stand in this order.
         calibration, threshold, spread, names, training: see :class:`Forest`.
     """
@@ -157,20 +158,20 @@ def from_bytes(data: bytes) -> Forest:
             arrays[name] = np.frombuffer(body[start:end], kind).reshape(entry["shape"])
         names = tuple(metadata["features"].split(" "))
         sizes = arrays["nodes"].astype(np.int64)
-        first, second = json.loads(metadata["trees"])
-        unasked, asked = ((float(slope), float(offset)) for slope, offset in json.loads(metadata["calibration"]))
-        if len(sizes) != first + second or not len(arrays["feature"]) == len(arrays["number"]) == sizes.sum():
+        n_without, n_with = json.loads(metadata["trees"])
+        no_question, question = ((float(slope), float(offset)) for slope, offset in json.loads(metadata["calibration"]))
+        if len(sizes) != n_without + n_with or not len(arrays["feature"]) == len(arrays["number"]) == sizes.sum():
             raise ValueError("they do not hold the trees that they name")
         if (arrays["feature"] >= len(names))[arrays["feature"] != LEAF].any():
             raise ValueError("they look at columns that they do not name")
-        cut = int(sizes[:first].sum())
+        cut = int(sizes[:n_without].sum())
         return Forest(
             trees=(
-                Trees.of(arrays["feature"][:cut], arrays["number"][:cut], sizes[:first]),
-                Trees.of(arrays["feature"][cut:], arrays["number"][cut:], sizes[first:]),
+                Trees.from_nodes(arrays["feature"][:cut], arrays["number"][:cut], sizes[:n_without]),
+                Trees.from_nodes(arrays["feature"][cut:], arrays["number"][cut:], sizes[n_without:]),
             ),
-            calibration=(unasked, asked),
-            asked=names.index(ASKED),
+            calibration=(no_question, question),
+            question_column=names.index(QUESTION_COLUMN),
             threshold=float(metadata["threshold"]),
             spread=float(metadata["spread"]),
             feature_names=names,

@@ -1,4 +1,4 @@
-"""An index of a reference, in which many words of an answer can be looked up."""
+"""The index of a reference, in which the words of an answer are looked up."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class ReferenceIndex:
     """The tokens and n-grams of one reference. Windows are two strides of tokens long and overlap by one."""
 
     forms: set[str]  # normalised tokens
-    sorted_forms: list[str]  # so that a token's longest beginning stands beside its place
+    sorted_forms: list[str]  # a token and the form with its longest prefix are neighbours
     stems: dict[str, int]  # number of each
-    windows: NDArray[np.int64]  # numbers of those that stems occur in, rising, stem by stem
-    window_bounds: NDArray[np.int64]  # (stems + 1,) where in `windows` those of each stem begin
+    windows: NDArray[np.int64]  # postings: numbers of the windows that each stem occurs in, rising, stem by stem
+    window_bounds: NDArray[np.int64]  # (stems + 1,) where in `windows` the postings of each stem begin
     n_windows: int  # at least 1
     pairs: set[tuple[str, str]]  # stems next to each other
     grams: dict[int, NDArray[np.bool_]]  # for each of `GRAMS` a table of what occurs, by hash
@@ -40,27 +40,25 @@ class ReferenceIndex:
     amounts: NDArray[np.float64]  # natural logarithms of the numbers above 0, rising
 
     def windows_of(self, name: str) -> NDArray[np.int64]:
-        """The windows that a stem occurs in; none for one that is not there."""
+        """Numbers of the windows that a stem occurs in; none where the reference lacks it."""
         number = self.stems.get(name)
         return self.windows[:0] if number is None else self.windows[slice(*self.window_bounds[number : number + 2])]
 
-    def longest_beginning(self, token: str) -> int:
-        """Length of the token's longest beginning that a token of the reference begins with too; 0 if it is under 3
-        letters.
-        """
+    def longest_prefix(self, token: str) -> int:
+        """Length of the longest common prefix of a token and any token of the reference; 0 if it is under 3 letters."""
         place = bisect_left(self.sorted_forms, token)
-        beside = self.sorted_forms[max(place - 1, 0) : place + 1]
-        longest = max((sum(takewhile(bool, map(eq, token, other))) for other in beside), default=0)
+        neighbours = self.sorted_forms[max(place - 1, 0) : place + 1]
+        longest = max((sum(takewhile(bool, map(eq, token, other))) for other in neighbours), default=0)
         return longest if longest >= _SHORTEST else 0
 
 
-def codes(tokens: list[str]) -> NDArray[np.uint64]:
-    """Code points of the tokens, a space before, between and after them."""
+def code_points(tokens: list[str]) -> NDArray[np.uint64]:
+    """Code points of the tokens, with a space before, between and after them."""
     return np.frombuffer(f" {' '.join(tokens)} ".encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
 
 
 def gram_hashes(text: NDArray[np.uint64]) -> dict[int, NDArray[np.uint64]]:
-    """For each n of `GRAMS` the hash of every n-gram of a text of code points, shape (len(text) - n + 1,) or (0,)."""
+    """For each n of `GRAMS` the hashes of all n-grams of a text of code points, shape (len(text) - n + 1,) or (0,)."""
 
     def doubled(half: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
         length = max(len(half) - n, 0)
@@ -78,12 +76,12 @@ def slots(hashes: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=4)  # several questions of one article follow each other
 def index_reference(text: str) -> ReferenceIndex:
-    """The index of a reference. A text without a letter or digit has an empty one, which bears nothing out."""
+    """Index a reference. The index of a text without a letter or digit is empty."""
     normalised = normalise(text)
     tokens = TOKEN.findall(normalised)
     forms = set(tokens)
-    of_form = {form: stem(form) for form in forms}
-    in_order = [of_form[token] for token in tokens]
+    stem_of = {form: stem(form) for form in forms}
+    in_order = [stem_of[token] for token in tokens]
     stems: dict[str, int] = {}
     numbers = np.array([stems.setdefault(name, len(stems)) for name in in_order], np.int64)
     stride = max(_STRIDE, -(-len(tokens) // _MOST_WINDOWS))
@@ -92,10 +90,10 @@ def index_reference(text: str) -> ReferenceIndex:
     strides = np.arange(len(tokens)) // stride
     last = np.minimum(strides, n_windows - 1)
     first = np.maximum(strides - 1, 0)
-    where = np.unique(np.concatenate([numbers * n_windows + first, numbers * n_windows + last]))
+    postings = np.unique(np.concatenate([numbers * n_windows + first, numbers * n_windows + last]))
     grams = {}
     size = 1 << min(max((_SPARSE * (len(text) + 1)).bit_length(), 12), _LARGEST_TABLE)
-    for n, hashes in gram_hashes(codes(tokens)).items():
+    for n, hashes in gram_hashes(code_points(tokens)).items():
         table = np.zeros(size, np.bool_)
         table[slots(hashes, size)] = True
         grams[n] = table
@@ -103,8 +101,8 @@ def index_reference(text: str) -> ReferenceIndex:
         forms=forms,
         sorted_forms=sorted(forms),
         stems=stems,
-        windows=where % n_windows,
-        window_bounds=np.searchsorted(where, np.arange(len(stems) + 1) * n_windows),
+        windows=postings % n_windows,
+        window_bounds=np.searchsorted(postings, np.arange(len(stems) + 1) * n_windows),
         n_windows=n_windows,
         pairs=set(pairwise(in_order)),
         grams=grams,

@@ -1,5 +1,5 @@
-"""What a text is made of: its tokens, in one form for what two writers, scripts or inflections spell differently; and its
-words, sentences and clauses."""
+"""Normalisation of tokens, so that spellings of different writers, scripts and inflections are one; and the words,
+sentences and clauses of a text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 # Scripts without spaces are compared character by character; everything else by runs of letters and digits.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
-"""A token, which is looked up in a reference: a run of letters and digits, or one character of a script without spaces."""
+"""A token, the unit of a lookup in the reference: a run of letters and digits, or a character of an unspaced script."""
 
 # Serbian Latin for the Cyrillic of Serbian (mFAVA answers in one, its references in the other); the remaining letters of
 # other languages get a spelling of their own, as both sides of a comparison are written the same way.
@@ -35,7 +35,7 @@ _FOLDABLE = re.compile("[" + re.escape("".join(map(chr, _FOLDED))) + "]")
 def normalise(text: str) -> str:
     """Compatibility form (NFKC), casefolded, Cyrillic as Latin, Arabic without vowels and with one letter for its variants.
 
-    Line feeds are kept, and none is added: a text of one word a line stays one.
+    The number of line feeds does not change: a text of one word a line stays one.
     """
     text = unicodedata.normalize("NFKC", text).casefold()
     # Looking for one such letter is much faster than translating every letter of a Latin text.
@@ -54,8 +54,8 @@ _AMOUNT = re.compile(r"\d{1,3}(?:[.,'’ ]\d{3}){1,4}(?!\d)|(?<!\d)\d{1,15}(?!\d
 
 def amounts(text: str) -> list[float]:
     """Natural logarithms of the whole numbers above 0 in a normalised text, in order; "6.000" and "6 000" are one."""
-    found = (int("".join(filter(str.isdecimal, run))) for run in _AMOUNT.findall(text))
-    return [log(number) for number in found if number]
+    numbers = (int("".join(filter(str.isdecimal, run))) for run in _AMOUNT.findall(text))
+    return [log(number) for number in numbers if number]
 
 
 @lru_cache(maxsize=1 << 16)

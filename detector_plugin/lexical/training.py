@@ -1,5 +1,5 @@
-"""Training: boosted trees on people's and GPT-4's annotations and on copies of references with a word swapped; and on parts
-of them for figures on languages left out.
+"""Training of the lexical detector: boosted trees on people's and GPT-4's annotations and on copies of references with a
+word swapped; and on parts of these, for figures on languages left out.
 
 Only this module needs LightGBM. The same documents and seed give the same bytes: one thread grows each forest, because
 sums over several threads depend on their order.
@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import Span, covered
 from custom_metrics.reading.words import words
-from detector_plugin.labelled import REAL, LabelledAnswer, shares_of, without_spans
-from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, bare, model
+from detector_plugin.labelled import REAL, LabelledAnswer, annotator_shares, without_spans
+from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, model, strip_punctuation
 from detector_plugin.lexical.copies import (
     COPIED,
-    copy_of,
-    drawing,
-    name_swapped,
-    names_of,
-    number_swapped,
-    rare,
-    word_swapped,
-    words_of,
+    collect_names,
+    draw_copy,
+    rare_words,
+    seeded_generator,
+    swap_name,
+    swap_number,
+    swap_word,
+    words_by_frequency,
 )
 from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, Matrix, answer_features
 from detector_plugin.lexical.text import TOKEN
@@ -48,7 +48,7 @@ RECIPE: Mapping[str, Any] = {
     "force_row_wise": True,
     "verbose": -1,
 }
-"""Of LightGBM."""
+"""Parameters of LightGBM."""
 
 _RARE = "copied, with a rare word"  # annotations
 _AROUND = FEATURE_NAMES.index(COPIED_AROUND)  # which the trees of all words do not look at
@@ -67,7 +67,7 @@ COMMON = 300  # words of a language: one of them in a copy is no error
 SWAPPED_WEIGHT = 3  # of a swapped word, as the others of a copy have 1
 COPIED_WEIGHT = 0.3  # of all copies together, as those of mFAVA have 1
 LAST_TREES = 10  # of the trees: those that learn from copies, too
-AMID = 7.5  # of `copied_around`: a word with more is in the middle of what is copied
+AMID = 7.5  # of `copied_around`: a word with more is inside a copied passage
 AMID_TREES = 60  # after the others, of such words alone: they learn from copies with a rare word swapped, too
 AMID_COPIED_WEIGHT = 4.0  # of all copies together, as those of mFAVA have 1; in these trees
 FOLDS = 3  # of languages, to choose the threshold and to calibrate by
@@ -87,21 +87,21 @@ class _Words(NamedTuple):
     language: NDArray[np.str_]
     family: NDArray[np.str_]
 
-    def of(self, chosen: NDArray[np.bool_]) -> _Words:
-        return _Words._make(column[chosen] for column in self)
+    def select(self, rows: NDArray[np.bool_]) -> _Words:
+        return _Words._make(column[rows] for column in self)
 
     def of_kind(self, *annotations: str) -> NDArray[np.bool_]:
-        """(n,) words of answers with such annotations."""
+        """(n,) mask of the words of answers with these annotations."""
         return np.asarray(np.any([np.char.endswith(self.group, f" {kind}") for kind in annotations], axis=0))
 
 
-def _content(document: LabelledAnswer) -> tuple[str, ...]:
-    """What documents are ordered and told apart by, so that the order they come in does not matter."""
+def _sort_key(document: LabelledAnswer) -> tuple[str, ...]:
+    """The content of a document, by which documents are sorted and seeded: their order in the input does not matter."""
     return document.language, document.annotations, document.answer, document.reference, document.question
 
 
-def _made_up(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[LabelledAnswer]:
-    """Answers held against the reference of another document, and answers without what is hallucinated in them.
+def _synthetic_answers(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[LabelledAnswer]:
+    """Answers with the reference of another document, and answers without their hallucinated spans.
 
     A third of nearly every annotated answer is hallucinated; from them alone, trees learn to compare an answer's sentences
     with each other, and to flag a third of anything.
@@ -110,62 +110,62 @@ def _made_up(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[Labelle
     following = dict(zip(ordered, ordered[1:] + ordered[:1], strict=True))
     for document in documents:
         language, reference = following[document.language, document.reference]
-        drawn = drawing((seed, 1), *_content(document)).random()
+        drawn = seeded_generator((seed, 1), *_sort_key(document)).random()
         if drawn < UNRELATED:
             if language == document.language:
-                whole = Span(0, len(document.answer))
-                yield replace(document, reference=reference, annotations="unrelated", spans=(whole,))
+                whole_answer = Span(0, len(document.answer))
+                yield replace(document, reference=reference, annotations="unrelated", spans=(whole_answer,))
         elif drawn < UNRELATED + CLEANED:
             answer = without_spans(document.answer, document.spans)
             yield replace(document, answer=answer, annotations="cleaned", spans=())
 
 
-def _copied(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[LabelledAnswer]:
-    """Copies of the documents' references with a common word swapped: some with a name or a number that is not in them, and
-    as many others with a rare word."""
-    by_reference = {(d.language, d.reference): d for d in sorted(documents, key=_content, reverse=True)}
+def _swapped_copies(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[LabelledAnswer]:
+    """Copies of the documents' references with a common word swapped: some also with a name or a number that is not in
+    them, and as many others with a rare word."""
+    by_reference = {(d.language, d.reference): d for d in sorted(documents, key=_sort_key, reverse=True)}
     texts: dict[str, list[str]] = {}
     for language, reference in by_reference:
         texts.setdefault(language, []).append(reference)
-    names = names_of(texts)
-    vocabulary = {language: words_of(several) for language, several in texts.items()}
+    names = collect_names(texts)
+    vocabulary = {language: words_by_frequency(language_texts) for language, language_texts in texts.items()}
     common = {language: ordered[:COMMON] for language, ordered in vocabulary.items()}
-    uncommon = {language: rare(ordered) for language, ordered in vocabulary.items()}
-    by_name, by_number = SWAPPED
+    rare = {language: rare_words(ordered) for language, ordered in vocabulary.items()}
+    name_share, number_share = SWAPPED
 
     def copies(document: LabelledAnswer, random: np.random.Generator) -> Iterator[LabelledAnswer]:
         for _ in range(COPIES[document.annotations == REAL]):
-            copy = copy_of(document, random)
+            copy = draw_copy(document, random)
             if copy is not None:
-                yield replace(word_swapped(copy, common[document.language], random) or copy, spans=())
+                yield replace(swap_word(copy, common[document.language], random) or copy, spans=())
 
     for document in by_reference.values():
-        random = drawing((seed, 2), *_content(document))
+        random = seeded_generator((seed, 2), *_sort_key(document))
         for copy in copies(document, random):
             drawn = random.random()
-            if drawn < by_name:
-                yield name_swapped(copy, names[document.language], random) or copy
-            elif drawn < by_name + by_number:
-                yield number_swapped(copy, random) or copy
+            if drawn < name_share:
+                yield swap_name(copy, names[document.language], random) or copy
+            elif drawn < name_share + number_share:
+                yield swap_number(copy, random) or copy
             else:
                 yield copy
-        random = drawing((seed, 3), *_content(document))
+        random = seeded_generator((seed, 3), *_sort_key(document))
         for copy in copies(document, random):
-            with_rare = word_swapped(copy, uncommon[document.language], random)
+            with_rare = swap_word(copy, rare[document.language], random)
             if with_rare is not None:
                 yield replace(with_rare, annotations=_RARE)
 
 
-def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
-    made_up = _made_up([document for document in documents if document.annotations != REAL], seed)
-    parts = []
-    copied = _copied(documents, seed)
-    ordered = sorted([*documents, *made_up, *copied], key=lambda d: (*_content(d), tuple(d.spans), d.model))
+def _training_words(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
+    made_up = _synthetic_answers([document for document in documents if document.annotations != REAL], seed)
+    tables = []
+    copied = _swapped_copies(documents, seed)
+    ordered = sorted([*documents, *made_up, *copied], key=lambda d: (*_sort_key(d), tuple(d.spans), d.model))
     for document in ordered:
         places = words(document.answer, document.language)
         if not places:
             continue
-        random = drawing((seed, 0), *_content(document))
+        random = seeded_generator((seed, 0), *_sort_key(document))
         question = document.question
         if document.annotations == REAL:
             chosen = np.ones(len(places), np.bool_)
@@ -182,13 +182,13 @@ def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
             swapped = hard | (x[:, FEATURE_NAMES.index("exact")] == 0)  # one or two words a copy
             chosen |= swapped
             weight[swapped] *= SWAPPED_WEIGHT * SHARE
-        edges = bare(document.answer, places)
-        soft = (shares_of(document, edges) + hard) / 2
+        edges = strip_punctuation(document.answer, places)
+        soft = (annotator_shares(document, edges) + hard) / 2
         names = f"{document.language} {document.annotations}", document.language, document.family
-        parts.append(_Words(x, hard, soft, weight, *(np.full(len(x), name) for name in names)).of(chosen))
-    if not parts:
+        tables.append(_Words(x, hard, soft, weight, *(np.full(len(x), name) for name in names)).select(chosen))
+    if not tables:
         raise ValueError("no words to learn from")
-    return _Words._make(map(np.concatenate, zip(*parts, strict=True)))
+    return _Words._make(map(np.concatenate, zip(*tables, strict=True)))
 
 
 def train(documents: Sequence[LabelledAnswer], seed: int = 0) -> bytes:
@@ -197,29 +197,29 @@ def train(documents: Sequence[LabelledAnswer], seed: int = 0) -> bytes:
     Probabilities are calibrated, and the threshold with the best mean F1 is chosen, out of sample: on each third of the
     languages, read by trees of the other two thirds.
     """
-    return _train(_labelled(documents, seed), seed)
+    return _train(_training_words(documents, seed), seed)
 
 
-def _train(known: _Words, seed: int) -> bytes:
+def _train(samples: _Words, seed: int) -> bytes:
     import lightgbm
 
     # Those of real answers first: as few as they are, they fall into different folds.
-    real = {*known.language[known.of_kind(REAL)].tolist()}
-    languages = sorted({*known.language.tolist()}, key=lambda language: (language not in real, language))
+    real = {*samples.language[samples.of_kind(REAL)].tolist()}
+    languages = sorted({*samples.language.tolist()}, key=lambda language: (language not in real, language))
     calibration = (1.0, 0.0), (1.0, 0.0)
     threshold = _USUAL_THRESHOLD
     if len(languages) >= FOLDS:
-        odds = np.zeros(len(known.y))
+        odds = np.zeros(len(samples.y))
         for fold in range(FOLDS):
-            inside = np.isin(known.language, languages[fold::FOLDS])
-            odds[inside] = _odds(_grow(known.of(~inside), seed), known.x[inside])
-        calibration = _calibrated(odds, known)
-        slope, offset = np.array(calibration)[_asked(known.x).astype(int)].T
+            inside = np.isin(samples.language, languages[fold::FOLDS])
+            odds[inside] = _log_odds(_grow(samples.select(~inside), seed), samples.x[inside])
+        calibration = _fit_calibration(odds, samples)
+        slope, offset = np.array(calibration)[_has_question(samples.x).astype(int)].T
         probabilities = 1 / (1 + np.exp(-slope * odds - offset))
-        threshold = _best_threshold(probabilities, known)
-    trees = _grow(known, seed)
-    copied = known.of_kind(COPIED, _RARE)
-    groups, counts = np.unique(known.group[~copied], return_counts=True)
+        threshold = _best_threshold(probabilities, samples)
+    trees = _grow(samples, seed)
+    copied = samples.of_kind(COPIED, _RARE)
+    groups, counts = np.unique(samples.group[~copied], return_counts=True)
     training = {
         "seed": seed,
         "lightgbm": lightgbm.__version__,
@@ -240,50 +240,50 @@ def _train(known: _Words, seed: int) -> bytes:
         "amid_copied_weight": AMID_COPIED_WEIGHT,
         "copied_words": int(copied.sum()),
         "words": dict(zip(groups.tolist(), counts.tolist(), strict=True)),
-        "families": sorted(set(known.family.tolist()) - {""}),
+        "families": sorted(set(samples.family.tolist()) - {""}),
         "data": "mFAVA (Islam et al. 2025), Creative Commons; Mu-SHROOM (Vázquez et al. 2025), CC BY 4.0",
     }
     weights = _export(trees, calibration, threshold, training)
-    sample = known.x[:: max(len(known.x) // 1000, 1)]
-    slope, offset = np.array(calibration)[_asked(sample).astype(int)].T
-    expected = slope * _odds(trees, sample) + offset
+    sample = samples.x[:: max(len(samples.x) // 1000, 1)]
+    slope, offset = np.array(calibration)[_has_question(sample).astype(int)].T
+    expected = slope * _log_odds(trees, sample) + offset
     if not np.allclose(model.from_bytes(weights).log_odds(sample), expected, atol=1e-4):
         raise AssertionError("the exported trees do not say what LightGBM's do")
     return weights
 
 
-def _weights(known: _Words, of_real: float, of_copied: float) -> NDArray[np.float64]:
-    """(words,) such that a language with many answers weighs more than one with few, but not in proportion."""
-    _, number = np.unique(known.group, return_inverse=True)
-    weight = known.weight / np.sqrt(np.bincount(number, known.weight))[number]
-    copied = known.of_kind(COPIED, _RARE)
-    shares = [(known.of_kind(REAL), of_real), (copied, of_copied)]
-    others = ~np.any([kind for kind, _ in shares], axis=0)
+def _sample_weights(samples: _Words, of_real: float, of_copied: float) -> NDArray[np.float64]:
+    """(words,) weights by which a language with many answers weighs more than one with few, but not in proportion."""
+    _, number = np.unique(samples.group, return_inverse=True)
+    weight = samples.weight / np.sqrt(np.bincount(number, samples.weight))[number]
+    copied = samples.of_kind(COPIED, _RARE)
+    shares = [(samples.of_kind(REAL), of_real), (copied, of_copied)]
+    inserted = ~np.any([kind for kind, _ in shares], axis=0)
     for kind, share in shares:
-        if kind.any() and others.any():
-            weight[kind] *= share * weight[others].sum() / weight[kind].sum()
+        if kind.any() and inserted.any():
+            weight[kind] *= share * weight[inserted].sum() / weight[kind].sum()
     return np.asarray(weight / weight.mean())
 
 
-def _grow(known: _Words, seed: int) -> _Pair:
+def _grow(samples: _Words, seed: int) -> _BoosterPair:
     """Trees for answers without a question, and for those with one.
 
     Both learn from all answers, but inserted errors weigh more in the former: nobody asked for mFAVA's texts. The last
-    trees learn from copies, too. If all did, less would be learned from annotated answers. Those after them learn from, and
-    speak of, words in the middle of what is copied alone: there a rare word stands out, elsewhere it is a paraphrase.
+    trees learn from copies, too. If all did, less would be learned from annotated answers. Those after them learn from and
+    score only words inside a copied passage: there a rare word stands out, elsewhere it is a paraphrase.
     """
     import lightgbm
 
-    if known.y.all() or not known.y.any():
+    if samples.y.all() or not samples.y.any():
         raise ValueError("hallucinated and other words are needed to learn from")
     parameters = {**RECIPE, "seed": seed}
-    annotated = known.of(~known.of_kind(COPIED, _RARE))
+    annotated = samples.select(~samples.of_kind(COPIED, _RARE))
     x, soft = _with_uncased(annotated)
     of_annotated = lightgbm.Dataset(x[:, :_AROUND], soft, params=parameters)
-    without_rare = known.of(~known.of_kind(_RARE))
+    without_rare = samples.select(~samples.of_kind(_RARE))
     x, soft = _with_uncased(without_rare)
     of_all = lightgbm.Dataset(x[:, :_AROUND], soft, reference=of_annotated, params=parameters)
-    amid = known.of(_amid(known.x))
+    amid = samples.select(_amid_copy(samples.x))
     x_amid, soft = _with_uncased(amid)
     of_amid = lightgbm.Dataset(x_amid, soft, params=parameters)
     grown = []
@@ -291,103 +291,103 @@ def _grow(known: _Words, seed: int) -> _Pair:
         of_annotated.set_weight(_with_uncased_weights(annotated, of_real))
         first = lightgbm.train(parameters, of_annotated, TREES - LAST_TREES)
         of_all.set_weight(_with_uncased_weights(without_rare, of_real))
-        of_all.set_init_score(_sums(first, x[:, :_AROUND]))
+        of_all.set_init_score(_raw_scores(first, x[:, :_AROUND]))
         last = lightgbm.train(parameters, of_all, LAST_TREES)
         of_amid.set_weight(_with_uncased_weights(amid, of_real, AMID_COPIED_WEIGHT))
-        of_amid.set_init_score(_sums(first, x_amid[:, :_AROUND]) + _sums(last, x_amid[:, :_AROUND]))
+        of_amid.set_init_score(_raw_scores(first, x_amid[:, :_AROUND]) + _raw_scores(last, x_amid[:, :_AROUND]))
         grown.append((first, last, lightgbm.train(parameters, of_amid, AMID_TREES)))
     return grown[0], grown[1]
 
 
-def _sums(grown: Any, x: Matrix) -> NDArray[np.float64]:
+def _raw_scores(grown: Any, x: Matrix) -> NDArray[np.float64]:
     return np.asarray(grown.predict(x, raw_score=True, num_threads=1))
 
 
-def _amid(x: Matrix) -> NDArray[np.bool_]:
-    """(n,) words in the middle of what is copied."""
+def _amid_copy(x: Matrix) -> NDArray[np.bool_]:
+    """(n,) mask of the words inside a copied passage."""
     return np.asarray(x[:, _AROUND] > AMID)
 
 
-def _with_uncased(known: _Words) -> tuple[Matrix, NDArray[np.float64]]:
+def _with_uncased(samples: _Words) -> tuple[Matrix, NDArray[np.float64]]:
     """Features and soft labels of all words, and of those of real answers a second time, without capitals."""
-    real = known.of_kind(REAL)
-    uncased = known.x[real].copy()
+    real = samples.of_kind(REAL)
+    uncased = samples.x[real].copy()
     uncased[:, [FEATURE_NAMES.index(name) for name in CASE]] = MISSING
-    return np.concatenate([known.x, uncased]), np.concatenate([known.soft, known.soft[real]])
+    return np.concatenate([samples.x, uncased]), np.concatenate([samples.soft, samples.soft[real]])
 
 
-def _with_uncased_weights(known: _Words, of_real: float, of_copied: float = COPIED_WEIGHT) -> NDArray[np.float64]:
+def _with_uncased_weights(samples: _Words, of_real: float, of_copied: float = COPIED_WEIGHT) -> NDArray[np.float64]:
     """Weights of the rows of :func:`_with_uncased`."""
-    real = known.of_kind(REAL)
-    weight = _weights(known, of_real, of_copied)
+    real = samples.of_kind(REAL)
+    weight = _sample_weights(samples, of_real, of_copied)
     return np.concatenate([np.where(real, 1 - UNCASED, 1.0) * weight, UNCASED * weight[real]])
 
 
-def _odds(trees: _Pair, x: Matrix) -> NDArray[np.float64]:
-    """(n,) sums of the trees that each word is for."""
-    asked = _asked(x)
-    found = np.zeros(len(x))
-    for of_those, (first, last, amid) in zip((~asked, asked), trees, strict=True):
-        if of_those.any():
-            found[of_those] = sum(_sums(grown, x[of_those, :_AROUND]) for grown in (first, last))
-            of_those &= _amid(x)
-        if of_those.any():
-            found[of_those] += _sums(amid, x[of_those])
-    return found
+def _log_odds(trees: _BoosterPair, x: Matrix) -> NDArray[np.float64]:
+    """(n,) log odds of each word, by the trees for answers with or without a question; not calibrated."""
+    has_question = _has_question(x)
+    odds = np.zeros(len(x))
+    for rows, (first, last, amid) in zip((~has_question, has_question), trees, strict=True):
+        if rows.any():
+            odds[rows] = sum(_raw_scores(grown, x[rows, :_AROUND]) for grown in (first, last))
+            rows &= _amid_copy(x)
+        if rows.any():
+            odds[rows] += _raw_scores(amid, x[rows])
+    return odds
 
 
-_Grown = tuple[Any, Any, Any]  # boosters: the first trees, the last, and those of words in the middle of what is copied
-_Pair = tuple[_Grown, _Grown]
+_Boosters = tuple[Any, Any, Any]  # LightGBM's: the first trees, the last, and those of words inside a copied passage
+_BoosterPair = tuple[_Boosters, _Boosters]
 _Calibration = tuple[tuple[float, float], tuple[float, float]]
 
 
-def _asked(x: Matrix) -> NDArray[np.bool_]:
-    return np.asarray(x[:, FEATURE_NAMES.index(model.ASKED)] >= 0)
+def _has_question(x: Matrix) -> NDArray[np.bool_]:
+    return np.asarray(x[:, FEATURE_NAMES.index(model.QUESTION_COLUMN)] >= 0)
 
 
-def _calibrated(odds: NDArray[np.float64], known: _Words) -> _Calibration:
+def _fit_calibration(odds: NDArray[np.float64], samples: _Words) -> _Calibration:
     """Slopes and offsets of log odds (Platt 1999), without a question and with one.
 
     Answers with a question are real ones, of very few languages, which differ more in how much of them is hallucinated than
     a line fitted to the others can tell: left out by language, the trees' own probabilities (they minimise cross entropy)
     are off by 0.04 in German and Finnish, fitted ones by 0.11 and 0.15. They stay as they are.
     """
-    inserted = known.of_kind("gold", "silver") & ~_asked(known.x)
-    return (_platt(odds[inserted], known.y[inserted].astype(float)) if inserted.any() else (1.0, 0.0)), (1.0, 0.0)
+    inserted = samples.of_kind("gold", "silver") & ~_has_question(samples.x)
+    return (_platt(odds[inserted], samples.y[inserted].astype(float)) if inserted.any() else (1.0, 0.0)), (1.0, 0.0)
 
 
 def _platt(z: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
     """Logistic regression of y on z, by Newton's method."""
     x = np.column_stack([z, np.ones(len(z))])
-    at = np.array([1.0, 0.0])
+    coefficients = np.array([1.0, 0.0])
     for _ in range(20):
-        p = 1 / (1 + np.exp(-x @ at))
+        p = 1 / (1 + np.exp(-x @ coefficients))
         curvature = (x * (p * (1 - p))[:, None]).T @ x + 1e-6 * np.eye(2)
-        at += np.linalg.solve(curvature, x.T @ (y - p))
-    return round(float(at[0]), 4), round(float(at[1]), 4)
+        coefficients += np.linalg.solve(curvature, x.T @ (y - p))
+    return round(float(coefficients[0]), 4), round(float(coefficients[1]), 4)
 
 
-def _best_threshold(probabilities: NDArray[np.float64], known: _Words) -> float:
+def _best_threshold(probabilities: NDArray[np.float64], samples: _Words) -> float:
     """The middle of the thresholds whose mean F1 over languages and annotations is within 0.1 point of the best."""
     curves = []
-    for group in np.unique(known.group):
+    for group in np.unique(samples.group):
         if not group.endswith((f" {REAL}", " gold", " silver")):
-            continue  # made up: what the threshold is for is what people and GPT-4 flagged
-        chosen = known.group == group
-        p, y = probabilities[chosen], known.y[chosen]
+            continue  # made up: the threshold is for what people and GPT-4 flagged
+        chosen = samples.group == group
+        p, y = probabilities[chosen], samples.y[chosen]
         curves.append([2 * float((y & (p > t)).sum()) / max(float((p > t).sum() + y.sum()), 1.0) for t in _THRESHOLDS])
     mean = np.mean(curves, axis=0)
     return round(float(_THRESHOLDS[mean >= mean.max() - 0.001].mean()), 2)
 
 
-def _export(trees: _Pair, calibration: _Calibration, threshold: float, training: Mapping[str, Any]) -> bytes:
+def _export(trees: _BoosterPair, calibration: _Calibration, threshold: float, training: Mapping[str, Any]) -> bytes:
     feature, number, sizes = [], [], []
     counts = []
-    for parts in trees:
-        first, last, amid = ([tree["tree_structure"] for tree in grown.dump_model()["tree_info"]] for grown in parts)
-        elsewhere = {"leaf_value": 0.0}
-        under = {"split_feature": _AROUND, "threshold": AMID, "left_child": elsewhere}
-        roots = [*first, *last, *({**under, "right_child": root} for root in amid)]
+    for boosters in trees:
+        first, last, amid = ([tree["tree_structure"] for tree in grown.dump_model()["tree_info"]] for grown in boosters)
+        zero_leaf = {"leaf_value": 0.0}
+        guard = {"split_feature": _AROUND, "threshold": AMID, "left_child": zero_leaf}
+        roots = [*first, *last, *({**guard, "right_child": root} for root in amid)]
         counts.append(len(roots))
         for root in roots:
             order: list[dict[str, Any]] = [root]  # breadth first, children side by side
@@ -427,8 +427,8 @@ def weights_name(language: str | None = None, family: str = "") -> str:
 
 
 def train_all(documents: Sequence[LabelledAnswer], processes: int = 1) -> dict[str, bytes]:
-    """All weights by file name: those trained on everything, those without each language, and those without each language
-    and each family that answers in other languages, too. A family of one language is left out together with that.
+    """All weights by file name: trained on everything, on all but each language, and on all but each language and each
+    family of models that also answers in other languages. A family of one language is left out together with it.
 
     Args:
         documents: labelled answers; all annotations of a language are left out together.
@@ -441,17 +441,17 @@ def train_all(documents: Sequence[LabelledAnswer], processes: int = 1) -> dict[s
     for document in documents:
         if document.family:
             languages.setdefault(document.family, set()).add(document.language)
-    cells = {(document.language, "") for document in documents}
-    cells |= {(language, family) for family, those in languages.items() if len(those) > 1 for language in those}
-    parts: list[tuple[str | None, str]] = [(None, ""), *sorted(cells)]
-    train_part = partial(_train_without, _labelled(documents, seed=0))
+    pairs = {(document.language, "") for document in documents}
+    pairs |= {(language, family) for family, codes in languages.items() if len(codes) > 1 for language in codes}
+    cells: list[tuple[str | None, str]] = [(None, ""), *sorted(pairs)]
+    train_cell = partial(_train_without, _training_words(documents, seed=0))
     # Spawned: a fork after OpenMP has started threads may hang.
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        return dict(zip((weights_name(*part) for part in parts), pool.map(train_part, parts), strict=True))
+        return dict(zip((weights_name(*cell) for cell in cells), pool.map(train_cell, cells), strict=True))
 
 
-def _train_without(known: _Words, part: tuple[str | None, str]) -> bytes:
-    language, family = part
+def _train_without(samples: _Words, cell: tuple[str | None, str]) -> bytes:
+    language, family = cell
     if language is not None:
-        known = known.of((known.language != language) & ((known.family == "") | (known.family != family)))
-    return _train(known, seed=0)
+        samples = samples.select((samples.language != language) & ((samples.family == "") | (samples.family != family)))
+    return _train(samples, seed=0)

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from custom_metrics.usage.options import known_instead, misspelt
-from detector_plugin.detector import UnusableDetector, flag, number, one_of, same_length
+from detector_plugin.detector import UnusableDetector, check_choice, check_lengths, parse_flag, parse_number
 from detector_plugin.transformers.engines import Engine, FailingInput, Setup
 from detector_plugin.transformers.engines.runner import Runner
 from detector_plugin.transformers.engines.server import Server
@@ -84,16 +84,16 @@ class TransformersDetector:
     ) -> None:
         kind = _engine_of(name, engine, engine_options)
         self.name = name.rstrip("/") or name
-        one_of("form", form, ("auto", *FORMS))
-        one_of("attention", attention, ("auto", "bidirectional", "causal"))
-        one_of("dtype", dtype, ("auto", "float32", "bfloat16", "float16"))
-        wanted: float | None = number("threshold", threshold, float, 0, 1)
-        self.progress = flag("progress", progress)
-        size = number("batch_size", batch_size, int, 1)
-        tokens = number("batch_tokens", batch_tokens, int, 1)
-        longest = number("max_length", max_length, int, 1)
+        check_choice("form", form, ("auto", *FORMS))
+        check_choice("attention", attention, ("auto", "bidirectional", "causal"))
+        check_choice("dtype", dtype, ("auto", "float32", "bfloat16", "float16"))
+        wanted: float | None = parse_number("threshold", threshold, float, 0, 1)
+        self.progress = parse_flag("progress", progress)
+        size = parse_number("batch_size", batch_size, int, 1)
+        tokens = parse_number("batch_tokens", batch_tokens, int, 1)
+        longest = parse_number("max_length", max_length, int, 1)
         given_labels = mapping_of(labels)
-        model = describe(self.name, revision, base_model, flag("trust_remote_code", trust_remote_code))
+        model = describe(self.name, revision, base_model, parse_flag("trust_remote_code", trust_remote_code))
         stored = model.stored
         usual_threshold = 0.5 if stored.threshold is None else stored.threshold
         self.threshold: float = usual_threshold if wanted is None else wanted
@@ -104,7 +104,7 @@ class TransformersDetector:
             is_v2 = re.search(r"(?<![a-z0-9])v2(?![0-9])", plain_name)
             usual_form = "lettucedetect-v2" if is_v2 else "lettucedetect"
         usual_form = stored.form or usual_form
-        one_of("form", usual_form, tuple(FORMS))
+        check_choice("form", usual_form, tuple(FORMS))
         self.form = usual_form if form == "auto" else form
         usual_direction = model.decoder and (
             self.form == "paper" if stored.attention is None else stored.attention == "bidirectional"
@@ -176,7 +176,7 @@ class TransformersDetector:
         questions: Sequence[str] | None = None,
     ) -> Iterator[Document]:
         """The probabilities of each answer's tokens, in the order in which answers are done; empty answers have none."""
-        same_length(references, answers, {"languages": languages, "questions": questions})
+        check_lengths(references, answers, {"languages": languages, "questions": questions})
         with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None if self.progress else True) as bar:
             wanted = [index for index, answer in enumerate(answers) if answer.strip()]
             bar.update(len(answers) - len(wanted))
@@ -336,7 +336,7 @@ def check(
 
 def _engine_of(detector: str, name: str, options: Mapping[str, Any]) -> type[Engine]:
     """The engine of a name, which has all of these options."""
-    one_of("engine", name, tuple(ENGINES))
+    check_choice("engine", name, tuple(ENGINES))
     engine = ENGINES[name]
     parameters = inspect.signature(TransformersDetector).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]

@@ -36,8 +36,8 @@ def columns(
     named = calibration if is_named(calibration) else NO_CALIBRATION
     settings = settings_of(task, detector, detector_args, named, calibration_annotations, other_arguments)
     if is_named(calibration):
-        loaded = calibrations.loaded(settings["calibration"])
-        if loaded.of(LANGUAGE, calibration_annotations) is None:
+        loaded = calibrations.by_identity(settings["calibration"])
+        if loaded.for_language(LANGUAGE, calibration_annotations) is None:
             log.warning(
                 "%s: calibration %s has nothing%s for English (it has %s), so there is no rogan_gladen_rate. Measure the "
                 "detector on annotated English answers, and make a file of that with `lm-eval-grounded calibrate`.",

@@ -75,7 +75,7 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
         MissingSource: no samples at all.
         CalibrationError: no samples of a detection task, or runs of several detectors.
     """
-    from detector_plugin.calibration import Calibration, CalibrationError, measured, too_few
+    from detector_plugin.calibration import Calibration, CalibrationError, from_counts, why_too_few
     from lm_eval_tasks.data.samples import read_samples, samples_files
     from lm_eval_tasks.runs import cluster_of
 
@@ -101,8 +101,8 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
                 continue
             models = [str(sample["doc"].get("model") or "") for sample in samples] if kind == "real" else ()
             clusters = [cluster_of(sample["doc"]) or number for number, sample in enumerate(samples)]
-            errors = measured([_counts(sample, path) for sample in samples], task, models, clusters)
-            if why := too_few(errors):
+            errors = from_counts([_counts(sample, path) for sample in samples], task, models, clusters)
+            if why := why_too_few(errors):
                 raise CalibrationError(f"{path}: {why}")
             if not errors.precision > 0:
                 raise CalibrationError(

@@ -149,7 +149,7 @@ def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iter
 
 def _calibration_of(documents: Sequence[LabelledAnswer], folder: Path) -> Calibration:
     """The errors of trained weights, each answer read with those that saw neither its language nor its model's family."""
-    from detector_plugin.calibration import Calibration, measured
+    from detector_plugin.calibration import Calibration, from_counts
     from detector_plugin.detector import describe
     from detector_plugin.labelled import REAL, is_unreadable
     from detector_plugin.lexical import LexicalDetector
@@ -167,7 +167,7 @@ def _calibration_of(documents: Sequence[LabelledAnswer], folder: Path) -> Calibr
         source = f"mushroom_{language}" if kind == REAL else f"mfava_detection_{language}_{kind}"
         models = [document.model for document in answers] if kind == REAL else ()
         texts = [document.article or document.reference for document in answers]
-        languages.setdefault(language, {})[kind] = measured([counts for _, counts in group], source, models, texts)
+        languages.setdefault(language, {})[kind] = from_counts([counts for _, counts in group], source, models, texts)
     return Calibration(describe(LexicalDetector(weights=folder)), languages, note=NOTE)
 
 

@@ -94,7 +94,7 @@ def calibration_of(detector: str, options: Mapping[str, Any], calibration: str |
     where the named one cannot be read, or is of another detector."""
     name = calibrated_name(detector, options)
     if calibration is None:
-        path = calibrations.shipped().get(name) or calibrations.beside(name)
+        path = calibrations.shipped().get(name) or calibrations.in_folder(name)
         return calibrations.load(path).identity if path else ""
     if calibration == NO_CALIBRATION:
         return NO_CALIBRATION
@@ -146,8 +146,8 @@ def in_force(key: CalibrationKey, task: str) -> calibrations.LanguageCalibration
     if not path:
         log.info("%s: the detector has no calibration, so there are no corrected rates", task)
         return None
-    loaded = calibrations.loaded(path)
-    entry = loaded.of(language, annotations or None)
+    loaded = calibrations.by_identity(path)
+    entry = loaded.for_language(language, annotations or None)
     if entry is None:
         log.info(
             "%s: %s has no %s calibration for this language (it has %s), so there are no corrected rates",
@@ -296,8 +296,8 @@ def describe_calibration(doc: Mapping[str, Any]) -> dict[str, Any] | None:
     """File, SHA-256 and figures of the calibration that a document names; ``None`` where there is none for its language."""
     if doc["calibration"] in ("", NO_CALIBRATION):
         return None
-    loaded = calibrations.loaded(doc["calibration"])
-    entry = loaded.of(doc["language"], doc["calibration_annotations"] or None)
+    loaded = calibrations.by_identity(doc["calibration"])
+    entry = loaded.for_language(doc["language"], doc["calibration_annotations"] or None)
     if entry is None:
         return None
     return {

@@ -22,7 +22,7 @@ from importlib import resources
 
 import numpy as np
 
-from detector_plugin.labelled import kept_keys
+from detector_plugin.labelled import translation_keys
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
 
@@ -98,12 +98,12 @@ def table_of(mirror: str | None) -> Iterator[str]:
             continue
         first = first or [silver.index(text) for text in silver]
         for place, text in zip(first, silver, strict=True):
-            passages.setdefault(place, set()).update(kept_keys(text))
+            passages.setdefault(place, set()).update(translation_keys(text))
     gold: dict[str, dict[str, None]] = {}
     for row in _rows(GOLD_FILE, mirror):
         gold.setdefault(row["language"], {})[row["references"]] = None
     for texts in gold.values():
-        places = _places([kept_keys(text) for text in texts], passages)
+        places = _places([translation_keys(text) for text in texts], passages)
         for number, text in enumerate(texts):
             yield f"{_digest(text)}\t{places.get(number, _digest(text))}"
 

@@ -85,7 +85,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     def all_gather(self, tensor: Any) -> Any:
         import torch
 
-        return torch.stack(processes.share(tensor))
+        return torch.stack(processes.all_gather(tensor))
 
     def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
         return processes.gather(obj)

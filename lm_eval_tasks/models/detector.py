@@ -15,7 +15,7 @@ from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import DEFAULT_DETECTOR, Detector, describe
 from detector_plugin.filters import as_text
-from detector_plugin.loading import load_detector, takes
+from detector_plugin.loading import has_option, load_detector
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.answering import DocumentAnswerer
@@ -48,12 +48,12 @@ class HallucinationDetector(DocumentAnswerer):
     ) -> None:
         super().__init__()
         # --trust_remote_code is said to every model
-        if "trust_remote_code" in options and not takes(detector, "trust_remote_code"):
+        if "trust_remote_code" in options and not has_option(detector, "trust_remote_code"):
             del options["trust_remote_code"]
-        if device and str(device) not in _SAID_BY_DEFAULT and takes(detector, "device"):
+        if device and str(device) not in _SAID_BY_DEFAULT and has_option(detector, "device"):
             options.setdefault("device", device)
         # 1 is what the harness says when nothing was said
-        if str(batch_size or "").isdigit() and int(batch_size) > 1 and takes(detector, "batch_size"):
+        if str(batch_size or "").isdigit() and int(batch_size) > 1 and has_option(detector, "batch_size"):
             options.setdefault("batch_size", int(batch_size))
         self.options = options
         self.detector: Detector = load_detector(detector, **options)

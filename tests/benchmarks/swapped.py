@@ -19,14 +19,14 @@ from detector_plugin.labelled import REAL, LabelledAnswer
 from detector_plugin.lexical import LexicalDetector
 from detector_plugin.lexical.copies import (
     COPIED,
-    copy_of,
-    drawing,
-    name_swapped,
-    names_of,
-    number_swapped,
-    rare,
-    word_swapped,
-    words_of,
+    collect_names,
+    draw_copy,
+    rare_words,
+    seeded_generator,
+    swap_name,
+    swap_number,
+    swap_word,
+    words_by_frequency,
 )
 
 LANGUAGES = ("en", "de", "es", "fi", "fr", "it")
@@ -82,15 +82,15 @@ def copies(
         for document in documents:
             if min(map(len, kinds)) >= most:
                 return kinds
-            random = drawing((_SEED, number), document.reference)
-            copy = copy_of(document, random)
+            random = seeded_generator((_SEED, number), document.reference)
+            copy = draw_copy(document, random)
             if copy is None:
                 continue
             swapped = (
-                name_swapped(copy, names, random),
-                number_swapped(copy, random),
-                word_swapped(copy, uncommon, random),
-                name_swapped(copy, names, random, absent=False),
+                swap_name(copy, names, random),
+                swap_number(copy, random),
+                swap_word(copy, uncommon, random),
+                swap_name(copy, names, random, absent=False),
             )
             for kind, one in zip(kinds, (*swapped, copy), strict=True):
                 if one is not None and len(kind) < most:
@@ -128,8 +128,8 @@ def table(mirror: str, most: int = MOST) -> Mapping[tuple[str, str, bool], Found
     texts: dict[str, list[str]] = {}
     for (_, language), documents in of_source.items():
         texts.setdefault(language, []).extend(document.reference for document in documents)
-    names = names_of(texts)
-    uncommon = {language: rare(words_of(several)) for language, several in texts.items()}
+    names = collect_names(texts)
+    uncommon = {language: rare_words(words_by_frequency(several)) for language, several in texts.items()}
     rows = {}
     for (source, language), documents in sorted(
         of_source.items(), key=lambda item: (LANGUAGES.index(item[0][1]), item[0])

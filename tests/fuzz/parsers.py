@@ -198,7 +198,7 @@ def _calibration(content: bytes) -> None:
     calibration._LOADED.clear()
     loaded = from_file(content, "x.json", lambda path: calibration.load(str(path)))
     for language in loaded.languages:
-        found = loaded.of(language)
+        found = loaded.for_language(language)
         assert found is None or found.kind in calibration.KINDS
     loaded.to_json()
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detector_plugin.detector import UnusableDetector, flag, number
+from detector_plugin.detector import UnusableDetector, parse_flag, parse_number
 from detector_plugin.transformers.engines import Engine, FailingInput, Loop, Setup, direction_probe
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.windows import Reading
@@ -89,10 +89,10 @@ class Server(Engine):
         usual = {"in_flight": IN_FLIGHT, "retries": RETRIES, "timeout": TIMEOUT, "skip_failing": False}
         options = usual | {name: value for name, value in setup.options.items() if value is not None}
         self.name, self.classes = setup.model.name, len(setup.model.labels)
-        self.in_flight: int = number("in_flight", options["in_flight"], int, 1)
-        self.retries: int = number("retries", options["retries"], int, 0)
-        self.timeout: float = number("timeout", options["timeout"], float, 0.001)
-        self.skips_failing = flag("skip_failing", options["skip_failing"])
+        self.in_flight: int = parse_number("in_flight", options["in_flight"], int, 1)
+        self.retries: int = parse_number("retries", options["retries"], int, 0)
+        self.timeout: float = parse_number("timeout", options["timeout"], float, 0.001)
+        self.skips_failing = parse_flag("skip_failing", options["skip_failing"])
         if setup.reads_types:
             raise UnusableDetector(
                 f"detector {self.name}: tells reference from answer by token types, which a server does not take; use "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, covered
-from detector_plugin.labelled import LabelledAnswer, shares_of
+from detector_plugin.labelled import LabelledAnswer, annotator_shares
 from detector_plugin.transformers.engines.runner import padded
 from detector_plugin.transformers.forms import Encoded, Encoder
 from detector_plugin.transformers.training.recipe import Recipe
@@ -89,7 +89,7 @@ def token_labels(
         hard = np.minimum(hard, 1).astype(np.int16)
     shares = (hard > 0).astype(np.float32)
     if soft and document.soft is not None:
-        shares = shares_of(document, edges).astype(np.float32)
+        shares = annotator_shares(document, edges).astype(np.float32)
         # Marked by some, but not by most: whatever category it was, nobody says.
         hard = np.where((hard == 0) & (shares > 0), 1 if labels == "binary" else len(classes), hard).astype(np.int16)
     empty = np.array([start >= end for start, end in edges], bool).reshape(-1)

@@ -15,8 +15,8 @@ from custom_metrics.reading.words import words
 from custom_metrics.scores.character_labels import iou
 from custom_metrics.scores.detection import WordCounts, count_words
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
-from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, too_few
-from detector_plugin.calibration import measured as calibration_of_counts
+from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, why_too_few
+from detector_plugin.calibration import from_counts as calibration_of_counts
 from detector_plugin.labelled import REAL, LabelledAnswer
 from detector_plugin.transformers.forms import Encoder
 from detector_plugin.transformers.windows import cuts, room_for
@@ -165,7 +165,7 @@ def not_calibrated(row: Row) -> str:
         return f"{row.language} {row.annotations}: not a kind that a calibration has"
     if not row.total.precision > 0:
         return f"{row.language} {row.annotations}: not one hallucinated word of what was held out is flagged"
-    return too_few(row.errors)
+    return why_too_few(row.errors)
 
 
 def calibration_of(rows: Sequence[Row], detector: dict[str, str], note: str) -> Calibration:

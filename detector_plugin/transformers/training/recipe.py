@@ -11,7 +11,7 @@ import yaml
 
 from custom_metrics.usage.options import misspelt
 from custom_metrics.usage.plain_errors import UsageError
-from detector_plugin.detector import flag, number, one_of
+from detector_plugin.detector import check_choice, parse_flag, parse_number
 from detector_plugin.transformers.forms import FORMS
 
 _CHOICES: Mapping[str, Sequence[str]] = {
@@ -117,16 +117,16 @@ def _value(name: str, value: Any) -> Any:
     option, kind = f"--{name}", _KINDS[name]
     if name == "seeds":
         listed = value.replace(",", " ").split() if isinstance(value, str) else value
-        seeds = tuple(number(option, seed, int, 0) for seed in listed)
+        seeds = tuple(parse_number(option, seed, int, 0) for seed in listed)
         if not seeds or len(set(seeds)) < len(seeds):
             raise UsageError(f"option {option}: {value!r} is no list of different whole numbers")
         return seeds
     if kind == "bool":
-        return flag(option, value)
+        return parse_flag(option, value)
     if kind in ("int", "float"):
-        return number(option, value, {"int": int, "float": float}[kind], *_RANGES[name])
+        return parse_number(option, value, {"int": int, "float": float}[kind], *_RANGES[name])
     if name in _CHOICES:
-        one_of(option, str(value), _CHOICES[name])
+        check_choice(option, str(value), _CHOICES[name])
     return str(value)
 
 

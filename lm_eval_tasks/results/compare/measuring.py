@@ -376,7 +376,7 @@ def _errors(key: str, task: str, files: tuple[str, ...]) -> Errors | None:
     seed from the task: languages are calibrated on answers of their own."""
     parsed, found = CalibrationKey.parse(key), None
     try:
-        calibrations.loaded(parsed.calibration)
+        calibrations.by_identity(parsed.calibration)
     except calibrations.CalibrationError:
         for name in (*calibrations.shipped().values(), *files):
             with suppress(calibrations.CalibrationError):

@@ -350,7 +350,7 @@ def _in_workers(work: Work, of: int) -> None:
 
 def _worker(work: Work, number: int, of: int, failures: Any) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    processes.started_as(processes.Here(number, of, number))
+    processes.set_place(processes.ProcessPlace(number, of, number))
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // of)))  # before torch is imported
     if number:
         logging.getLogger("lm_eval").setLevel(logging.ERROR)  # the first process says what all would
