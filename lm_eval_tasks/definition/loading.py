@@ -57,7 +57,7 @@ class TaskLoader:
         """The options that a user may give with ``--metadata``."""
         self.folder = Path(inspect.getfile(load)).parent
         """The folder of the benchmark."""
-        sources.know(self.folder)
+        sources.add_table(self.folder)
 
     def options(self, given: Options) -> dict[str, Any]:
         """The arguments for `load`."""
@@ -87,7 +87,7 @@ def needed_files(loader: Any, options: Options) -> list[sources.SourceFile]:
     if not isinstance(loader, TaskLoader) or options.get("samples") is not None:
         return []
     try:
-        return [sources.find(*place) for place in loader.files(options)]
+        return [sources.source_file(*place) for place in loader.files(options)]
     except (KeyError, TypeError, UsageError):  # no such language or split: the loader says so
         return []
 

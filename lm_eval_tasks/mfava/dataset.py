@@ -132,9 +132,9 @@ def _documents(language: str, mirror: str | None) -> tuple[list[dict[str, Any]],
     if not rows:
         raise UsageError(f"mfava_{language}: {path} holds no article with a reference and a question ({dict(seen)})")
     published = f"; the paper's Table 9 has {known.articles}" if known.articles else ""
-    record = provenance.Record.of(
+    record = provenance.Record.from_files(
         read,
-        instead={known.queries_file: f"the file is not the published one: it has {total} articles{published}"},
+        explanations={known.queries_file: f"the file is not the published one: it has {total} articles{published}"},
         not_comparable=[] if known.in_paper else [f"the paper has no {known.name}"],
         kept={"questions": len(rows), "articles": len(articles)},
         left_out=left_out,

@@ -112,7 +112,7 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
         )
     if lost:
         log.warning("%s: %d documents left out, whose annotated text is that of another document", task, lost)
-    record = provenance.Record.of(
+    record = provenance.Record.from_files(
         read,
         kept={"answers": len(rows)},
         left_out={"annotated text is that of another document": lost},

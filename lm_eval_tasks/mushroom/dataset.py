@@ -141,7 +141,7 @@ def _documents(language: str, split: str, mirror: str | None) -> Dataset:
         reasons.append(
             f"{len(rows)} of {len(rows) + without_page} answers: the page of the others is not in the archive"
         )
-    record = provenance.Record.of(
+    record = provenance.Record.from_files(
         read,
         not_comparable=reasons,
         kept={name: len(found) for name, found in zip(splits, by_split, strict=True)},

@@ -181,7 +181,7 @@ def _documents(asked: _Asked, mirror: Path | None) -> Dataset:
         raise UsageError(
             f"{asked.task}: no {subsets} question of split {asked.split!r} has {PASSAGES} passages ({dict(seen)})"
         )
-    record = provenance.Record.of(
+    record = provenance.Record.from_files(
         read,
         not_comparable=_not_comparable(asked, kept, sampled),
         kept=kept,
