@@ -88,7 +88,7 @@ def load(
     if retriever is not None:
         metadata.choice("retriever", retriever, retrieval.names(), task)
     metadata.positive("top_k", top_k, task)
-    metadata.refuse_misspelt(others, load_task.known, task)
+    metadata.refuse_misspelt(others, load_task.user_options, task)
     settings: Mapping[str, str] = {}
     of_detector = (detector_args, calibration, calibration_annotations)
     if detector is not None:

@@ -185,12 +185,12 @@ def of_task(task: Any) -> dict[str, Any]:
     """
     name = str(task.config.task)
     try:
-        record = {"versions": versions(), **task.provenance(), "prompt": _prompt(task), "run": task.asked}
+        record = {"versions": versions(), **task.provenance(), "prompt": _prompt(task), "run": task.run_settings}
         unscored = dict((task.config.metadata or {}).get(LEFT_OUT) or {})
         if unscored:
             record["left_out"] = {**record.get("left_out", {}), **unscored}
         reasons = list(record.pop("not_comparable", []))
-        limit, samples, total = task.asked.get("limit"), task.asked.get("samples"), len(task.eval_docs)
+        limit, samples, total = task.run_settings.get("limit"), task.run_settings.get("samples"), len(task.eval_docs)
         if samples:
             reasons.append(f"{len(samples)} of {total} documents were asked for (--samples)")
         elif limit is not None and limit < total:

@@ -69,7 +69,7 @@ def load(
     metadata.choice("step", step, steps.STEPS, "making")
     task = steps.task_name(step, language)
     metadata.choice("language", language, LANGUAGES, task)
-    metadata.refuse_misspelt(ignored, load_task.known, task)
+    metadata.refuse_misspelt(ignored, load_task.user_options, task)
     metadata.positive("min_characters", min_characters, task)
     metadata.choice("translation_prompt", translation_prompt, (CHAT, TEXT), task)
     if not isinstance(articles, str) or not articles:

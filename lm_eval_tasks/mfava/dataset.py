@@ -72,7 +72,7 @@ def load(
     """
     task = f"mfava_{language}"
     metadata.choice("language", language, LANGUAGES, task)
-    metadata.refuse_misspelt(ignored, load_task.known, task)
+    metadata.refuse_misspelt(ignored, load_task.user_options, task)
     settings = settings_of(task, detector, detector_args, calibration, calibration_annotations, ignored)
     rows: Sequence[dict[str, Any]]
     if samples is not None:

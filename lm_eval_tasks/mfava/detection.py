@@ -56,7 +56,7 @@ def load(
     metadata.choice("annotations", annotations, ANNOTATIONS, task)
     with_them = [code for code, known in LANGUAGES.items() if (known.gold if annotations == "gold" else known.silver)]
     metadata.choice("language", language, with_them, task)
-    metadata.refuse_misspelt(ignored, load_task.known, task)
+    metadata.refuse_misspelt(ignored, load_task.user_options, task)
     folder = sources.mirror_folder(mirror)
     log.info("%s: files from %s", task, folder or "GitHub")
     return {"evaluation": documents(language, annotations, str(folder) if folder else None)}

@@ -95,7 +95,7 @@ def load(
         )
     metadata.choice("language", language, LANGUAGES, task)
     metadata.choice("split", split, (*SPLITS, BOTH), task)
-    metadata.refuse_misspelt(ignored, load_task.known, task)
+    metadata.refuse_misspelt(ignored, load_task.user_options, task)
     folder = sources.mirror_folder(mirror)
     log.info("%s: files from %s", task, folder or "GitHub")
     return {"evaluation": _documents(language, split, str(folder) if folder else None)}
