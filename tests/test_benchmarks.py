@@ -113,7 +113,7 @@ def test_what_a_task_says_wins_and_what_is_not_ours_passes(given: dict[str, Any]
 
 
 def test_a_loader_knows_its_options_and_names_itself_without_its_place() -> None:
-    assert LOADER.known == ("split", "width")
+    assert LOADER.user_options == ("split", "width")
     assert repr(LOADER) == "tests.test_benchmarks.loaded"
 
 

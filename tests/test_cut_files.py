@@ -75,7 +75,7 @@ def test_what_was_published_without_a_last_line_end_is_whole(tmp_path: Path, mon
     """The pinned checksum says so."""
     content = b"a\tb\nc\td"
     file = SourceFile("hub", "o/n", "main", "x.tsv", "sha256:" + hashlib.sha256(content).hexdigest())
-    monkeypatch.setattr(sources, "find", lambda repository, path: file)
+    monkeypatch.setattr(sources, "source_file", lambda repository, path: file)
     path = tmp_path / "o" / "n" / "x.tsv"
     path.parent.mkdir(parents=True)
     path.write_bytes(content)

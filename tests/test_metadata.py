@@ -48,7 +48,7 @@ MISSPELT = [
 
 @pytest.mark.parametrize("dataset", OF_TASKS)
 def test_the_options_of_a_task_are_the_parameters_of_its_loader(dataset: ModuleType) -> None:
-    assert sorted(dataset.load_task.known) == sorted(OF_TASKS[dataset])
+    assert sorted(dataset.load_task.user_options) == sorted(OF_TASKS[dataset])
 
 
 @pytest.mark.parametrize(("given", "meant"), MISSPELT)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lm_eval_tasks.data.sources import MissingSource, find
+from lm_eval_tasks.data.sources import MissingSource, source_file
 from lm_eval_tasks.definition.metadata import pairs
 from lm_eval_tasks.mfava import dataset, detection
 from lm_eval_tasks.mfava.languages import LANGUAGES
@@ -190,9 +190,9 @@ def test_every_language_has_its_public_files() -> None:
     assert [code for code, language in LANGUAGES.items() if language.gold] == ["ar", "zh", "de", "ru", "tr"]
     assert [code for code, language in LANGUAGES.items() if not language.silver] == ["ja"]
     for language in LANGUAGES.values():
-        assert find("WorldHellow/mHallucinations-LLM", language.queries_file).checksum.startswith("git:")
+        assert source_file("WorldHellow/mHallucinations-LLM", language.queries_file).checksum.startswith("git:")
         if language.silver_file:
-            assert find("WorldHellow/mHallucinations-LLM", language.silver_file).checksum.startswith("git:")
+            assert source_file("WorldHellow/mHallucinations-LLM", language.silver_file).checksum.startswith("git:")
 
 
 def test_the_sample_has_every_language() -> None:

@@ -47,18 +47,18 @@ def test_digests_are_those_of_sha256_and_of_git(tmp_path: Path) -> None:
         "ce013625030ba8dba906f756967f9e9ca394464a",  # echo hello | git hash-object --stdin
         6,
     )
-    assert found.fit("git:ce013625030ba8dba906f756967f9e9ca394464a")
-    assert found.fit("sha256:5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03")
-    assert not found.fit("git:5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03")
+    assert found.matches("git:ce013625030ba8dba906f756967f9e9ca394464a")
+    assert found.matches("sha256:5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03")
+    assert not found.matches("git:5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03")
 
 
 def test_a_file_is_read_once_and_again_when_it_changes(tmp_path: Path) -> None:
     file = tmp_path / "passages.tsv"
     file.write_bytes(b"one")
-    before = digests._read.cache_info().misses
+    before = digests._hash_file.cache_info().misses
     first = sha256_of(file)
     assert first == digest(file) == sha256_of(file)
-    assert digests._read.cache_info().misses == before + 1
+    assert digests._hash_file.cache_info().misses == before + 1
     stamp = file.stat()
     time.sleep(0.02)  # the clock of a file system ticks every few milliseconds
     file.write_bytes(b"two")
@@ -138,7 +138,7 @@ def test_a_loader_says_what_it_read_also_from_its_caches(
     root = Path(sources.__file__).parents[1] / "sample"
     for entry in record["files"]:
         assert any(entry["path"].endswith(name) for name in files)
-        file = sources.find(entry["repository"], entry["path"])
+        file = sources.source_file(entry["repository"], entry["path"])
         assert (entry["host"], entry["revision"]) == (file.host, file.revision)
         local = root / file.mirror_path
         assert (entry["sha256"], entry["bytes"]) == (digest(local), local.stat().st_size)
@@ -199,7 +199,7 @@ def test_the_published_questions_are_at_most_the_papers_sample() -> None:
 
 
 def test_a_task_adds_its_prompt_its_detector_and_its_run(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
-    provenance._SAID.clear()
+    provenance._LOGGED.clear()
     with caplog.at_level(logging.WARNING, "lm_eval"):
         got = harness(
             ["nomiracl_de", "nomiracl_fr", "mfava_de", "clapnq_rag"],
@@ -273,7 +273,7 @@ def test_what_is_recorded_is_strict_json_without_places_of_this_machine() -> Non
         "a": [here, Path(here), "a/b", "/no/such/place", "\0/", "/\0"],
         3: (float("nan"), float("inf"), 0.5, None, True),
     }
-    found = provenance.plain(said)
+    found = provenance.strict_json(said)
     name = Path(here).name
     assert found == {
         "a": [name, name, "a/b", "/no/such/place", "\0/", "/\0"],

@@ -21,7 +21,7 @@ from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.harness import harness_results
-from lm_eval_tasks.harness.harness_results import Row, as_written
+from lm_eval_tasks.harness.harness_results import OrderedKey, in_file_order
 from tests.conftest import evaluate, results_of
 from tests.logged_runs import in_this_process, lines
 
@@ -80,7 +80,7 @@ def test_the_table_of_three_tasks_fits_a_screen_and_each_begins_with_its_headlin
 
 
 def test_rows_stand_as_the_yaml_has_them_and_are_strings_to_all_else() -> None:
-    keys = [Row("b,x", (0, 1, False)), Row("b,w", (0, 0, False)), Row("a,w", (1, 0, False))]
+    keys = [OrderedKey("b,x", (0, 1, False)), OrderedKey("b,w", (0, 0, False)), OrderedKey("a,w", (1, 0, False))]
     assert sorted(keys) == ["b,w", "b,x", "a,w"]
     assert sorted([*keys, "c,none"])  # with what is not ours, too
     assert json.dumps({keys[0]: 1}, indent=1) == '{\n "b,x": 1\n}'
@@ -99,7 +99,7 @@ def test_a_group_averages_what_is_there_with_its_standard_error(folder: Path, re
             assert group[f"{key}_stderr,{parser}"] == pytest.approx(math.sqrt(sum(e * e for e in errors)) / 18)
     rows = printed(folder, "Groups")
     assert (len(rows), rows[0][4]) == (8, "hallucination_rate")
-    again = make_table(as_written(results), "groups").splitlines()[2:]  # as `lm-eval-grounded score` prints it
+    again = make_table(in_file_order(results), "groups").splitlines()[2:]  # as `lm-eval-grounded score` prints it
     assert [[row[2], row[4]] for row in rows] == [
         [line.split("|")[place].strip() for place in (3, 5)] for line in again
     ]

@@ -12,7 +12,7 @@ import pytest
 from lm_eval.models.dummy import DummyLM
 
 from custom_metrics.broken_run import Prompting, faults
-from lm_eval_tasks.harness.run_warnings import not_copies, unread
+from lm_eval_tasks.harness.run_warnings import copy_warning, unread_warning
 from lm_eval_tasks.nomiracl.dataset import load
 from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import read_runs
@@ -49,7 +49,10 @@ def test_a_model_that_answers_a_detection_task_is_told_apart(
     ],
 )
 def test_a_hint_is_what_the_run_did_not_do(prompting: Prompting, hint: str) -> None:
-    copies, ratings = not_copies([({"answer": "Rome."}, "?")], prompting), unread("rating", ["unread"], prompting)
+    copies, ratings = (
+        copy_warning([({"answer": "Rome."}, "?")], prompting),
+        unread_warning("rating", ["unread"], prompting),
+    )
     back = f", or a language model that gives the answer back: {hint}" if hint else ""
     follow = f"; a judge has to follow instructions: run one {hint}" if hint else ""
     assert str(copies).endswith(f"(--model hallucination-detector){back}")
@@ -110,11 +113,11 @@ def test_the_report_gives_no_hint_that_the_run_rules_out(tmp_path: Path) -> None
 def test_replies_of_which_most_are_copies_need_no_line() -> None:
     doc = {"answer": "The tower was built in 1889 in Paris."}
     copy = "The tower was built in <entity>1889</entity> in Paris."
-    assert not_copies([(doc, copy)] * 8 + [(doc, "I cannot do that.")] * 2) is None
-    line = not_copies([(doc, copy)] * 7 + [(doc, "")] * 3)
+    assert copy_warning([(doc, copy)] * 8 + [(doc, "I cannot do that.")] * 2) is None
+    line = copy_warning([(doc, copy)] * 7 + [(doc, "")] * 3)
     assert line is not None
     assert line.startswith("3 of 10 replies are not the given answer with tags")
-    assert not_copies([]) is None
+    assert copy_warning([]) is None
 
 
 @pytest.mark.parametrize(
@@ -130,7 +133,7 @@ def test_replies_of_which_most_are_copies_need_no_line() -> None:
     ],
 )
 def test_a_judge_that_cannot_be_read(replies: list[str], begin: str | None) -> None:
-    line = unread("rating", replies)
+    line = unread_warning("rating", replies)
     assert line is None if begin is None else line is not None and line.startswith(begin)
 
 

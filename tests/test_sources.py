@@ -10,7 +10,7 @@ import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.sources import CorruptSource, MissingSource, SourceFile, find, locate
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource, SourceFile, locate, source_file
 
 TRAIN = "retrieval/train/question_train_answerable.tsv"
 DEV = "retrieval/dev/question_dev_unanswerable.tsv"
@@ -98,7 +98,7 @@ def test_offline_without_a_mirror_says_what_would_help(repository: str, path: st
 
 def test_a_file_that_is_in_no_table_is_a_key_error() -> None:
     with pytest.raises(KeyError, match=r"x/y: z is in no source_files\.tsv"):
-        find("x/y", "z")
+        source_file("x/y", "z")
 
 
 # ----------------------------------------------------------------------------------------- downloads, from this machine

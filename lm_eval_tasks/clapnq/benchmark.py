@@ -196,7 +196,7 @@ _GOLD = Base(
 _RAG = replace(
     _GOLD,
     file="_rag_base",
-    says="What the tasks with retrieval share.",
+    comment="What the tasks with retrieval share.",
     process_results="custom_metrics.scores.grounding.process_results_with_retrieval",
     metrics=(*_OF_ANSWERS, *_OF_RETRIEVAL),
 )

@@ -88,7 +88,7 @@ def load(
     if retriever is not None:
         metadata.choice("retriever", retriever, retrieval.names(), task)
     metadata.positive("top_k", top_k, task)
-    metadata.refuse_misspelt(others, load_task.known, task)
+    metadata.refuse_misspelt(others, load_task.user_options, task)
     settings: Mapping[str, str] = {}
     of_detector = (detector_args, calibration, calibration_annotations)
     if detector is not None:
@@ -181,9 +181,9 @@ def _documents(
             if passages != PAPER_PASSAGES:
                 different[PASSAGES_FILE] = f"the corpus holds {passages:,} of {PAPER_PASSAGES:,} passages"
     answerable = sum(row["answerable"] for row in rows)
-    record = provenance.Record.of(
+    record = provenance.Record.from_files(
         read,
-        instead=different,
+        explanations=different,
         not_comparable=[] if FILE_SPLIT[split] == "dev" else [f"split {split}, where the paper has dev"],
         kept={"answerable": answerable, "unanswerable": len(rows) - answerable},
         **said,

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from lm_eval.utils import make_table
 
-    from lm_eval_tasks.harness.harness_results import as_written
+    from lm_eval_tasks.harness.harness_results import in_file_order
     from lm_eval_tasks.results.score import score
 
     for written in score(
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.workers,
         arguments.skip_failing,
     ):
-        results = as_written(json.loads(written.read_text("utf-8")))
+        results = in_file_order(json.loads(written.read_text("utf-8")))
         say(make_table(results))
         if results.get("groups"):
             say(make_table(results, "groups"))

@@ -1,7 +1,7 @@
-"""Files and folders that are there whole or not at all, also after a kill or a full disk.
+"""Atomic writes: files and folders are complete or absent, also after a kill or on a full disk.
 
-Work in progress has a hidden name, ``.<name>.<host>-<pid>-<number>.part``, in the folder it is made for. Readers look at
-:func:`finished` files only, and whoever makes the same thing next removes what dead processes left behind.
+A partial file has a hidden name, ``.<name>.<host>-<pid>-<number>.part``, in the folder of its target. Readers look at
+:func:`finished` files only. The next process that writes the same target removes the partial files of dead processes.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 _HOST = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname()) or "host"
 _NUMBERS = count()  # two threads may write the same file
 _WRITER = re.compile(r"(?P<host>[A-Za-z0-9._]+)-(?P<pid>\d+)-\d+\.part")
-_ABANDONED = 24 * 3600  # seconds; whether a process of another machine lives cannot be asked
+_ABANDONED = 24 * 3600  # seconds without a change, for processes of other machines, which cannot be checked
 _MANIFEST = "manifest.json"
 _BLOCK = 1 << 20
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A file to write in the place of `path`.
+    """A temporary file that replaces `path` when the block ends, after its content has reached the disk.
 
-    It takes that name when the block ends, after its content has reached the disk. If the block fails, it is removed, and
-    so are the leftovers of dead processes.
+    If the block fails, the temporary file is removed, and `path` stays as it was. Partial files that dead processes left
+    beside it are removed first.
 
     Raises:
         OSError: it cannot be written; the error names `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
-    partial = _part_of(path)
+    partial = _partial_path(path)
     try:
         yield partial
         _sync(partial)
@@ -61,10 +61,10 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def check_place(file: Path) -> None:
-    """Check that a file can be written, before the work on its content begins.
+    """Check that an output file can be written, before its content is computed.
 
     Raises:
-        UsageError: it is a folder, or its folder cannot be made or written to.
+        UsageError: the path is a folder, or its folder cannot be made or written to.
     """
     if file.is_dir():
         raise UsageError(f"{file} is a folder; name a file to write")
@@ -72,10 +72,10 @@ def check_place(file: Path) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Write a file into a folder and remove it, with the folders that had to be made for it.
+    """Check that a folder can be written to, with a temporary file. Folders that are made for the check are removed again.
 
     Raises:
-        UsageError: it cannot be made or written to; the message says why.
+        UsageError: the folder cannot be made or written to; the message has the reason.
     """
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
@@ -87,7 +87,7 @@ def check_writable(folder: Path) -> None:
         raise UsageError(f"nothing can be written to {folder}: {why}") from error
     finally:
         for place in missing:
-            with suppress(OSError):  # somebody else has begun to write there
+            with suppress(OSError):  # another process has begun to write there
                 place.rmdir()
 
 
@@ -102,14 +102,14 @@ def cache_folder() -> Path:
 
 
 def whole_folder(folder: Path, build: Callable[[Path], None], what: str) -> Path:
-    """A cached folder of the files that `build` writes into an empty one; `what` it is, for the log.
+    """A cached folder; where it does not exist, `build` writes its files into an empty one.
 
     One process at a time builds it, and it is visible only when complete. A manifest holds the checksum of every file; a
-    folder that does not agree with its manifest is named in the log and built anew.
+    folder that does not agree with its manifest is built anew, with a warning that names it and its content (`what`).
     """
     from filelock import FileLock
 
-    if folder.is_dir() and _damage(folder) is None:  # also where no lock can be written
+    if folder.is_dir() and _damage(folder) is None:  # without the lock, for read-only caches
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
@@ -119,8 +119,8 @@ def whole_folder(folder: Path, build: Callable[[Path], None], what: str) -> Path
                 return folder
             log.warning("%s is damaged (%s); %s is built anew", folder, damage, what)
             shutil.rmtree(folder)
-        _sweep(folder, everything=True)  # who holds the lock is alone here
-        partial = _part_of(folder)
+        _sweep(folder, everything=True)  # the lock excludes other writers
+        partial = _partial_path(folder)
         partial.mkdir()
         try:
             build(partial)
@@ -137,7 +137,7 @@ def whole_folder(folder: Path, build: Callable[[Path], None], what: str) -> Path
 
 
 def move_whole(places: Mapping[Path, Path]) -> None:
-    """Move finished files to their places, in order, one right after the other, once the content of all is on the disk."""
+    """Move complete files (path to target), in order and without a pause, after the content of all is on the disk."""
     for path in places:
         _sync(path)
     for path, place in places.items():
@@ -147,24 +147,24 @@ def move_whole(places: Mapping[Path, Path]) -> None:
 
 
 def finished(place: Path, *patterns: str) -> list[Path]:
-    """The files below a folder whose names match a pattern, in order. Hidden files and folders are left out; work in
-    progress is hidden."""
-    found = {path for pattern in patterns for path in place.rglob(pattern) if path.is_file()}
-    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(place).parts))
+    """The files below a folder whose names match a pattern, sorted. Hidden files and folders are left out, and so are
+    partial files, whose names are hidden."""
+    paths = {path for pattern in patterns for path in place.rglob(pattern) if path.is_file()}
+    return sorted(path for path in paths if not any(part.startswith(".") for part in path.relative_to(place).parts))
 
 
 def checksum(path: Path, size: int | None = None) -> int:
-    """CRC-32 of a file, or of its first bytes. It finds damage, not tampering."""
-    crc, left = 0, path.stat().st_size if size is None else size
+    """CRC-32 of a file, or of its first `size` bytes. It detects damage, not tampering."""
+    crc, remaining = 0, path.stat().st_size if size is None else size
     with path.open("rb") as stream:
-        while left > 0 and (block := stream.read(min(_BLOCK, left))):
+        while remaining > 0 and (block := stream.read(min(_BLOCK, remaining))):
             crc = zlib.crc32(block, crc)
-            left -= len(block)
+            remaining -= len(block)
     return crc
 
 
 def _damage(folder: Path) -> str | None:
-    """What is wrong with a folder; ``None`` where every file is as it was written."""
+    """The first difference between a folder and its manifest, as a message; ``None`` where every file is intact."""
     try:
         for name, crc in json.loads((folder / _MANIFEST).read_text("utf-8")).items():
             if checksum(folder / name) != crc:
@@ -176,26 +176,26 @@ def _damage(folder: Path) -> str | None:
     return None
 
 
-def _part_of(path: Path) -> Path:
+def _partial_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.{_HOST}-{os.getpid()}-{next(_NUMBERS)}.part")
 
 
 def _sweep(path: Path, everything: bool = False) -> None:
-    """Remove what dead processes left of a file or folder in the making; with a lock held, everything."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-        writer = _WRITER.fullmatch(left.name.removeprefix(f".{path.name}."))
-        if writer and (everything or not _may_live(writer["host"], int(writer["pid"]), left)):
-            log.info("removed what an unfinished run left: %s", left)
-            if left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
+    """Remove the partial files of dead processes for a file or folder; with `everything`, those of all processes."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        writer = _WRITER.fullmatch(leftover.name.removeprefix(f".{path.name}."))
+        if writer and (everything or not _may_live(writer["host"], int(writer["pid"]), leftover)):
+            log.info("removed what an unfinished run left: %s", leftover)
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
             else:
-                left.unlink(missing_ok=True)
+                leftover.unlink(missing_ok=True)
 
 
-def _may_live(host: str, pid: int, left: Path) -> bool:
+def _may_live(host: str, pid: int, leftover: Path) -> bool:
     try:
         if host != _HOST or os.name != "posix":
-            return time.time() - left.stat().st_mtime < _ABANDONED
+            return time.time() - leftover.stat().st_mtime < _ABANDONED
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
@@ -205,7 +205,7 @@ def _may_live(host: str, pid: int, left: Path) -> bool:
 
 
 def _sync(path: Path) -> None:
-    """Have what was written reach the disk; file systems that cannot are left alone."""
+    """Flush a file or folder to the disk, where the file system can."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except (PermissionError, IsADirectoryError):  # folders cannot be opened everywhere

@@ -1,4 +1,4 @@
-"""Digests of files, computed once a process as long as the file stays as it is."""
+"""Digests of files, cached within a process until the file changes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Digests(NamedTuple):
     git: str
     size: int
 
-    def fit(self, checksum: str) -> bool:
-        """Whether they are those of ``sha256:<digest>`` or ``git:<blob id>``.
+    def matches(self, checksum: str) -> bool:
+        """Whether a checksum, ``sha256:<digest>`` or ``git:<blob id>``, is that of the content.
 
         Raises:
-            ValueError: a checksum of another kind.
+            ValueError: the checksum is of another kind.
         """
         kind, _, expected = checksum.partition(":")
         if kind not in ("sha256", "git"):
@@ -36,14 +36,14 @@ def digests_of(path: Path) -> Digests:
     """The digests of a file's content.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     now = path.stat()
-    return _read(path.resolve(), now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+    return _hash_file(path.resolve(), now.st_size, now.st_mtime_ns, now.st_ctime_ns)
 
 
 @lru_cache(maxsize=1024)
-def _read(path: Path, size: int, *_times: int) -> Digests:
+def _hash_file(path: Path, size: int, *_times: int) -> Digests:
     sha256 = hashlib.sha256()
     git = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
     with path.open("rb") as stream:

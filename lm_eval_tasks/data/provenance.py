@@ -1,11 +1,11 @@
-"""Provenance: a results file says where its numbers come from, in ``configs.<task>.metadata.provenance``.
+"""Provenance: where the numbers of a results file come from, in ``configs.<task>.metadata.provenance``.
 
-A loader makes a :class:`Record` of what it read and left out. It travels with the documents, as the description of their
-``datasets.Dataset``, so it is there too when documents come from a cache. The task adds its prompt, its detector and what
-of the run the harness does not write down (:func:`of_task`). ``lm-eval-grounded reproduce`` reads it back.
+A loader makes a :class:`Record` of the files that it read and the rows that it left out. The record is the description of
+the documents' ``datasets.Dataset``, so documents from a cache have it too. The task adds its prompt, its detector and the
+settings of the run that the harness does not log (:func:`of_task`). ``lm-eval-grounded reproduce`` reads it back.
 
-Everything in it is strict JSON. Public files are named as their source names them, the user's files by their name; no path
-of this machine is in it. Beside it stands the command line, as it was typed (:func:`command_line`).
+A record is strict JSON. Public files have the names that their source gives them, the user's files their file name; no
+path of this machine is in it. The command line stands beside it, as it was typed (:func:`command_line`).
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 PACKAGE = "lm-eval-grounded"
 
 LEFT_OUT = "documents_left_out"
-"""Key of a task's metadata in the results: how many documents were left out, by reason."""
+"""Key of a task's metadata in the results: number of documents that were left out, by reason."""
 
 UNTAGGED = "answers that the detector cannot read"
-"""The reason that belongs to the scoring, not to the answers: another detector may read them."""
+"""The reason that depends on the scoring: another detector may be able to read these answers."""
 
 COMMAND_LINE = "command_line"
 """Key of ``configs.<task>.metadata``: the command line that was typed."""
 BLANK = "<secret>"
-"""Stands for a secret in it."""
+"""Replaces a secret in the command line."""
 _SECRET = re.compile(
     r"""(?<![\w-])
     ((?:\w+[_-])?(?:api[_-]?key|authorization|credentials?|password|secret)
@@ -59,20 +59,20 @@ _SECRET_VALUE = re.compile(r"\b(?:hf_[A-Za-z0-9]{20,}|sk-[\w-]{20,})|(?<=://)[^/
 
 @dataclass(frozen=True)
 class Record:
-    """The record of what a loader read, and what became of it.
+    """The record of a loader: its files, its options, and the number of documents that it kept and left out.
 
     Attributes:
         read_from: ``mirror``, ``sample``, ``hub``, ``github``, ``hub and github``, or ``samples`` (an earlier run's).
         files: public files that were read, each a mapping of ``host``, ``repository``, ``revision``, ``path``, ``bytes``,
             ``sha256`` and ``published``: whether that is the pinned content, ``None`` where none is pinned.
-        local_files: the user's own: ``option`` that named it, ``name``, ``sha256``.
+        local_files: the user's own files: ``option`` that named it, ``name``, ``sha256``.
         split: of the public data set, as its files or its page on the hub name it; empty where that is not known.
-        options: effective options of the loader, defaults too.
+        options: effective options of the loader, with defaults.
         kept: number of documents, by kind.
-        left_out: number of what was dropped or repaired, by reason.
-        corpus: what passages were taken from; empty where there is none.
-        retrieval: what chose them; empty where nothing did.
-        not_comparable: why a number over these documents is not comparable with the published one.
+        left_out: number of rows, answers or passages that were dropped or repaired, by reason.
+        corpus: description of the corpus of passages; empty where there is none.
+        retrieval: description of the retriever; empty where there is none.
+        not_comparable: reasons why a number over these documents is not comparable with the published one.
     """
 
     read_from: str
@@ -87,36 +87,36 @@ class Record:
     not_comparable: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(
+    def from_files(
         cls,
-        found: Sequence[sources.Located],
-        instead: Mapping[str, str | None] | None = None,
+        located_files: Sequence[sources.Located],
+        explanations: Mapping[str, str | None] | None = None,
         not_comparable: Iterable[str] = (),
-        **said: Any,
+        **rest: Any,
     ) -> Record:
-        """The record of files that :func:`lm_eval_tasks.data.sources.recording` has noted.
+        """The record of files that :func:`lm_eval_tasks.data.sources.recording` has listed.
 
-        `instead` has, for the path of a public file, what is said where it is not the published one (``None``: nothing), in
-        place of its name. `not_comparable` are further reasons, `said` the other attributes.
+        `explanations` has, for the path of a public file, the reason to give where it differs from the published one
+        (``None``: no reason); `not_comparable` are further reasons, `rest` the other attributes.
         """
-        origins = sorted({located.origin for located in found})
+        origins = sorted({located.origin for located in located_files})
         reasons = list(not_comparable)
         files = []
-        for located in dict.fromkeys(found):
+        for located in dict.fromkeys(located_files):
             entry = public_file(located)
             files.append(entry)
             if entry["published"] is False:
                 name = located.file.path
-                reason = (instead or {}).get(name, f"{name} is not the published file (its checksum is another)")
+                reason = (explanations or {}).get(name, f"{name} is not the published file (its checksum is another)")
                 reasons += [reason] if reason else []
-        if sources.SAMPLE in origins:  # says it all
+        if sources.SAMPLE in origins:  # implies all other reasons
             reasons = ["the files are the bundled miniature, which this project wrote (mirror=sample)"]
-        left_out = {what: number for what, number in said.pop("left_out", {}).items() if number}
-        return cls(" and ".join(origins), files, not_comparable=list(dict.fromkeys(reasons)), left_out=left_out, **said)
+        left_out = {what: number for what, number in rest.pop("left_out", {}).items() if number}
+        return cls(" and ".join(origins), files, not_comparable=list(dict.fromkeys(reasons)), left_out=left_out, **rest)
 
 
 def public_file(located: sources.Located) -> dict[str, Any]:
-    """A public file that was read, as a record has it."""
+    """The entry of a public file in :attr:`Record.files`."""
     file, path, _ = located
     digests = digests_of(path)
     return {
@@ -126,45 +126,45 @@ def public_file(located: sources.Located) -> dict[str, Any]:
         "path": file.path,
         "bytes": digests.size,
         "sha256": digests.sha256,
-        "published": digests.fit(file.checksum) if file.checksum else None,
+        "published": digests.matches(file.checksum) if file.checksum else None,
     }
 
 
 def local_file(option: str, path: Path, below: Path | None = None) -> dict[str, Any]:
-    """A file of the user's: the option that named it, its name (below a folder that was named), its SHA-256."""
+    """The entry of a user's file in :attr:`Record.local_files`; its name is relative to `below` where that is a folder."""
     name = path.name if below is None or below == path else path.relative_to(below).as_posix()
     return {"option": option, "name": name, "sha256": sha256_of(path)}
 
 
 def documents_of(rows: list[dict[str, Any]], record: Record) -> Dataset:
-    """The documents of a loader, which carry their record wherever they go."""
+    """The data set of a loader's documents, with their record as its description."""
     from datasets import Dataset, DatasetInfo
 
-    entries = {name: plain(value) for name, value in asdict(record).items() if value or name == "not_comparable"}
-    said = json.dumps({"provenance": entries}, allow_nan=False)
-    return Dataset.from_list(rows, info=DatasetInfo(description=said))
+    entries = {name: strict_json(value) for name, value in asdict(record).items() if value or name == "not_comparable"}
+    description = json.dumps({"provenance": entries}, allow_nan=False)
+    return Dataset.from_list(rows, info=DatasetInfo(description=description))
 
 
 def of_dataset(documents: Any) -> dict[str, Any]:
-    """The record that documents carry; empty for those of a loader that makes none."""
+    """The record of a data set of documents; empty where its loader makes none."""
     try:
-        said = json.loads(documents.info.description)["provenance"]
+        record = json.loads(documents.info.description)["provenance"]
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}
-    return dict(said)
+    return dict(record)
 
 
 def versions() -> dict[str, str]:
-    """Versions of the distributions that decide prompts and scores, by name; the harness has those of the models."""
+    """Versions of the distributions that affect prompts and scores, by name; the harness logs those of the models."""
     names = [PACKAGE, "bm25s", "janome", "jieba", "rouge-score"]
     names += [name for name in ("sentence-transformers", "vllm") if name.replace("-", "_") in sys.modules]
-    found = {}
+    by_name = {}
     for name in names:
         try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # vLLM is called otherwise where it is built for CPUs
-            found[name] = "unknown"
-    return found
+            by_name[name] = version(name)
+        except PackageNotFoundError:  # vLLM has another name where it is built for CPUs
+            by_name[name] = "unknown"
+    return by_name
 
 
 def command_line() -> str | None:
@@ -172,7 +172,7 @@ def command_line() -> str | None:
     program, *words = sys.argv or [""]
     if Path(program).name not in ("lm_eval", "lm-eval") and Path(program).parts[-2:] != ("lm_eval", "__main__.py"):
         return None
-    if words[:1] == ["run"]:  # which the harness adds where nobody said it
+    if words[:1] == ["run"]:  # the harness inserts it where it was not typed
         del words[0]
     return shlex.join(["lm_eval", *(_SECRET_VALUE.sub(BLANK, _SECRET.sub(rf"\1\2{BLANK}", word)) for word in words)])
 
@@ -180,50 +180,50 @@ def command_line() -> str | None:
 def of_task(task: Any) -> dict[str, Any]:
     """The provenance of a task's numbers.
 
-    It is called when a run of a :class:`lm_eval_tasks.harness.task.GroundedTask` is over, so it never raises. What cannot
-    be found out is recorded as missing.
+    It is called when a run of a :class:`lm_eval_tasks.harness.task.GroundedTask` is over, so it never raises: after an
+    error, the record holds the message alone.
     """
     name = str(task.config.task)
     try:
-        found = {"versions": versions(), **task.provenance(), "prompt": _prompt(task), "run": task.asked}
+        record = {"versions": versions(), **task.provenance(), "prompt": _prompt(task), "run": task.run_settings}
         unscored = dict((task.config.metadata or {}).get(LEFT_OUT) or {})
         if unscored:
-            found["left_out"] = {**found.get("left_out", {}), **unscored}
-        reasons = list(found.pop("not_comparable", []))
-        limit, samples, total = task.asked.get("limit"), task.asked.get("samples"), len(task.eval_docs)
+            record["left_out"] = {**record.get("left_out", {}), **unscored}
+        reasons = list(record.pop("not_comparable", []))
+        limit, samples, total = task.run_settings.get("limit"), task.run_settings.get("samples"), len(task.eval_docs)
         if samples:
             reasons.append(f"{len(samples)} of {total} documents were asked for (--samples)")
         elif limit is not None and limit < total:
             reasons.append(f"the first {limit} of {total} documents (--limit)")
         reasons += [_left_out(why, number) for why, number in unscored.items()]
-        if reasons and tuple(reasons) not in _SAID:
-            _SAID.add(tuple(reasons))
+        if reasons and tuple(reasons) not in _LOGGED:
+            _LOGGED.add(tuple(reasons))
             log.warning("%s: not comparable with the published figures: %s", name, "; ".join(reasons))
-        return {**plain(found), "not_comparable": reasons}
+        return {**strict_json(record), "not_comparable": reasons}
     except Exception as error:
         log.warning("%s: where its numbers come from could not be written down: %r", name, error)
         return {"failed": repr(error)}
 
 
-_SAID: set[tuple[str, ...]] = set()  # once a run, for what holds of many tasks; the file has it for each
+_LOGGED: set[tuple[str, ...]] = set()  # each list of reasons is logged once a run; many tasks may share it
 
 
-def of_scored(found: Mapping[str, Any], earlier: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
+def of_scored(scoring: Mapping[str, Any], earlier: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
     """The provenance of answers that were made by one run and scored by another.
 
     Args:
-        found: that of the scoring.
+        scoring: provenance of the scoring.
         earlier: configuration of the task in the results of the run that made the answers; empty where there are none.
-        arguments: the model's, of that run.
+        arguments: model arguments of that run.
 
     Returns:
-        Documents, prompt and run are those of the answers; detector, calibration, versions, and the answers that the
-        detector cannot read those of the scoring. Under
-        ``answers``: the ``--metadata`` of their run, its versions, and whether it was ``--predict_only``.
+        Documents, prompt and run come from the answers; detector, calibration, versions and the number of answers that the
+        detector cannot read come from the scoring. ``answers`` has the ``--metadata`` of the run that made them, its
+        versions, and whether it was ``--predict_only``.
     """
     made = (earlier.get("metadata") or {}).get("provenance") or {}
-    if not isinstance(made, Mapping) or "failed" in made or "failed" in found:
-        return dict(found)
+    if not isinstance(made, Mapping) or "failed" in made or "failed" in scoring:
+        return dict(scoring)
     answers = made.get("answers") or {
         "metadata": metadata_given(earlier, arguments),
         "versions": made.get("versions", {}),
@@ -232,10 +232,10 @@ def of_scored(found: Mapping[str, Any], earlier: Mapping[str, Any], arguments: A
     of_scoring = ("versions", "detector", "calibration", "words")
     of_answers = {name: part for name, part in made.items() if name not in (*of_scoring, "local_files", "answers")}
     earlier_files = [file for file in made.get("local_files") or () if file.get("option") != "samples"]
-    local_files = [*earlier_files, *(found.get("local_files") or ())]
-    scored = {**of_answers, **{name: found[name] for name in of_scoring if name in found}}
+    local_files = [*earlier_files, *(scoring.get("local_files") or ())]
+    scored = {**of_answers, **{name: scoring[name] for name in of_scoring if name in scoring}}
     scored |= {"local_files": local_files, "answers": answers}
-    before, untagged = (each.get("left_out") or {} for each in (made, found))
+    before, untagged = (each.get("left_out") or {} for each in (made, scoring))
     left_out = {why: number for why, number in before.items() if why != UNTAGGED}
     reasons = [why for why in made.get("not_comparable") or () if not str(why).endswith(_left_out(UNTAGGED, ""))]
     if UNTAGGED in untagged:
@@ -249,18 +249,18 @@ def of_scored(found: Mapping[str, Any], earlier: Mapping[str, Any], arguments: A
 
 
 def sidecar_of(output: Path) -> Path:
-    """The file beside made data that says where it comes from."""
+    """The provenance file beside a file of generated data."""
     return output.with_name(f"{output.name}.provenance.json")
 
 
 def write_with_sidecar(output: Path, rows: Iterable[Mapping[str, Any]], record: Mapping[str, Any]) -> None:
-    """Write rows as JSON lines, and beside them (:func:`sidecar_of`) their record with the versions of the libraries: both
-    files whole, or neither."""
-    said = json.dumps(plain({"versions": versions(), **record}), indent=2, ensure_ascii=False)
+    """Write rows as JSON lines, and their record with the versions of the libraries to :func:`sidecar_of`: both files, or
+    neither."""
+    content = json.dumps(strict_json({"versions": versions(), **record}), indent=2, ensure_ascii=False)
     with whole_file(sidecar_of(output)) as partial_sidecar, whole_file(output) as partial:
         with partial.open("w", encoding="utf-8", newline="\n") as stream:
             stream.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-        partial_sidecar.write_text(f"{said}\n", "utf-8")
+        partial_sidecar.write_text(f"{content}\n", "utf-8")
 
 
 def _left_out(why: str, number: int | str) -> str:
@@ -271,8 +271,8 @@ _NOT_GIVEN = ("version", "config_source", "provenance", "figures", COMMAND_LINE,
 
 
 def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
-    """The options that were given with ``--metadata``. The harness writes them into a task's configuration, mixed with the
-    YAML's and the model's arguments (in the same file, as a mapping or a text)."""
+    """The options that were given with ``--metadata``. The harness merges them into a task's configuration with the YAML's
+    own and with the model's `arguments` (a mapping or a text), which are removed again here."""
     if isinstance(arguments, str):
         from lm_eval.utils import simple_parse_args_string
 
@@ -285,7 +285,7 @@ def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
 
 
 def _prompt(task: Any) -> dict[str, Any]:
-    """Digests of the template as the YAML has it, and of the first prompt that was sent: its ``prompt_hash`` in samples."""
+    """SHA-256 of the YAML's template, and of the first prompt that was sent: its ``prompt_hash`` in samples."""
     config = task.config
     template = {}
     for name in ("description", "doc_to_text", "doc_to_target", "target_delimiter", "fewshot_delimiter", "gen_prefix"):
@@ -298,12 +298,12 @@ def _prompt(task: Any) -> dict[str, Any]:
     return {name: hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for name, text in texts.items()}
 
 
-def plain(value: Any) -> Any:
-    """A value as strict JSON, without places of this machine: of an absolute path that exists its last part is kept."""
+def strict_json(value: Any) -> Any:
+    """A value as strict JSON; an absolute path that exists becomes its last part, so that no folder is disclosed."""
     if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
+        return {str(key): strict_json(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
+        return [strict_json(part) for part in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int)):

@@ -1,4 +1,4 @@
-"""The harness's own samples files: the documents and answers of an earlier run."""
+"""Reading the harness's samples files: the documents and answers of an earlier run."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def dated_task(path: Path) -> tuple[str, str] | None:
 
 
 def task_of(path: Path) -> str | None:
-    """The task that a samples file is of; ``None`` for any other file."""
+    """The task in the name of a samples file; ``None`` for any other file."""
     return (dated_task(path) or (None,))[0]
 
 
 def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
-    """Folder to task to samples file, below a place. A folder is one model's; of a task's files in it the newest counts. A
-    place that is a file counts as a folder with one task. Work in progress is passed over
+    """Folder to task to samples file, below a file or folder. A folder holds the answers of one model; of several files of
+    a task in it, the newest counts. A file counts as a folder with one task. Partial files are skipped
     (:func:`lm_eval_tasks.data.atomic.finished`).
 
     Raises:
-        MissingSource: there is none.
+        MissingSource: there is no samples file.
     """
     paths = [place] if place.is_file() else finished(place, "samples_*.jsonl")
     dated = sorted((date, task, path) for path in paths for task, date in [dated_task(path) or ("", "")] if task)
@@ -57,14 +57,14 @@ def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
 
 
 def read_samples(path: Path) -> Iterator[dict[str, Any]]:
-    """The samples of a file, each document once; a last line that was cut is left out, and said.
+    """The samples of a file, each document once; a truncated last line is left out, with a warning.
 
     Raises:
-        CorruptSource: a line in the middle is no sample.
+        CorruptSource: a line before the last is no sample.
     """
     seen: dict[int, Any] = {}
     differing = 0
-    for _, sample in read_placed_rows(path, _sample):
+    for _, sample in read_rows_with_offsets(path, _sample):
         identity = sample["doc_id"]
         if identity not in seen:  # one line for every filter
             seen[identity] = sample["resps"]
@@ -76,14 +76,14 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
 
 
 _NO_SAMPLE = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
-_HALF = re.compile(rb"\\u[dD]")  # how JSON writes halves of surrogate pairs
-_PARSE = json.JSONDecoder().decode  # `json.loads` asks six questions first
+_SURROGATE = re.compile(rb"\\u[dD]")  # how JSON writes one
+_PARSE = json.JSONDecoder().decode  # faster than `json.loads`, which checks its options first
 
 
 def _sample(line: bytes) -> dict[str, Any]:
-    """A line as a sample; halves of surrogate pairs, which no file can hold, are replaced."""
+    """Parse a line as a sample; lone surrogates, which UTF-8 cannot encode, are replaced."""
     sample = _PARSE(line.decode())
-    if _HALF.search(line):
+    if _SURROGATE.search(line):
         sample = json.loads(without_surrogates(json.dumps(sample, ensure_ascii=False)))
     if not isinstance(sample, dict) or not isinstance(sample["doc"], dict):
         raise TypeError("a sample is an object with a doc, which is one too")
@@ -94,8 +94,8 @@ def _sample(line: bytes) -> dict[str, Any]:
 
 
 def _promptless_sample(line: bytes) -> dict[str, Any]:
-    """As :func:`_sample`, without the prompt, which is most of a line, where that is found. Within a text, the quotes of
-    these keys would have a backslash before them; within another object, the cut would leave a bracket open."""
+    """Parse a line as :func:`_sample` does, without its prompt, which is most of the line, where the prompt's ends are
+    found. (Inside a string the quotes of these keys would be escaped; inside another object, the rest would not parse.)"""
     start, end = line.find(b', "arguments": {'), line.rfind(b'}, "resps": [')
     if 0 < start < end:
         try:
@@ -105,20 +105,20 @@ def _promptless_sample(line: bytes) -> dict[str, Any]:
     return _sample(line)
 
 
-def read_placed_rows(
+def read_rows_with_offsets(
     path: Path, parse: Callable[[bytes], dict[str, Any]] = _promptless_sample
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a samples file, one for each document and filter, without the prompts, and the byte at which each begins,
-    for :func:`read_row_at`. A last line that was cut is left out, and said.
+    """The rows of a samples file, one for each document and filter, without prompts, each after its offset in bytes (for
+    :func:`read_row_at`). A truncated last line is left out, with a warning.
 
     Raises:
-        CorruptSource: a line in the middle is no sample.
+        CorruptSource: a line before the last is no sample.
     """
-    read = place = after = 0
+    count = start = end = 0
     broken: tuple[int, str] | None = None
     with path.open("rb") as stream:
         for number, line in enumerate(stream, 1):
-            place, after = after, after + len(line)
+            start, end = end, end + len(line)
             if broken and line.strip():
                 raise CorruptSource(f"{path}, line {broken[0]}: no sample ({broken[1]})")
             try:
@@ -129,48 +129,47 @@ def read_placed_rows(
                 if line.strip():
                     broken = (number, f"{type(error).__name__}: {error}")
                 continue
-            read += 1
-            yield place, sample
+            count += 1
+            yield start, sample
     if broken:
-        log.warning("%s is cut in line %d: the %d samples before it are used, the rest is lost", path, broken[0], read)
+        log.warning("%s is cut in line %d: the %d samples before it are used, the rest is lost", path, broken[0], count)
 
 
-def read_row_at(stream: BinaryIO, place: int) -> dict[str, Any]:
-    """The row of an open samples file that begins at a byte.
+def read_row_at(stream: BinaryIO, offset: int) -> dict[str, Any]:
+    """The row of an open samples file at an offset in bytes.
 
     Raises:
-        CorruptSource: there is none: its prompt is damaged, or the file has changed since :func:`read_placed_rows` read it.
+        CorruptSource: no row begins there: the file is damaged, or has changed since :func:`read_rows_with_offsets`.
     """
-    stream.seek(place)
+    stream.seek(offset)
     try:
         return _sample(stream.readline())
     except _NO_SAMPLE as error:
-        raise CorruptSource(f"{stream.name} has changed while it was read, or is damaged at byte {place}") from error
+        raise CorruptSource(f"{stream.name} has changed while it was read, or is damaged at byte {offset}") from error
 
 
 def documents_of_samples(
     place: Path, task: str, columns: tuple[str, ...]
 ) -> tuple[list[dict[str, Any]], provenance.Record]:
-    """The documents that a task's samples, a file or the folder of one model's, were answers to, in their order, and their
-    record.
+    """The documents of a task's samples (a file, or the folder of one model), in their original order, and their record.
 
     Raises:
-        MissingSource: there are none of this task.
-        CorruptSource: its file is damaged, or of several models; or a document lacks one of the columns.
+        MissingSource: there are no samples of this task.
+        CorruptSource: the file is damaged; there are files of several models; or a document lacks one of the columns.
     """
     folders = samples_files(place)
-    having = [files[task] for files in folders.values() if task in files]
-    if not having:
-        known = sorted({name for files in folders.values() for name in files})
-        raise MissingSource(f"{place.resolve()}: samples of {', '.join(known)}, none of {task}")
-    if len(having) > 1:
-        raise CorruptSource(f"{place.resolve()}: samples of {task} in {len(having)} folders; name one of them")
-    (file,) = having
-    found = [sample["doc"] for sample in sorted(read_samples(file), key=lambda sample: int(sample["doc_id"]))]
-    if not found:
+    candidates = [files[task] for files in folders.values() if task in files]
+    if not candidates:
+        tasks = sorted({name for files in folders.values() for name in files})
+        raise MissingSource(f"{place.resolve()}: samples of {', '.join(tasks)}, none of {task}")
+    if len(candidates) > 1:
+        raise CorruptSource(f"{place.resolve()}: samples of {task} in {len(candidates)} folders; name one of them")
+    (file,) = candidates
+    documents = [sample["doc"] for sample in sorted(read_samples(file), key=lambda sample: int(sample["doc_id"]))]
+    if not documents:
         raise CorruptSource(f"{file}: no sample can be read")
-    for doc in found:
+    for doc in documents:
         missing = [column for column in columns if column not in doc]
         if missing:
             raise CorruptSource(f"{file}: a document has no {', '.join(missing)}; it is none of {task}")
-    return found, provenance.Record("samples", local_files=[provenance.local_file("samples", file, place)])
+    return documents, provenance.Record("samples", local_files=[provenance.local_file("samples", file, place)])

@@ -2,11 +2,11 @@
 
 The ``source_files.tsv`` of each benchmark lists the public files that its tasks may read (:class:`SourceFile`).
 
-A *mirror* is a folder that holds copies: ``<owner>/<name>/<path>`` for Hugging Face datasets,
-``github/<owner>/<name>/<path>`` for GitHub. ``LM_EVAL_GROUNDED_MIRROR`` or ``--metadata mirror=DIR`` names it. A mirror is
-authoritative: a file that it lacks is an error, and nothing is downloaded. ``mirror=sample`` is the
-miniature that ships with this package. Without a mirror, files come from the Hugging Face hub (its cache, its offline
-switch) or from GitHub at a pinned commit, and are checked against their pinned checksum.
+A *mirror* is a folder of copies: ``<owner>/<name>/<path>`` for Hugging Face datasets, ``github/<owner>/<name>/<path>``
+for GitHub. ``LM_EVAL_GROUNDED_MIRROR`` or ``--metadata mirror=DIR`` names it. A mirror is authoritative: a file that it
+lacks is an error, and nothing is downloaded. ``mirror=sample`` is the miniature that ships with this package. Without a
+mirror, files come from the Hugging Face hub (its cache, its offline switch) or from GitHub at a pinned commit, and are
+checked against their pinned checksum.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _ELSEWHERE: list[Path] = []  # tables of benchmarks outside of this package
 
 
 class MissingSource(PlainError, FileNotFoundError):
-    """A public file that is neither in the mirror nor in a cache, and cannot be (or may not be) downloaded.
+    """A public file is neither in the mirror nor in a cache, and cannot be (or may not be) downloaded.
 
     Attributes:
-        files: the ``SourceFile`` of each, where they are known to be several.
+        files: the ``SourceFile`` of every missing file, where all were checked.
     """
 
     files: Sequence[SourceFile] = ()
@@ -61,7 +61,7 @@ class SourceFile:
         revision: the pinned commit; ``main`` where the content is pinned by its checksum instead.
         path: inside the repository.
         checksum: ``git:<blob id>``, ``sha256:<digest>``, or empty where the commit alone pins the content.
-        also_at: where else a mirror may hold it, for what was published twice: a path below the mirror, or empty.
+        also_at: a second path below a mirror, for a file that was published twice; or empty.
     """
 
     host: str
@@ -87,7 +87,7 @@ class SourceFile:
         return f"{self.path} of {self.host} repository {self.repository} at revision {self.revision}"
 
 
-def know(folder: Path) -> None:
+def add_table(folder: Path) -> None:
     """Add the ``source_files.tsv`` of a benchmark's folder to :func:`files`. A folder without one changes nothing."""
     table = folder.resolve() / _TABLE
     if table.is_file() and table.parents[1] != _OURS and table not in _ELSEWHERE:
@@ -97,17 +97,17 @@ def know(folder: Path) -> None:
 
 @lru_cache(maxsize=1)
 def files() -> tuple[SourceFile, ...]:
-    """Every file that the tasks may read: of each benchmark by name, in the order of its ``source_files.tsv``."""
+    """All files that tasks may read, by benchmark (sorted by name), in the order of its ``source_files.tsv``."""
     tables = [table.read_text("utf-8") for table in (*sorted(_OURS.glob(f"*/{_TABLE}")), *_ELSEWHERE)]
     rows = (row for table in tables for row in csv.DictReader(table.splitlines(), delimiter="\t"))
     return tuple(SourceFile(**row) for row in rows)
 
 
-def find(repository: str, path: str) -> SourceFile:
-    """The file of that repository and path.
+def source_file(repository: str, path: str) -> SourceFile:
+    """The entry of a repository and path.
 
     Raises:
-        KeyError: it is in no ``source_files.tsv``.
+        KeyError: there is none in any ``source_files.tsv``.
     """
     for file in files():
         if file.repository == repository and file.path == path:
@@ -132,20 +132,20 @@ _RECORD: ContextVar[list[Located] | None] = ContextVar("_RECORD", default=None)
 
 @contextmanager
 def recording() -> Iterator[list[Located]]:
-    """Within this context, the list notes every file that :func:`locate` finds, in order."""
-    found: list[Located] = []
-    token = _RECORD.set(found)
+    """A list to which :func:`locate` appends every file that it finds within this context."""
+    located_files: list[Located] = []
+    token = _RECORD.set(located_files)
     try:
-        yield found
+        yield located_files
     finally:
         _RECORD.reset(token)
 
 
 def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
-    """The mirror in force: the argument, else the environment variable, else none.
+    """The mirror in force: the argument, else the environment variable, else ``None``.
 
     Raises:
-        MissingSource: the folder that was named does not exist.
+        MissingSource: the named folder does not exist.
     """
     named = mirror or os.environ.get(MIRROR_VARIABLE)
     if not named:
@@ -161,14 +161,14 @@ def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = None) -> Path:
-    """A local copy of a public file, which must stand in a ``source_files.tsv``: from the mirror (:func:`mirror_folder`),
-    or downloaded where none is set and it is in no cache.
+    """A local copy of a public file, which must be listed in a ``source_files.tsv``: from the mirror
+    (:func:`mirror_folder`), or without one from the caches or its host.
 
     Raises:
-        MissingSource: it is not to be had; the message says where it was looked for and what would fetch it.
-        CorruptSource: what was downloaded does not have the expected checksum, or what a mirror holds was cut on the way.
+        MissingSource: it is not available; the message has the place that was searched and the command that fetches it.
+        CorruptSource: the downloaded file does not have the pinned checksum, or the mirror's copy is truncated.
     """
-    file = find(repository, path)
+    file = source_file(repository, path)
     folder = mirror_folder(mirror)
     if folder is None:
         local, origin = fetch(file), file.host
@@ -184,7 +184,7 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
     try:
         check_end(local)
     except CorruptSource:
-        if not file.checksum or not digests_of(local).fit(file.checksum):  # published so, it is whole
+        if not file.checksum or not digests_of(local).matches(file.checksum):  # else it was published so
             raise
     record = _RECORD.get()
     if record is not None:
@@ -193,7 +193,7 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
 
 
 def local_copy(file: SourceFile, folder: Path | None) -> Path | None:
-    """The path of a file in a mirror, or in the caches of downloads if there is no mirror; ``None`` where it is missing."""
+    """The path of a file in a mirror, or without a mirror in the download caches; ``None`` where it is missing."""
     if folder is not None:
         places = [folder / place for place in (file.mirror_path, file.also_at) if place]
     elif file.host == "github":
@@ -211,13 +211,13 @@ def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tup
 
     Returns:
         One of ``missing``, ``verified`` (its checksum is the pinned one), ``differs`` (it is not: a mirror may hold a
-        subset), ``readable`` (no checksum is known, but it can be read to its end), ``unreadable``; and its path.
+        subset), ``readable`` (no checksum is known, and it can be read to its end), ``unreadable``; and its path.
     """
     local = local_copy(file, mirror_folder(mirror))
     if local is None:
         return "missing", None
     if file.checksum:
-        return ("verified" if digests_of(local).fit(file.checksum) else "differs"), local
+        return ("verified" if digests_of(local).matches(file.checksum) else "differs"), local
     try:
         check_readable(local)
     except (OSError, CorruptSource):
@@ -231,10 +231,10 @@ def is_offline() -> bool:
 
 
 def fetch(file: SourceFile) -> Path:
-    """A file from its own host or from the cache of earlier downloads, whatever mirror is set.
+    """A local copy of a public file from the download caches or its host; mirrors are ignored.
 
     Raises:
-        MissingSource: it is in no cache, and could not be downloaded.
+        MissingSource: it is in no cache and could not be downloaded.
         CorruptSource: it does not have the pinned checksum.
     """
     if file.host == "github":
@@ -245,7 +245,7 @@ def fetch(file: SourceFile) -> Path:
         local = Path(hf_hub_download(file.repository, file.path, repo_type="dataset", revision=file.revision))
     except Exception as error:  # the hub raises a dozen kinds: offline, timeout, gone, no such file, no space
         raise _missing(file, "the Hugging Face cache", error) from error
-    if file.checksum and not digests_of(local).fit(file.checksum):
+    if file.checksum and not digests_of(local).matches(file.checksum):
         raise CorruptSource(
             f"{_corrupt(file)} It lies in {local}; delete it there to fetch it again, or, to use it all the same, put it "
             f"into a mirror folder as {file.mirror_path} and set {MIRROR_VARIABLE}."
@@ -263,35 +263,35 @@ def _from_github(file: SourceFile) -> Path:
 
     local = _github_cache(file)
     if local.is_file():
-        if digests_of(local).fit(file.checksum):
+        if digests_of(local).matches(file.checksum):
             return local
         log.warning("%s is damaged (not %s); it is fetched again", local, file.checksum)
     if is_offline():
         raise _missing(file, str(local.parent), "HF_HUB_OFFLINE is set")
     local.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{local}.lock"):
-        if local.is_file() and digests_of(local).fit(file.checksum):
+        if local.is_file() and digests_of(local).matches(file.checksum):
             return local
         with whole_file(local) as partial:
             try:
                 pooch.HTTPDownloader(progressbar=True, timeout=60)(file.url, str(partial), None)
             except Exception as error:
                 raise _missing(file, str(local.parent), error) from error
-            if not digests_of(partial).fit(file.checksum):
+            if not digests_of(partial).matches(file.checksum):
                 raise CorruptSource(f"{_corrupt(file)} It was not kept.")
     return local
 
 
 def fetch_into(file: SourceFile, folder: Path) -> Path:
-    """Download a file into a mirror folder (atomically); one that is there already is kept.
+    """Download a file into a mirror folder (atomically); an existing copy is kept.
 
     Raises:
-        CorruptSource: the one that is there, or the one that came, does not have the pinned checksum; or, where none is
-            known, cannot be read as what its name says it is.
+        CorruptSource: the existing or the downloaded copy does not have the pinned checksum; or, where none is known,
+            cannot be read in the format of its suffix.
     """
     target = folder / file.mirror_path
     if target.is_file():
-        if file.checksum and not digests_of(target).fit(file.checksum):
+        if file.checksum and not digests_of(target).matches(file.checksum):
             raise CorruptSource(f"{target} is there, but is not the public file ({file.checksum}); move it away first")
         if not file.checksum:
             check_readable(target)
@@ -311,9 +311,9 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
 
 
 def fetch_command(missing: Sequence[SourceFile], folder: Path | None = None) -> str:
-    """The one command that downloads some files, into a mirror folder or the caches."""
+    """The command that downloads some files, into a mirror folder or the caches."""
     names = [f"{file.repository}/{file.path}" for file in missing]
-    named = " ".join(f"'{name}'" if shell_word(name) == name else shell_word(name) for name in names)  # all are quoted
+    named = " ".join(f"'{name}'" if shell_word(name) == name else shell_word(name) for name in names)  # always quoted
     into = f" --into {shell_word(str(folder))}" if folder else ""
     return f"lm-eval-grounded sources --fetch {named}{into}"
 

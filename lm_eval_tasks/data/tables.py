@@ -1,4 +1,4 @@
-"""Reading tables: those that ship, and public files (TSV, CSV, JSON lines, gzipped or not) with errors that name a line."""
+"""Readers of tables: shipped ones, and public files (TSV, CSV, JSON lines, gzipped or not) with errors that name a line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from custom_metrics.usage.plain_errors import PlainError
 
 
 class CorruptSource(PlainError, ValueError):
-    """A public file whose content is not what it should be: a wrong checksum, a cut archive, a broken row."""
+    """A public file has the wrong content: another checksum, a truncated archive, a malformed row."""
 
 
 def shipped_rows(package: str, name: str) -> list[dict[str, str]]:
@@ -27,10 +27,10 @@ def shipped_rows(package: str, name: str) -> list[dict[str, str]]:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines without their ends, blank ones too; gzipped where the file's name says so.
+    """Lines with their numbers (from 1), without line ends, blank lines too; decompressed where the suffix is ``.gz``.
 
     Raises:
-        CorruptSource: the file is cut, or is not text.
+        CorruptSource: the file is truncated, or is not UTF-8 text.
     """
     number = 0
     try:
@@ -47,7 +47,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _filled_lines(path: Path, seen: Counter[str] | None) -> Iterator[tuple[int, str]]:
-    """Lines that are not blank; those that are, are counted in `seen`."""
+    """Lines that are not blank, with their numbers; blank lines are counted in `seen`."""
     for number, line in read_lines(path):
         if line.strip():
             yield number, line
@@ -56,10 +56,10 @@ def _filled_lines(path: Path, seen: Counter[str] | None) -> Iterator[tuple[int, 
 
 
 def read_tsv(path: Path, columns: int, seen: Counter[str] | None = None) -> Iterator[list[str]]:
-    """Rows of a TSV file without header and quoting; blank lines are passed over and counted in `seen`.
+    """Rows of a TSV file without header and quoting; blank lines are skipped and counted in `seen`.
 
     Raises:
-        CorruptSource: a row with fewer columns, a file cut in the middle, or one whose lines end with CR alone.
+        CorruptSource: a row has fewer columns, the file is truncated, or its lines end with CR alone.
     """
     for number, line in _filled_lines(path, seen):
         if "\r" in line:
@@ -77,7 +77,7 @@ def read_quoted_tsv(path: Path, required: tuple[str, ...]) -> Iterator[dict[str,
     """Rows of a TSV file with a header and quoted fields (which may hold line breaks), as dictionaries.
 
     Raises:
-        CorruptSource: a required column is missing from the header, or a row is short of it.
+        CorruptSource: a required column is missing from the header or from a row.
     """
     for number, row in _rows(path, "\t", "utf-8"):
         if number == 0:
@@ -92,12 +92,12 @@ def read_quoted_tsv(path: Path, required: tuple[str, ...]) -> Iterator[dict[str,
 
 
 def read_csv(path: Path, seen: Counter[str] | None = None) -> Iterator[dict[str, str]]:
-    """The header of a CSV file, as the keys of a first dictionary, and then its rows; column names in small letters.
+    """The header of a CSV file, as the keys of a first dictionary, and then its rows; column names in lower case.
 
     A row with fewer fields than the header lacks the last columns, and is counted in `seen`.
 
     Raises:
-        CorruptSource: a quotation never ends, or the file is no UTF-8 text.
+        CorruptSource: a quoted field is not closed, or the file is no UTF-8 text.
     """
     for _, row in _rows(path, ",", "utf-8-sig"):
         if seen is not None and None in row.values():
@@ -106,7 +106,7 @@ def read_csv(path: Path, seen: Counter[str] | None = None) -> Iterator[dict[str,
 
 
 def _rows(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, dict[str, str | None]]]:
-    """The header as (0, its names), and each row with the number of its last line; what it lacks is ``None``."""
+    """The header as (0, its names), and each row with the number of its last line; missing fields are ``None``."""
     csv.field_size_limit(1 << 30)  # articles are longer than the default allows
     with path.open(encoding=encoding, newline="") as stream:
         reader = csv.reader(stream, delimiter=delimiter, strict=True)  # strict: a quote that never ends is an error
@@ -123,10 +123,10 @@ def _rows(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, dict
 
 
 def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects of a JSON lines file with their line numbers; blank lines are passed over and counted in `seen`.
+    """Objects of a JSON lines file with their line numbers; blank lines are skipped and counted in `seen`.
 
     Raises:
-        CorruptSource: a line that is no JSON object, or a file cut in the middle.
+        CorruptSource: a line is no JSON object, or the file is truncated.
     """
     for number, line in _filled_lines(path, seen):
         try:
@@ -141,10 +141,10 @@ def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tu
 
 
 def check_readable(path: Path) -> None:
-    """Read a file to its end as what its name says it is: table, JSON, JSON lines or text, any of them gzipped, or archive.
+    """Read a file to its end in the format of its suffix: table, JSON, JSON lines or text, gzipped or not, or archive.
 
     Raises:
-        CorruptSource: it is not; the message says where.
+        CorruptSource: it does not have that format; the message has the line.
     """
     kind = path.name.removesuffix(".gz").rpartition(".")[2]
     check_end(path)
@@ -174,7 +174,7 @@ def check_readable(path: Path) -> None:
 
 
 def check_end(path: Path) -> None:
-    """Refuse a table whose last line has no end: it was cut on the way. (Of JSON, every reader sees that it is cut.)"""
+    """Refuse a table whose last line has no end, as truncated. (Truncated JSON does not parse anyway.)"""
     if path.suffix not in (".tsv", ".csv") or path.stat().st_size == 0:
         return
     with path.open("rb") as stream:

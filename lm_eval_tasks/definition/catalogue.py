@@ -22,35 +22,35 @@ def folders() -> list[Path]:
 
 
 def benchmark_of(folder: Path) -> Benchmark:
-    """The table of a folder, in this package or elsewhere.
+    """The table of a benchmark's folder, in this package or elsewhere.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the folder holds none.
     """
     folder = folder.resolve()
     path = folder / TABLE
     if not path.is_file():
         raise UsageError(f"{folder} holds no {TABLE}, the table of a benchmark's tasks")
     if folder.parent == _HERE:
-        table = import_module(f"lm_eval_tasks.{folder.name}.benchmark")
+        module = import_module(f"lm_eval_tasks.{folder.name}.benchmark")
     else:
         loader = SourceFileLoader(f"{folder.name}_benchmark", str(path))
-        table = ModuleType(loader.name)
-        loader.exec_module(table)
-    found = getattr(table, "BENCHMARK", None)
-    if not isinstance(found, Benchmark):
+        module = ModuleType(loader.name)
+        loader.exec_module(module)
+    benchmark = getattr(module, "BENCHMARK", None)
+    if not isinstance(benchmark, Benchmark):
         raise UsageError(f"{path} has no BENCHMARK, which is an lm_eval_tasks.definition.schema.Benchmark")
-    return found
+    return benchmark
 
 
 @lru_cache(maxsize=1)
 def tables() -> dict[str, Benchmark]:
-    """Folder to table, of every benchmark of this package."""
+    """Folder name to table, for every benchmark of this package."""
     return {folder.name: benchmark_of(folder) for folder in folders()}
 
 
 def table_elsewhere(folder: Path) -> tuple[str, Benchmark] | None:
-    """Name and table of a folder outside of this package; ``None`` for one of ours, and for one without a table."""
+    """Name and table of a benchmark outside of this package; ``None`` for our folders and folders without a table."""
     folder = folder.resolve()
     if _HERE in folder.parents or not (folder / TABLE).is_file():
         return None
@@ -58,21 +58,20 @@ def table_elsewhere(folder: Path) -> tuple[str, Benchmark] | None:
 
 
 def metric_of(name: str, table: Benchmark | None = None) -> Metric:
-    """What a reader needs to know of a metric, by its name in a results file. Its benchmark's table is asked first, then
-    every other of this package.
+    """The entry of a metric, by its name in a results file, from its benchmark's table or any other of this package.
 
     Returns:
-        The entry of that name, or of a name that ends in ``_`` and begins so. A finer figure, such as ``rougeL_missed`` or
-        ``ndcg@3``, has the unit of its metric. Where no table knows the name: a share without a sentence.
+        The entry of that name, or of a name that ends in ``_`` and is a prefix of it. A finer figure, such as
+        ``rougeL_missed`` or ``ndcg@3``, has the unit of its metric. For any other name, a share without a sentence.
     """
-    known = {**_all_metrics(), **table.metrics} if table else _all_metrics()
-    if name in known:
-        return known[name]
-    starts = [start for start in known if start.endswith("_") and name.startswith(start)]
+    metrics = {**_all_metrics(), **table.metrics} if table else _all_metrics()
+    if name in metrics:
+        return metrics[name]
+    starts = [start for start in metrics if start.endswith("_") and name.startswith(start)]
     if starts:
-        return replace(known[starts[0]], name=name, rest=name.removeprefix(starts[0]))
+        return replace(metrics[starts[0]], name=name, rest=name.removeprefix(starts[0]))
     stem = name.partition("@")[0]
-    units = (metric.unit for other, metric in known.items() if f"{stem}_".startswith(f"{other.partition('@')[0]}_"))
+    units = (metric.unit for other, metric in metrics.items() if f"{stem}_".startswith(f"{other.partition('@')[0]}_"))
     return Metric(name, unit=next(units, "share"))
 
 
@@ -87,7 +86,7 @@ def _tasks() -> dict[str, tuple[str, Task]]:
 
 
 def task_named(name: str) -> tuple[str, Task] | None:
-    """A task and the folder of its benchmark; ``None`` for one that is in no table."""
+    """The folder of a task's benchmark, and the task; ``None`` for a task that is in no table."""
     return _tasks().get(name)
 
 
@@ -99,9 +98,9 @@ def base_of(task: str) -> Base | None:
 
 @lru_cache(maxsize=1)
 def groups() -> dict[str, tuple[str, ...]]:
-    """Every group and the names of its tasks."""
+    """Group name to the names of its tasks, for every group."""
     return {
-        group.name: tuple(task.name for task in group.tasks) for found in tables().values() for group in found.groups
+        group.name: tuple(task.name for task in group.tasks) for table in tables().values() for group in table.groups
     }
 
 

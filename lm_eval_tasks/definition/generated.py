@@ -1,4 +1,4 @@
-"""The YAML files of a benchmark, written from its table: ``python -m lm_eval_tasks.definition.generated [FOLDER ...]``.
+"""Generate a benchmark's YAML files from its table: ``python -m lm_eval_tasks.definition.generated [FOLDER ...]``.
 
 Without a folder, it writes those of every benchmark of this package. A test compares the files on disk with the tables. A
 folder may lie outside of the package: the harness then finds its tasks with ``--include_path FOLDER``.
@@ -19,7 +19,7 @@ _HEAD = "Written by lm_eval_tasks.definition.generated from benchmark.py."
 
 
 def contents(benchmark: Benchmark) -> dict[str, str]:
-    """Every file that is written: its path below the benchmark's folder to its content."""
+    """Path (below the benchmark's folder) to content, of every YAML file."""
     files = {base.file: _base(base, benchmark.version) for base in benchmark.bases}
     for group in benchmark.groups:
         files[f"{group.folder}/_{group.name}.yaml".lstrip("/")] = _group(group, benchmark.version)
@@ -29,8 +29,8 @@ def contents(benchmark: Benchmark) -> dict[str, str]:
 
 
 def _base(base: Base, version: float) -> str:
-    comment = "".join(f"# {line}\n" for line in (_HEAD, *base.says.splitlines()))
-    return comment + _dumped(
+    header = "".join(f"# {line}\n" for line in (_HEAD, *base.comment.splitlines()))
+    return header + _dumped(
         {
             **({"include": list(base.include)} if base.include else {}),
             "class": _Function(base.task),
@@ -95,11 +95,11 @@ _FUNCTION = "!function"
 
 
 class _Function(str):
-    """Where a function or a class is, which the harness imports."""
+    """The dotted name of a function or class, for the harness to import."""
 
 
 class _Quoted(str):
-    """A text that stays one: ``no`` is Norwegian, not false."""
+    """A string that is always quoted: ``no`` is Norwegian, not false."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -107,13 +107,13 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
     def choose_scalar_style(self) -> str:
-        """As the harness's own files have it: ``!function package.module.name``, unquoted."""
+        """Unquoted for ``!function package.module.name``, as in the harness's own files."""
         style: str = "" if getattr(self.event, "tag", None) == _FUNCTION else super().choose_scalar_style()
         return style
 
 
 _IN_A_LINE = 60
-"""Characters of a list of texts that stands in one line."""
+"""Number of characters up to which a list of strings is written on one line."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
@@ -139,7 +139,7 @@ def _dumped(content: dict[str, Any]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Write the files of the folders that are named, or of every benchmark of this package."""
+    """Write the files of the named folders, or of every benchmark of this package."""
     for folder in [Path(name) for name in arguments] or catalogue.folders():
         files = contents(catalogue.benchmark_of(folder))
         for name, content in files.items():

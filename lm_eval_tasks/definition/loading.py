@@ -1,6 +1,6 @@
-"""Loaders of documents: options of a task's YAML and of the user become a call of the benchmark's ``load``.
+"""Loaders of documents: they call a benchmark's ``load`` with the options of a task's YAML and of the user.
 
-A loader lists the public files that it needs before it reads any. So one error names all that are missing.
+A loader lists the public files that it needs before it reads any. So one error names all missing files.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class TaskLoader:
 
     Args:
         load: returns ``{"evaluation": documents}``. Its parameters are the options. It ignores other keywords.
-        files: from the options to the public files that `load` cannot do without, in the order in which it reads them. May
-            raise ``KeyError`` and ``TypeError`` for options that `load` refuses.
-        of_task: parameters that a task's YAML decides, and no user.
-        more: options that `load` takes beside its parameters.
+        files: from the options to the public files that `load` requires, in the order in which it reads them. May raise
+            ``KeyError`` and ``TypeError`` for options that `load` refuses.
+        of_task: parameters that only a task's YAML sets.
+        more: options of `load` that are not among its parameters.
         logged_elsewhere: columns that are left out of samples, because the prompt or another field has their text.
     """
 
@@ -51,13 +51,13 @@ class TaskLoader:
         self.load = load
         self._files = files
         self.logged_elsewhere = tuple(logged_elsewhere)
-        named = inspect.signature(load).parameters.values()
-        self._parameters = [each.name for each in named if each.kind is not inspect.Parameter.VAR_KEYWORD]
-        self.known = (*(name for name in self._parameters if name not in set(of_task)), *more)
+        parameters = inspect.signature(load).parameters.values()
+        self._parameters = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        self.user_options = (*(name for name in self._parameters if name not in set(of_task)), *more)
         """The options that a user may give with ``--metadata``."""
         self.folder = Path(inspect.getfile(load)).parent
         """The folder of the benchmark."""
-        sources.know(self.folder)
+        sources.add_table(self.folder)
 
     def options(self, given: Options) -> dict[str, Any]:
         """The arguments for `load`."""
@@ -66,37 +66,37 @@ class TaskLoader:
         return {**{key: value for key, value in given.items() if key not in of_yaml}, **of_task}
 
     def files(self, given: Options) -> list[tuple[str, str]]:
-        """The public files that are read; see the argument of this name."""
+        """The public files that `load` requires with these options."""
         return list(self._files(self.options(given)))
 
     def __call__(self, **given: Any) -> dict[str, Dataset]:
-        """The documents."""
+        """Load the documents."""
         return self.load(**self.options(given))
 
-    def __repr__(self) -> str:  # stands in results files, as the harness writes down the configuration
-        # The harness names the module of a file beside a YAML after its whole path.
+    def __repr__(self) -> str:  # in results files: the harness logs the configuration
+        # For a file beside a YAML, the harness makes its whole path the module's name.
         return f"{Path(self.load.__module__).name}.{self.load.__qualname__}"
 
 
 def needed_files(loader: Any, options: Options) -> list[sources.SourceFile]:
-    """The files that a task's loader cannot do without, in the order in which it reads them.
+    """The files that a task's loader requires, in the order in which it reads them.
 
     Returns:
-        None for a loader of another package, for documents of earlier samples, and for options that the loader refuses.
+        No file for a loader of another package, for documents of earlier samples, and for options that `load` refuses.
     """
     if not isinstance(loader, TaskLoader) or options.get("samples") is not None:
         return []
     try:
-        return [sources.find(*place) for place in loader.files(options)]
-    except (KeyError, TypeError, UsageError):  # no such language or split: the loader says so
+        return [sources.source_file(*place) for place in loader.files(options)]
+    except (KeyError, TypeError, UsageError):  # no such language or split: `load` raises the error
         return []
 
 
 def require_files(loader: Any, options: Options) -> None:
-    """Refuse a task that lacks files (:func:`needed_files`) which nothing will download: those of a mirror, or offline.
+    """Refuse a task that lacks required files (:func:`needed_files`), with a mirror or offline, where none is downloaded.
 
     Raises:
-        MissingSource: which they are, with the one command that fetches them all.
+        MissingSource: files are missing; the message has their names and the command that fetches them all.
     """
     mirror = options.get("mirror")
     files = needed_files(loader, options) if mirror is None or isinstance(mirror, str) else []
@@ -105,21 +105,21 @@ def require_files(loader: Any, options: Options) -> None:
     folder = sources.mirror_folder(mirror)
     if folder is None and not sources.is_offline():
         return
-    lacking = [file for file in files if sources.local_copy(file, folder) is None]
-    if not lacking:
+    missing = [file for file in files if sources.local_copy(file, folder) is None]
+    if not missing:
         return
     try:
-        if len(lacking) == 1:
-            sources.locate(lacking[0].repository, lacking[0].path, mirror)
-        names = ", ".join(f"{file.repository}/{file.path}" for file in lacking)
-        command = sources.fetch_command(lacking, folder)
+        if len(missing) == 1:
+            sources.locate(missing[0].repository, missing[0].path, mirror)
+        names = ", ".join(f"{file.repository}/{file.path}" for file in missing)
+        command = sources.fetch_command(missing, folder)
         raise sources.MissingSource(
-            f"{len(lacking)} public files are not in the mirror {folder.resolve()}: {names}. On a machine with internet, "
+            f"{len(missing)} public files are not in the mirror {folder.resolve()}: {names}. On a machine with internet, "
             f"`{command}` puts them there."
             if folder
-            else f"{len(lacking)} public files are not here and may not be downloaded (HF_HUB_OFFLINE is set): {names}. No "
+            else f"{len(missing)} public files are not here and may not be downloaded (HF_HUB_OFFLINE is set): {names}. No "
             f"mirror is set ({sources.MIRROR_VARIABLE} or --metadata mirror=DIR). With internet, `{command}` fetches them."
         )
     except sources.MissingSource as error:
-        error.files = lacking
+        error.files = missing
         raise

@@ -1,4 +1,4 @@
-"""Options that a user gives with ``--metadata``. The harness mixes them with the model's before a task sees them."""
+"""Checks of ``--metadata`` options. The harness merges them with the model's arguments before a task sees them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from custom_metrics.usage.options import misspelt
 from custom_metrics.usage.plain_errors import UsageError
 
 OF_DETECTION = ("detector", "detector_args", "calibration", "calibration_annotations")
-"""What a user says of the detector that tags a task's answers; also the columns of the documents."""
+"""Options for the detector that tags a task's answers; also columns of the documents."""
 
-# Real arguments of the harness's models, and keys of other tasks, that are an edit away from one of ours.
+# Real arguments of the harness's models, and keys of other tasks, within one edit of one of ours.
 _NOT_OURS = frozenset({"sampler"})
 
 
 def refuse_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: str) -> None:
-    """Refuse keys that a task was given and does not know, and that are nearly one of its options (`known`; see
-    :func:`custom_metrics.usage.options.misspelt`); all others belong to the model, or to other tasks, and are ignored.
+    """Refuse unknown keys that look like one of a task's options (`known`; see
+    :func:`custom_metrics.usage.options.misspelt`). All others belong to the model or to other tasks, and are ignored.
 
     Raises:
-        UsageError: there is such a key; the message has the right name.
+        UsageError: there is such a key; the message suggests the option.
     """
     for key in sorted(ignored.keys() - _NOT_OURS - set(known), key=str):
         near = misspelt(str(key), known)
@@ -31,29 +31,29 @@ def refuse_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: st
 
 
 def choice(name: str, value: Any, allowed: Collection[str], task: str) -> str:
-    """A value out of a few; for any other a ``UsageError`` that lists them."""
+    """A value that must be one of `allowed`; otherwise a ``UsageError`` lists them."""
     if value not in allowed:
         raise UsageError(f"{task}: unknown {name} {value!r}; known are {', '.join(sorted(allowed))}")
     return str(value)
 
 
 def flag(name: str, value: Any, task: str) -> bool:
-    """Yes or no; for any other value a ``UsageError``."""
+    """A value that must be a bool; otherwise a ``UsageError``."""
     if not isinstance(value, bool):
         raise UsageError(f"{task}: {name} must be true or false, got {value!r}")
     return value
 
 
 def positive(name: str, value: Any, task: str) -> int:
-    """A whole number of at least one; for any other value a ``UsageError``."""
+    """A value that must be an int of at least 1; otherwise a ``UsageError``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UsageError(f"{task}: {name} must be a whole number of at least 1, got {value!r}")
     return value
 
 
 def pairs(name: str, value: Any, task: str) -> dict[str, Any]:
-    """Options of a detector or retriever from a mapping, from JSON, or from ``name=value;name=value``; for any other value
-    a ``UsageError``."""
+    """Parse options of a detector or retriever: a mapping, JSON, or ``name=value;name=value``; otherwise a
+    ``UsageError``."""
     if not value:
         return {}
     if isinstance(value, Mapping):
@@ -66,9 +66,9 @@ def pairs(name: str, value: Any, task: str) -> dict[str, Any]:
     try:
         if value.lstrip().startswith("{"):
             return dict(json.loads(value))
-        parts = [part for part in re.split("[;,]", value) if part.strip()]
-        if not all("=" in part for part in parts):
+        assignments = [part for part in re.split("[;,]", value) if part.strip()]
+        if not all("=" in part for part in assignments):
             raise ValueError("a part without =")
-        return dict(simple_parse_args_string(",".join(parts)))
+        return dict(simple_parse_args_string(",".join(assignments)))
     except (ValueError, json.JSONDecodeError) as error:
         raise UsageError(wrong) from error

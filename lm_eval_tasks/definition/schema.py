@@ -1,4 +1,4 @@
-"""A benchmark as one table: its tasks, what they share, and what they measure.
+"""Dataclasses of a benchmark's table: its tasks, their shared settings, and their metrics.
 
 The folder of a benchmark holds a ``benchmark.py`` whose ``BENCHMARK`` is such a table.
 :mod:`lm_eval_tasks.definition.catalogue` finds it, and :mod:`lm_eval_tasks.definition.generated` writes the folder's
@@ -23,33 +23,32 @@ Step = str | Mapping[str, str]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: a row of the harness's table, and all that comparisons, reports, leaderboards and model cards know of it.
+    """A metric: a row of the harness's table, with its description for comparisons, reports, leaderboards and model cards.
 
     Attributes:
-        name: of the metric. One that ends in ``_`` stands for every metric whose name begins so, such as
+        name: of the metric. A name that ends in ``_`` stands for every metric with this prefix, such as
             ``win_rate_<system>``.
-        aggregation: its name, or where it is (``package.module.name``).
+        aggregation: its registered name, or its dotted name (``package.module.name``).
         higher_is_better: ``None`` where neither is better: the harness's table then has no arrow.
         denominator: the documents that count, in words, for ``figures`` in the results file.
-        definition: what it is, in a few words or as a formula, for tables of metrics.
+        definition: in a few words or as a formula, for tables of metrics.
         unit: of its values; decides how they are written, and which bounds are too wide for a value to be shown.
         label: its name in prose; default the name with spaces.
-        title: what it is about, in a reader's words, as a heading; default the name.
-        sentence: what a value means, without its full stop. ``{value}`` is the value, ``{<metric>}`` that of another
-            metric, ``{rest}`` what follows a name that ends in ``_``. A report shows the metrics that have a sentence.
-        counted: what the denominator counts, in the plural.
-        headline: whether it is among those that a comparison, and a leaderboard, show first. Where a benchmark marks none,
-            all of its metrics are.
-        prominence: of a task's metrics, the one with the highest stands on the first screen of a report; of equals the
-            first.
-        filter: whose reading of the answers counts; empty for the task's first filter.
+        title: a heading in plain words; default the name.
+        sentence: the meaning of a value, without its full stop. ``{value}`` is the value, ``{<metric>}`` that of another
+            metric, ``{rest}`` the rest of a name after its prefix. A report shows the metrics that have a sentence.
+        counted: the unit of the denominator, in the plural.
+        headline: whether comparisons and leaderboards show it first. Where a benchmark marks no metric, all of them are
+            headlines.
+        prominence: the first screen of a report shows the metric of a task with the highest value; of equals the first.
+        filter: name of the filter whose values count; empty for the task's first filter.
         traded_against: the metric that gets worse when this one is gamed.
-        cost: a sentence about the model that is better here and worse there, without its full stop.
-        verdict: how the better model is said to stand to the other.
+        cost: a sentence about a model that is better here and worse in `traded_against`, without its full stop.
+        verdict: the verb phrase between the better model and the other, such as ``is better than``.
         fallback_for: the metric that is preferred to this one, wherever that is defined.
-        is_raw: whether it counts what a detector flags, with nothing that corrects the detector's errors. Such metrics are
-            compared, and have no rank.
-        rest: what follows a name that ends in ``_``, in an entry that was looked up by a longer name.
+        is_raw: whether it is a detector's share, uncorrected for the detector's errors. Such metrics are compared but not
+            ranked.
+        rest: the rest of a metric's name after the prefix, in an entry that was looked up by prefix.
     """
 
     name: str
@@ -79,7 +78,7 @@ class Metric:
 
     @property
     def heading(self) -> str:
-        """What it is about, in a reader's words."""
+        """Its heading, in plain words."""
         return self.title or self.name
 
     @property
@@ -89,16 +88,16 @@ class Metric:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share of its documents, not a mean of numbers or a rate of its own."""
+        """Whether it is a share of its documents, not a mean of numbers or another rate."""
         return self.aggregation == DEFINED_SHARE
 
 
 def preferred_first(metrics: Sequence[Metric]) -> list[Metric]:
-    """Metrics in their order, but for those that stand in for others: these follow what they stand in for."""
+    """Metrics in their order, except that a fallback follows the metric that it replaces."""
     by_name = {metric.name: metric for metric in metrics}
 
     def steps(metric: Metric) -> int:
-        chain = [metric]  # and those that are preferred to it
+        chain = [metric]  # and its successively preferred metrics
         while (above := by_name.get(chain[-1].fallback_for)) and above not in chain:
             chain.append(above)
         return len(chain)
@@ -108,25 +107,25 @@ def preferred_first(metrics: Sequence[Metric]) -> list[Metric]:
 
 @dataclass(frozen=True)
 class Base:
-    """The settings that some tasks share: a file that their YAML files include.
+    """Settings that several tasks share: a file that their YAML files include.
 
-    Functions and classes are named by place: ``package.module.name``, or ``module.name`` of a file of the folder.
+    Functions and classes have dotted names: ``package.module.name``, or ``module.name`` of a file of the folder.
 
     Attributes:
         file: its name.
-        says: what the tasks ask, a comment on top of the file.
+        comment: on top of the file, what the tasks ask.
         task: a subclass of :class:`lm_eval_tasks.harness.task.GroundedTask`, or that class.
         documents: the task's ``custom_dataset``, a :class:`lm_eval_tasks.definition.loading.TaskLoader`.
         dataset_path: the public data set's name on the hub.
         filters: name to steps; every metric is computed once for each.
         process_results: the function from a document and a filtered answer to the values of the metrics.
         metrics: in the order of the harness's table.
-        include: hand-written YAML files, beside this one, with settings that it shares with users' own tasks.
+        include: hand-written YAML files beside this one, whose settings users' own tasks can include, too.
         prompt: further settings of the harness: ``doc_to_text``, ``generation_kwargs`` and so on.
     """
 
     file: str
-    says: str
+    comment: str
     task: str
     documents: str
     dataset_path: str
@@ -143,7 +142,7 @@ class Task:
 
     Attributes:
         name: as users type it.
-        base: what it shares with others.
+        base: its shared settings.
         options: arguments of the loader of its documents. They win over model arguments of the same name.
         folder: of its YAML file, below the benchmark's; empty for that folder itself.
         include: the files that it includes, later ones overriding earlier ones; default the base alone.
@@ -158,7 +157,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Group:
-    """Tasks of one base, and the averages of their metrics, in which each task counts the same.
+    """Tasks of one base, with the unweighted averages of their metrics.
 
     Attributes:
         name: as users type it.
@@ -176,13 +175,13 @@ class Benchmark:
     """All tasks of a benchmark.
 
     Attributes:
-        version: of its tasks and groups, in results files. It rises where scores can differ.
-        tasks, groups: what the YAML files are written from.
-        languages: code to English name, of those that the tasks are in.
-        title: its name, as its paper has it.
-        questions: beginning of a task's or group's name to the question that it answers; the longest beginning counts.
-        task_type: of model cards on the Hugging Face hub.
-        more_metrics: those that tasks add themselves, or that YAML files written by hand have.
+        version: of its tasks and groups, in results files. It rises when scores can change.
+        tasks, groups: the YAML files are generated from them.
+        languages: code to English name, for the languages of the tasks.
+        title: its name, as in its paper.
+        questions: prefix of a task's or group's name to the question that it answers; the longest prefix counts.
+        task_type: for model cards on the Hugging Face hub.
+        more_metrics: metrics that tasks add at run time, or that hand-written YAML files list.
     """
 
     version: float
@@ -196,13 +195,13 @@ class Benchmark:
 
     @property
     def bases(self) -> tuple[Base, ...]:
-        """The bases of the tasks, each once."""
-        found = {task.base.file: task.base for task in self.tasks}
-        return tuple(found.values())
+        """The distinct bases of the tasks."""
+        by_file = {task.base.file: task.base for task in self.tasks}
+        return tuple(by_file.values())
 
     @cached_property
     def metrics(self) -> Mapping[str, Metric]:
-        """Name to metric, of all tasks."""
+        """Name to metric, for the metrics of all tasks."""
         metrics: dict[str, Metric] = {}
         for metric in (*(metric for base in self.bases for metric in base.metrics), *self.more_metrics):
             metrics.setdefault(metric.name, metric)
@@ -214,7 +213,7 @@ class Benchmark:
         return self.questions[max(starts, key=len)] if starts else ""
 
     def as_json(self) -> dict[str, Any]:
-        """What a reader of results needs of the table: without its tasks."""
+        """The table without its tasks, for results files."""
         return {
             "title": self.title,
             "questions": dict(self.questions),
@@ -223,16 +222,16 @@ class Benchmark:
         }
 
     @classmethod
-    def from_json(cls, found: Any) -> Benchmark:
-        """The opposite of :meth:`as_json`; what has another form in a damaged file is left out."""
-        record = found if isinstance(found, Mapping) else {}
+    def from_json(cls, content: Any) -> Benchmark:
+        """The inverse of :meth:`as_json`; values of a wrong type, from a damaged file, are left out."""
+        record = content if isinstance(content, Mapping) else {}
         questions, metrics = record.get("questions"), record.get("metrics")
-        asked = questions.items() if isinstance(questions, Mapping) else ()
+        by_prefix = questions.items() if isinstance(questions, Mapping) else ()
         return cls(
             version=0,
             tasks=(),
             title=_text(record.get("title")),
-            questions={_text(key): _text(value) for key, value in asked},
+            questions={_text(key): _text(value) for key, value in by_prefix},
             task_type=_text(record.get("task_type")) or cls.task_type,
             more_metrics=tuple(
                 _metric(entry) for entry in (metrics if isinstance(metrics, list) else ()) if isinstance(entry, Mapping)
@@ -245,11 +244,11 @@ def _text(value: Any) -> str:
 
 
 def _metric(entry: Mapping[str, Any]) -> Metric:
-    """A metric from its fields, without those of another type than the table has."""
+    """A metric from its fields, without those of a wrong type."""
     metric = Metric("")
-    known = {name: value for name, value in vars(metric).items() if isinstance(value, (str, bool, int))}
-    kept = {name: entry[name] for name, value in known.items() if type(entry.get(name)) is type(value)}
-    if kept.get("unit", metric.unit) not in get_args(Unit):
-        kept.pop("unit")
+    defaults = {name: value for name, value in vars(metric).items() if isinstance(value, (str, bool, int))}
+    fields = {name: entry[name] for name, value in defaults.items() if type(entry.get(name)) is type(value)}
+    if fields.get("unit", metric.unit) not in get_args(Unit):
+        fields.pop("unit")
     higher = entry.get("higher_is_better")
-    return replace(metric, **kept, higher_is_better=higher if isinstance(higher, bool) else None)
+    return replace(metric, **fields, higher_is_better=higher if isinstance(higher, bool) else None)

@@ -42,7 +42,7 @@ _METRICS = (
 
 def detection_base(
     file: str,
-    says: str,
+    comment: str,
     documents: str,
     dataset_path: str,
     process_results: str,
@@ -56,7 +56,7 @@ def detection_base(
     """
     return Base(
         file=file,
-        says=f"{says}\nThe prompt is detector_plugin/detection_prompt.jinja.",
+        comment=f"{comment}\nThe prompt is detector_plugin/detection_prompt.jinja.",
         task=task,
         documents=documents,
         dataset_path=dataset_path,

@@ -1,15 +1,14 @@
-"""Make plain `lm_eval` know our tasks, models, filters and aggregations.
+"""Register our tasks, models, filters and aggregations with plain `lm_eval`.
 
 `lm_eval_grounded.pth`, one line in site-packages, runs at every start of Python, so it imports nothing: it puts a finder
-on `sys.meta_path` that imports this module when somebody imports `lm_eval`, and otherwise steps aside. This module then
-waits for seven modules of the harness. When one of them has run, the names that this distribution declares as entry points
-are registered as lazy placeholders, `TaskManager` looks into our folder too (after the harness's own tasks and before
-the user's `--include_path`, which therefore stays the stronger), and our metrics are asked for their own standard errors
+on `sys.meta_path` that imports this module when `lm_eval` is imported, and does nothing else. This module then waits for
+seven modules of the harness. When one of them has run, the names that this distribution declares as entry points are
+registered as lazy placeholders, `TaskManager` searches our folder too (after the harness's own tasks and before the user's
+`--include_path`, which therefore takes precedence), and our metrics supply their own standard errors
 (`lm_eval_tasks.harness.harness_results`). Under the harness's command line, our own errors end in one line (`one_line`).
 
-Off with ``LM_EVAL_GROUNDED_AUTOLOAD=0``; tasks that are found by ``--include_path`` then register what they need themselves
-(:func:`register`). A harness that discovers entry points itself finds the names already there and
-keeps them.
+Off with ``LM_EVAL_GROUNDED_AUTOLOAD=0``; tasks found by ``--include_path`` then register what they need themselves
+(:func:`register`). A harness that discovers entry points itself finds the names registered and keeps them.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-# Module to entry point group and registry. Each registry is filled when the module that fills it with the harness's own
-# names has run: the harness imports that module only while the registry is empty, so to come first would hide its names.
+# Module to entry point group and registry. Our names are added after the module that registers the harness's own has run:
+# the harness imports that module only while the registry is empty, so names of ours would keep it from being imported.
 _REGISTRIES = {
     "lm_eval.models": ("lm_eval.models", "model_registry"),
     "lm_eval.filters": ("lm_eval.filters", "filter_registry"),
     "lm_eval.api.metrics": ("lm_eval.aggregations", "aggregation_registry"),
 }
 _TASK_MANAGER = "lm_eval.tasks.manager"
-# What the harness makes of our metrics and models: see lm_eval_tasks.harness.harness_results.
+# Module to the function of lm_eval_tasks.harness.harness_results that changes it.
 _RESULTS = {"lm_eval.evaluator_utils": "extend", "lm_eval.loggers.evaluation_tracker": "name_models"}
 _COMMAND_LINE = "lm_eval._cli.harness"
 _WATCHED = frozenset((*_REGISTRIES, _TASK_MANAGER, *_RESULTS, _COMMAND_LINE))
 
 
 class _Finder:
-    """A meta path finder that finds nothing itself, but calls `_extend` after a watched module has run."""
+    """A meta path finder that delegates to the other finders, and calls `_extend` after a watched module has run."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -72,7 +71,7 @@ def _run_after(loader: Any) -> None:
 
 
 def _extend(module: ModuleType) -> None:
-    """Add our names to what a watched module has just defined. A failure of ours must not break the harness."""
+    """Add our names to a watched module that has just run. A failure here must not break the harness."""
     try:
         if module.__name__ == _TASK_MANAGER:
             _add_tasks(module.TaskManager)
@@ -132,13 +131,13 @@ def task_folder() -> str:
 
 
 def register() -> None:
-    """Register our models, filters and aggregations with the harness's modules that are imported; again does nothing."""
+    """Register our models, filters and aggregations, once, with the harness's modules that are imported."""
     for name in (_REGISTRIES.keys() | _RESULTS.keys()) & sys.modules.keys():
         _extend(sys.modules[name])
 
 
 def install() -> None:
-    """Wait for the harness, and extend its modules that are imported already; again does nothing."""
+    """Install the finder, once, and extend the harness's modules that are already imported."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Finder())

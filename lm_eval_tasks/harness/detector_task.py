@@ -1,6 +1,6 @@
-"""A harness task whose answers a detector tags.
+"""A harness task with a detector that tags its answers.
 
-Detectors are imported when one runs, and never before.
+Detectors are imported only when one runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILTER = "hallucination_spans"
 
 
 def is_tagged(task: str) -> bool:
-    """Whether a detector tags the answers of a task of this package, or can: its class is a :class:`DetectingTask`."""
+    """Whether a detector can tag the answers of a task of this package: its class is a :class:`DetectingTask`."""
     base = catalogue.base_of(task)
     if base is None:
         return False
@@ -33,13 +33,13 @@ def is_tagged(task: str) -> bool:
 class DetectingTask(GroundedTask):
     """A task with the filter ``hallucination_spans``. Without the filter it is a plain task.
 
-    - The results say which detector and which calibration made them: ``detector``, ``calibration`` and
-      ``words`` of ``configs.<task>.metadata.provenance``.
-    - The results count the answers that the detector could not read and was to leave out; they are in no rate.
+    - The results record detector and calibration: ``detector``, ``calibration`` and ``words`` of
+      ``configs.<task>.metadata.provenance``.
+    - The results count the answers that were left out because the detector cannot read them; they are in no rate.
     - ``--predict_only`` skips the detector. ``lm-eval-grounded score`` runs it later.
     """
 
-    is_generated = True  # a detector looks for what a model made up in its own words
+    is_generated = True  # a detector searches free text
 
     @property
     def tags_answers(self) -> bool:
@@ -51,16 +51,16 @@ class DetectingTask(GroundedTask):
         super().override_metric(metric_name)
         if not self.tags_answers:
             return
-        kept = []
+        filter_list = []
         for pipeline, listed in zip(self._filters, self.config.filter_list, strict=True):
             steps = zip(pipeline.filters, listed["filter"], strict=True)
-            others = [(make, step) for make, step in steps if step["function"] != FILTER]
-            pipeline.filters = [make for make, _ in others]
-            kept.append({**listed, "filter": [step for _, step in others]})
-        self.config.filter_list = kept
+            retained = [(make, step) for make, step in steps if step["function"] != FILTER]
+            pipeline.filters = [make for make, _ in retained]
+            filter_list.append({**listed, "filter": [step for _, step in retained]})
+        self.config.filter_list = filter_list
 
     def apply_filters(self) -> Any:
-        """Apply the filters; count the answers that a detector left out."""
+        """Apply the filters, and count the answers that a detector left out."""
         filtered = super().apply_filters()
         names = [listed["name"] for listed in self.config.filter_list or () if _detects(listed)]
         requests = self._instances or ()
@@ -73,9 +73,9 @@ class DetectingTask(GroundedTask):
 
     def provenance(self) -> dict[str, Any]:
         """The provenance of any task, with ``detector``, ``calibration`` and ``words``."""
-        found = super().provenance()
+        record = super().provenance()
         if not self.tags_answers:
-            return found
+            return record
         from custom_metrics.reading.words import segmenter
         from detector_plugin.detector import describe
         from detector_plugin.filters import shared_detector
@@ -87,10 +87,10 @@ class DetectingTask(GroundedTask):
             detector = shared_detector(doc["detector"], doc["detector_args"])
             chosen = getattr(detector, "threshold", None)
             described = {**describe(detector), "threshold": "of its weights" if chosen is None else chosen}
-        except Exception as error:  # the filter has said so, and kept the answers
+        except Exception as error:  # the filter has logged it, and kept the answers
             described = {"name": doc["detector"], "version": f"failed: {error}", "licence": ""}
         return {
-            **found,
+            **record,
             "detector": {**described, "options": json.loads(doc["detector_args"])},
             "calibration": describe_calibration(doc),
             "words": segmenter(doc["language"]),
@@ -103,10 +103,10 @@ def _detects(listed: Mapping[str, Any]) -> bool:
 
 
 def _is_left_out(filtered: Any) -> bool:
-    """Whether a detector that works could not read the answer."""
+    """Whether a working detector could not read the answer."""
     from detector_plugin.filters import FAILED
 
     if not isinstance(filtered, str) or '"spans": null' not in filtered:
         return False
-    found = json.loads(filtered)
-    return found["spans"] is None and found["detector"]["version"] != FAILED
+    content = json.loads(filtered)
+    return content["spans"] is None and content["detector"]["version"] != FAILED

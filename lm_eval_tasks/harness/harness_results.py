@@ -1,16 +1,16 @@
-"""Changes to the harness for our metrics: own standard errors, no undefined rates, the headline first.
+"""Changes to the harness for our metrics: their own standard errors, no undefined rates, the headline first.
 
 :func:`extend` changes three functions of ``lm_eval.evaluator_utils``, and :func:`name_models` two of
 ``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
 
-- ``stderr_for_metric`` asks an ``Aggregation`` of ours for its own standard error.
-- ``_compute_task_aggregations`` hands the metrics of a ``GroundedTask`` to it: rates that are not defined go, and the
-  headline comes first.
-- ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks have passages in
-  common, a group's standard error is over passages. The harness takes its tasks for independent.
+- ``stderr_for_metric`` returns the ``standard_error`` of our ``Aggregation``.
+- ``_compute_task_aggregations`` passes its metrics through ``GroundedTask.reported``, which removes undefined rates and
+  puts the headline first.
+- ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks share passages, a
+  group's standard error is clustered by passage. The harness treats its tasks as independent.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models: the harness finds no name in their arguments.
-- ``EvaluationTracker`` says where it will write, so that our tasks try that folder before the first request. The harness
-  tries it after the last one, and loses the results where it cannot write.
+- ``EvaluationTracker`` is remembered, so that our tasks can check its folder before the first request. The harness tries
+  it after the last one, and loses the results where it cannot write.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 _MARK = "_lm_eval_grounded"
 
 
-class Row(str):
-    """A key of the harness's metrics: a string that sorts by its place in the task's YAML. (The table sorts by key.)"""
+class OrderedKey(str):
+    """A key of the harness's metrics that sorts by its place in the task's YAML. (The harness's table sorts by key.)"""
 
     place: tuple[int, ...]
 
-    def __new__(cls, key: str, place: tuple[int, ...]) -> Row:
-        row = super().__new__(cls, key)
-        row.place = place
-        return row
+    def __new__(cls, key: str, place: tuple[int, ...]) -> OrderedKey:
+        instance = super().__new__(cls, key)
+        instance.place = place
+        return instance
 
     def __lt__(self, other: str) -> bool:
-        if isinstance(other, Row) and self.place != other.place:
+        if isinstance(other, OrderedKey) and self.place != other.place:
             return self.place < other.place
         return str.__lt__(self, other)
 
@@ -54,51 +54,51 @@ class Row(str):
 
 
 def ordered(metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Metrics of a task or group (``metric,filter`` and ``metric_stderr,filter`` to what they are): named ones in the order
-    of their names, filters in the order of the keys, behind others, which keep their key."""
+    """Sort the metrics of a task or group (keys ``metric,filter`` and ``metric_stderr,filter``): first those not in
+    `names`, with their key; then the others in the order of `names`, and their filters in the order of the keys."""
     places = {name: place for place, name in enumerate(names)}
     filters: dict[str, int] = {}
-    ours: dict[Row, Any] = {}
+    ours: dict[OrderedKey, Any] = {}
     others = {}
     for key, value in metrics.items():
         name, _, filter_name = key.partition(",")
-        of = name if name in places else name.removesuffix("_stderr")
-        if of in places:
+        metric = name if name in places else name.removesuffix("_stderr")
+        if metric in places:
             filter_place = filters.setdefault(filter_name, len(filters))
-            ours[Row(key, (places[of], filter_place, of != name))] = value
+            ours[OrderedKey(key, (places[metric], filter_place, metric != name))] = value
         else:
             others[key] = value
     return {**others, **{row: ours[row] for row in sorted(ours)}}
 
 
-def as_written(results: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a results file, whose metrics the harness's table then leaves in the file's order."""
+def in_file_order(results: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a results file, with keys that keep their order in the harness's table."""
 
     def in_order(metrics: Mapping[str, Any]) -> dict[str, Any]:
         names = dict.fromkeys(key.partition(",")[0] for key in metrics if "," in key and "_stderr," not in key)
         return ordered(metrics, list(names))
 
-    sections = [section for section in ("results", "groups") if results.get(section)]
-    return {**results, **{at: {name: in_order(each) for name, each in results[at].items()} for at in sections}}
+    keys = [key for key in ("results", "groups") if results.get(key)]
+    return {**results, **{key: {name: in_order(metrics) for name, metrics in results[key].items()} for key in keys}}
 
 
 def _errors_across(
     metrics: Mapping[str, Any], means: Sequence[str], tasks: Sequence[Any]
 ) -> Iterator[tuple[str, float]]:
-    """The standard errors of a group's metrics that are means over its tasks, where these have clusters in common."""
+    """Key and standard error of each of a group's unweighted means (`means`), where its tasks share clusters."""
     for metric in means:
         for key, error in metrics.items():
             name, _, filter_name = key.partition(",")
             if name != f"{metric}_stderr" or not isinstance(error, float):
                 continue
-            rows = [task.rows_of(metric, filter_name) for task in tasks]
-            known = [one for one in rows if one is not None]
-            if len(known) == len(rows) and not math.isnan(across := error_across(known)):
+            by_task = [task.rows_of(metric, filter_name) for task in tasks]
+            defined = [values for values in by_task if values is not None]
+            if len(defined) == len(by_task) and not math.isnan(across := error_across(defined)):
                 yield key, across
 
 
 def extend(evaluator_utils: ModuleType) -> None:
-    """Extend ``lm_eval.evaluator_utils``; again does nothing. ``AttributeError`` where it is not as in lm-eval 0.4.13."""
+    """Extend ``lm_eval.evaluator_utils``, once. ``AttributeError`` where it differs from lm-eval 0.4.13."""
     ask, compute = evaluator_utils.stderr_for_metric, evaluator_utils._compute_task_aggregations
     if hasattr(compute, _MARK):
         return
@@ -118,15 +118,15 @@ def extend(evaluator_utils: ModuleType) -> None:
 
     @wraps(aggregate)
     def aggregate_groups(results: Any) -> Any:
-        found = aggregate(results)
-        for group in found.groups.values():
+        result = aggregate(results)
+        for group in result.groups.values():
             tasks = group.get_all_tasks()
             if all(hasattr(task, "rows_of") for task in tasks):
                 listed = [entry.metric for entry in group.aggregate_metric_list or ()]
                 means = [entry.metric for entry in group.aggregate_metric_list or () if not entry.weight_by_size]
-                metrics = found.metrics[group.name]
-                found.metrics[group.name] = ordered({**metrics, **dict(_errors_across(metrics, means, tasks))}, listed)
-        return found
+                metrics = result.metrics[group.name]
+                result.metrics[group.name] = ordered({**metrics, **dict(_errors_across(metrics, means, tasks))}, listed)
+        return result
 
     setattr(_compute_task_aggregations, _MARK, True)
     evaluator_utils.aggregate_groups = aggregate_groups  # type: ignore[attr-defined]
@@ -135,7 +135,7 @@ def extend(evaluator_utils: ModuleType) -> None:
 
 
 def name_models(evaluation_tracker: ModuleType) -> None:
-    """Extend ``lm_eval.loggers.evaluation_tracker``, in the same way."""
+    """Extend ``lm_eval.loggers.evaluation_tracker``, once."""
     tracker = evaluation_tracker.GeneralConfigTracker
     record = tracker.log_experiment_args
     if hasattr(record, _MARK):
@@ -156,7 +156,7 @@ def name_models(evaluation_tracker: ModuleType) -> None:
         name = model.results_name(model_args)
         # Leaderboards file results under developer and model; the folder has the model's name alone.
         self.model_name, self.model_name_sanitized = name, sanitize(name.removeprefix(f"{PACKAGE}/"))
-        output = _newest[0]() if _newest else None
+        output = _current_tracker[0]() if _current_tracker else None
         if output is not None and output.output_path:
             self.model_name_sanitized = model.results_folder(
                 self.model_name_sanitized, model_args, output_folder(output.output_path)
@@ -169,26 +169,26 @@ def name_models(evaluation_tracker: ModuleType) -> None:
     @wraps(start)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         start(self, *args, **kwargs)
-        _newest[:] = [weakref.ref(self)]
+        _current_tracker[:] = [weakref.ref(self)]
 
     evaluation_tracker.EvaluationTracker.__init__ = __init__
 
 
-_newest: list[weakref.ref[Any]] = []  # the tracker of the run that is to begin
+_current_tracker: list[weakref.ref[Any]] = []  # of the run that is about to begin, or empty
 
 
 def try_output() -> None:
-    """Try the folder that the harness will write the results of this run to, once.
+    """Check, once, that the harness can write the results of this run to its folder.
 
     Raises:
-        UsageError: nothing can be written there.
+        UsageError: it cannot.
     """
-    tracker = _newest.pop()() if _newest else None
+    tracker = _current_tracker.pop()() if _current_tracker else None
     if tracker is not None and tracker.output_path:
         check_writable(output_folder(tracker.output_path, tracker.general_config_tracker.model_name_sanitized))
 
 
 def output_folder(output_path: str, model: str | None = None) -> Path:
-    """The folder of a model's results in ``--output_path``, which may name a file."""
+    """The folder of a model's results for an ``--output_path``, which may be a file."""
     path = Path(output_path)
     return path.parent if path.suffix == ".json" else path / (model or "")

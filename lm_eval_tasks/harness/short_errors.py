@@ -18,7 +18,7 @@ from custom_metrics.usage.printable import on_one_line
 
 
 def install() -> None:
-    """Set ``sys.excepthook``; again does nothing."""
+    """Set ``sys.excepthook``, once."""
     before = sys.excepthook
     if getattr(before, "is_one_line", False):
         return
@@ -34,13 +34,13 @@ def install() -> None:
 
 
 def one_line(error: BaseException, program: str = "lm_eval: error") -> str:
-    """The program's name and the message, its line breaks made spaces and the rest of it printable."""
+    """The program's name and the message, printable and on one line."""
     return f"{program}: " + on_one_line(" ".join(line.strip() for line in str(error).splitlines() if line.strip()))
 
 
 def _debugging(trace: TracebackType | None) -> bool:
-    """Whether the harness was asked for debug output. ``--verbosity`` (or its YAML key) is in force only after the run, so
-    it is read where the command line keeps it: in the frame of its ``_execute``."""
+    """Whether debug output of the harness is on. ``--verbosity`` (or its YAML key) takes effect only after the run, so it
+    is read from the command line's configuration, in the frame of its ``_execute``."""
     if logging.getLogger("lm_eval").getEffectiveLevel() <= logging.DEBUG:
         return True
     return any(

@@ -14,11 +14,11 @@ _KEPT = Metric("kept_rate", DEFINED_SHARE, True, "all replies")
 _COMMENT = re.compile(r"\A\{#.*?-#\}\s*", re.DOTALL)
 
 
-def _base(step: str, says: str, most_tokens: int, *metrics: Metric) -> Base:
+def _base(step: str, comment: str, most_tokens: int, *metrics: Metric) -> Base:
     template = resources.files("lm_eval_tasks.making").joinpath(f"prompts/{step}.jinja").read_text("utf-8")
     return Base(
         f"_{step}_base",
-        says,
+        comment,
         task="lm_eval_tasks.making.task.MakingTask",
         documents="lm_eval_tasks.making.dataset.load_task",
         dataset_path="articles",

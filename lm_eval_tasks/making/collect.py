@@ -1,4 +1,4 @@
-"""Files of what models made: JSON lines for the next step and for training, and a mirror that mFAVA's tasks read."""
+"""Generated data as files: JSON lines for the next step and for training, and a mirror that mFAVA's tasks read."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ _WHO = "lm-eval-grounded make"
 
 
 class Collected(NamedTuple):
-    """What was made of some samples."""
+    """The counts of a call of :func:`collect`."""
 
     step: str
-    rows: dict[str, int]  # how many were written, by language
-    replies: int  # how many were read
-    left_out: dict[str, int]  # how many parts of the replies, or rows, by reason
+    rows: dict[str, int]  # number of rows that were written, by language
+    replies: int  # number of replies that were read
+    left_out: dict[str, int]  # number of rows, or parts of replies, that were left out, by reason
 
 
 def collect(places: Sequence[Path], output: Path, step: str | None = None, faithful: bool = False) -> Collected:
-    """Write what models made, as JSON lines, and beside it where it comes from (``<output>.provenance.json``).
+    """Write the data that models generated, as JSON lines, and its provenance (``<output>.provenance.json``).
 
     A row has ``id``, ``title``, ``url``, ``article`` (address, or else title), ``language``, ``question``, ``reference``,
     and from the step ``answers`` on ``answer``, ``spans`` (``[start, end, category]``, in characters of the answer) and
     ``model`` (who wrote the answer). The next step reads it with ``--metadata articles=FILE``, training as it is.
 
     Args:
-        places: samples files, or folders of them, as ``lm_eval --log_samples`` writes; of a folder the newest of each task
-            counts. Its folder's name is the model's.
-        output: the file.
-        step: where the samples are of several steps: which.
-        faithful: of inserted errors: write each text before the errors as well, as a row of its own.
+        places: samples files, or folders of them, as ``lm_eval --log_samples`` writes; of a folder the newest file of each
+            task counts. The folder of a file has the model's name.
+        output: the JSON lines file.
+        step: the step to collect, where there are samples of several.
+        faithful: of inserted errors: write each text before the errors as well, as a separate row.
 
     Raises:
-        MissingSource, CorruptSource: there are no samples, or damaged ones.
-        UsageError: samples of no step, of several, or nothing that can be kept.
+        MissingSource, CorruptSource: there are no samples, or they are damaged.
+        UsageError: the samples are of no step or of several, or no reply can be used.
     """
     files = [pair for place in places for tasks in samples_files(place).values() for pair in tasks.items()]
-    known = {of_task for task, _ in files if (of_task := steps.step_of(task)) and step in (None, of_task)}
-    if len(known) != 1:
-        of = " and ".join(sorted(known)) if known else f"none ({', '.join(sorted({task for task, _ in files}))})"
+    names = {name for task, _ in files if (name := steps.step_of(task)) and step in (None, name)}
+    if len(names) != 1:
+        text = " and ".join(sorted(names)) if names else f"none ({', '.join(sorted({task for task, _ in files}))})"
         raise UsageError(
-            f"{_WHO} collect: the samples are of {of}; name those of one step, or choose with --step "
+            f"{_WHO} collect: the samples are of {text}; name those of one step, or choose with --step "
             f"{'|'.join(steps.STEPS)}"
         )
-    (step,) = known
+    (step,) = names
     reasons: Counter[str] = Counter()
     rows: list[Row] = []
     replies = 0
@@ -67,12 +67,12 @@ def collect(places: Sequence[Path], output: Path, step: str | None = None, faith
     for file in used:
         samples = list(read_samples(file))
         replies += len(samples)
-        of_step = _translated if step == steps.TRANSLATE else partial(_made, faithful=faithful)
+        make_rows = _translated_rows if step == steps.TRANSLATE else partial(_made_rows, faithful=faithful)
         try:
-            rows += of_step(samples, file.parent.name, reasons)
+            rows += make_rows(samples, file.parent.name, reasons)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CorruptSource(f"{file}: not the samples of a making task ({error!r})") from error
-    rows = list(_once(rows, reasons))
+    rows = list(_without_duplicates(rows, reasons))
     if not rows:
         left_out = "; ".join(f"{reason}: {number}" for reason, number in reasons.items())
         raise UsageError(f"{_WHO} collect: nothing of {replies} replies can be kept ({left_out})")
@@ -82,60 +82,60 @@ def collect(places: Sequence[Path], output: Path, step: str | None = None, faith
     return collected
 
 
-def _made(samples: Sequence[Row], model: str, reasons: Counter[str], faithful: bool) -> Iterator[Row]:
+def _made_rows(samples: Sequence[Row], model: str, reasons: Counter[str], faithful: bool) -> Iterator[Row]:
     """Rows of questions, answers or inserted errors."""
     for sample in samples:
         doc = sample["doc"]
-        reading = steps.read(sample["resps"][0][0], doc)
-        reasons += reading.reasons
-        for number, made in enumerate(reading.rows, 1):
+        parsed = steps.parse_reply(sample["resps"][0][0], doc)
+        reasons += parsed.reasons
+        for number, fields in enumerate(parsed.rows, 1):
             if doc["step"] == steps.QUERIES:
-                yield {"id": f"{doc['row']}/{number}", **_carried(doc), **made}
+                yield {"id": f"{doc['row']}/{number}", **_shared_fields(doc), **fields}
                 continue
-            row = {"id": doc["row"], **_carried(doc), **made, "model": model}
+            row = {"id": doc["row"], **_shared_fields(doc), **fields, "model": model}
             yield row
             if faithful and doc["step"] == steps.SILVER:
-                yield {**row, "id": f"{row['id']}/faithful", **_answer_of(doc)}
+                yield {**row, "id": f"{row['id']}/faithful", **_answer_fields(doc)}
 
 
-def _translated(samples: Sequence[Row], model: str, reasons: Counter[str]) -> Iterator[Row]:
-    """Rows put together from their translated texts; one that lacks a text is left out."""
+def _translated_rows(samples: Sequence[Row], model: str, reasons: Counter[str]) -> Iterator[Row]:
+    """Rows of translated texts; a row that lacks a text is left out."""
     translated: dict[str, dict[str, Row]] = {}  # row to part to its translation
-    firsts: dict[str, Row] = {}  # row to the document that carries its other fields
+    firsts: dict[str, Row] = {}  # row to the document with its other fields
     for sample in samples:
         doc = sample["doc"]
-        reading = steps.read(sample["resps"][0][0], doc)
-        reasons += reading.reasons
-        parts = translated.setdefault(doc["row"], {})
-        parts.update((doc["part"], row) for row in reading.rows)
+        parsed = steps.parse_reply(sample["resps"][0][0], doc)
+        reasons += parsed.reasons
+        texts = translated.setdefault(doc["row"], {})
+        texts.update((doc["part"], row) for row in parsed.rows)
         if doc["part"] == doc["parts"][0]:
             firsts[doc["row"]] = doc
-    for id, parts in translated.items():
+    for id, texts in translated.items():
         first = firsts.get(id)
-        if first is None or parts.keys() != {*first["parts"]}:
+        if first is None or texts.keys() != {*first["parts"]}:
             reasons["a part of the text is missing"] += 1
             continue
-        fields = _carried(first) | {part: row["text"] for part, row in parts.items()}
+        fields = _shared_fields(first) | {part: row["text"] for part, row in texts.items()}
         if first["answer"]:
-            made = {"answer": fields["answer"], "spans": parts["answer"]["spans"]} if "answer" in parts else {}
-            fields |= _answer_of(first) | made
+            made = {"answer": fields["answer"], "spans": texts["answer"]["spans"]} if "answer" in texts else {}
+            fields |= _answer_fields(first) | made
         origin = {"translated_from": first["source_language"], "translator": model}
         yield {"id": f"{id}/{first['language']}", **fields, **origin}
 
 
-def _carried(doc: Mapping[str, Any]) -> Row:
-    """The fields of a document that go into its row."""
+def _shared_fields(doc: Mapping[str, Any]) -> Row:
+    """The fields that a row takes from its document."""
     fields = {name: str(doc[name]) for name in ("title", "url", "language", "question", "reference")}
     return {**fields, "article": fields["url"] or fields["title"]}
 
 
-def _answer_of(doc: Mapping[str, Any]) -> Row:
+def _answer_fields(doc: Mapping[str, Any]) -> Row:
     spans = [[span["start"], span["end"], span["category"]] for span in doc["spans"]]
     return {"answer": doc["answer"], "spans": spans, "model": doc["model"]}
 
 
-def _once(rows: Sequence[Row], reasons: Counter[str]) -> Iterator[Row]:
-    """Rows whose text is not that of an earlier one; ids that two models share get the model's name."""
+def _without_duplicates(rows: Sequence[Row], reasons: Counter[str]) -> Iterator[Row]:
+    """Rows without those that repeat the text of an earlier one; a repeated id gets the model's name and a number."""
     seen: set[tuple[str, ...]] = set()
     ids: set[str] = set()
     for row in rows:
@@ -156,33 +156,33 @@ def write_mirror(places: Sequence[Path], folder: Path) -> tuple[dict[str, int], 
     ``mfava_detection_<language>_silver``. Files that are in the folder are replaced.
 
     Returns:
-        How many rows each task gets; how many rows no task can get, by reason.
+        Task to number of rows; and number of rows that fit no task, by reason.
 
     Raises:
-        UsageError: no row is left.
+        UsageError: no row fits a task.
     """
     left_out: Counter[str] = Counter()
-    asked: dict[str, dict[str, tuple[Row, list[str]]]] = {}  # file to reference to its first row and all questions
+    queries: dict[str, dict[str, tuple[Row, list[str]]]] = {}  # file to reference to (row, questions)
     annotated: dict[str, list[Row]] = {}  # file to its documents
     tasks: Counter[str] = Counter()
     for place in places:
         for row in read_rows(place, "", left_out):
-            known = LANGUAGES.get(row["language"])
-            if known is None or not row["reference"]:
+            language = LANGUAGES.get(row["language"])
+            if language is None or not row["reference"]:
                 left_out["rows in a language that mFAVA has not, or without a reference"] += 1
                 continue
             if row["question"]:
-                _, questions = asked.setdefault(known.queries_file, {}).setdefault(row["reference"], (row, []))
+                _, questions = queries.setdefault(language.queries_file, {}).setdefault(row["reference"], (row, []))
                 if row["question"] not in questions:
                     questions.append(row["question"])
-                    tasks[f"mfava_{known.code}"] += 1
-            if row["answer"] and known.silver:
+                    tasks[f"mfava_{language.code}"] += 1
+            if row["answer"] and language.silver:
                 document = {"references": row["reference"], "generated_text": row["answer"]}
                 document["silver_annotations"] = render(row["answer"], row["spans"])
-                if known.gold:  # one file holds both kinds of annotations; nobody has marked these
-                    document |= {"gold_annotations": "", "language": known.name}
-                annotated.setdefault(GOLD_FILE if known.gold else known.silver_file, []).append(document)
-                tasks[f"mfava_detection_{known.code}_silver"] += 1
+                if language.gold:  # one file holds both kinds of annotations; nobody has marked these
+                    document |= {"gold_annotations": "", "language": language.name}
+                annotated.setdefault(GOLD_FILE if language.gold else language.silver_file, []).append(document)
+                tasks[f"mfava_detection_{language.code}_silver"] += 1
             elif row["answer"]:
                 left_out["answers in a language without a silver file (mFAVA has no Japanese one)"] += 1
     if not tasks:
@@ -190,7 +190,7 @@ def write_mirror(places: Sequence[Path], folder: Path) -> tuple[dict[str, int], 
             f"{_WHO} mirror: no row has a language of mFAVA and a question or an answer ({dict(left_out)})"
         )
     below = folder / "github" / REPOSITORY
-    for name, articles in asked.items():
+    for name, articles in queries.items():
         with whole_file(below / name) as unfinished:
             _write_questions(unfinished, [*articles.values()])
     for name, documents in annotated.items():

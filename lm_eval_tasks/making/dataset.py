@@ -1,4 +1,4 @@
-"""Documents of the steps: what a model is asked, from rows of the user's own files."""
+"""Documents of the steps, from rows of the user's own files."""
 
 from __future__ import annotations
 
@@ -42,34 +42,34 @@ def load(
     translation_prefix: str = "",
     **ignored: Any,
 ) -> dict[str, Dataset]:
-    """Load what a step asks in a language.
+    """Load the documents of a step in a language.
 
     Args:
         step: a key of :data:`lm_eval_tasks.making.steps.STEPS`.
-        language: ISO 639 code, a key of :data:`LANGUAGES`: of what is made.
+        language: ISO 639 code, a key of :data:`LANGUAGES`, of the data to generate.
         articles: a JSON lines file. Rows of another language are left out; of a translation, rows of this language are.
         min_characters: of a reference; rows with a shorter one are left out. The paper has 2,000, of whole articles.
         categories: kinds of errors to insert, some of ``custom_metrics.reading.spans.CATEGORIES``; default all.
         source_language: of a translation: take rows of this language only.
         parts: of a translation: some of ``question``, ``reference`` and ``answer``; default all that a row has.
         translation_prompt: ``"chat"``, or ``"text"``: the text alone, for translation models.
-        translation_prefix: with ``"text"``: what stands before it, as ``<2de>`` and a space.
+        translation_prefix: with ``"text"``: a prefix of the text, such as ``<2de>`` and a space.
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id``, ``row`` (the id of the row it is from), ``step``, ``language``,
         ``language_name``, ``title``, ``url``, ``model``, ``question``, ``reference``, ``answer``, ``spans`` (``start``,
         ``end``, ``category``); of inserted errors also ``passage`` (the answer with its tags) and ``categories``; of a
         translation also ``part``, ``parts``, ``text`` (with tags), ``tagged``, ``source_language``, ``source_name``,
-        ``chat`` and ``translation_prefix``, and the row's own texts stand in its first part alone.
+        ``chat`` and ``translation_prefix``, and only the first part has the row's own texts.
 
     Raises:
-        UsageError: no file is named, an unknown option, or no row is left.
-        MissingSource, CorruptSource: there is no such file, or it is damaged.
+        UsageError: no file is named, an option is unknown, or no row can be used.
+        MissingSource, CorruptSource: the file does not exist, or is damaged.
     """
     metadata.choice("step", step, steps.STEPS, "making")
     task = steps.task_name(step, language)
     metadata.choice("language", language, LANGUAGES, task)
-    metadata.refuse_misspelt(ignored, load_task.known, task)
+    metadata.refuse_misspelt(ignored, load_task.user_options, task)
     metadata.positive("min_characters", min_characters, task)
     metadata.choice("translation_prompt", translation_prompt, (CHAT, TEXT), task)
     if not isinstance(articles, str) or not articles:
@@ -78,8 +78,8 @@ def load(
             "(a pattern such as mfava_* names the tasks that make data, too; the task mfava is the evaluation in all "
             "languages, mfava_detection_gold the detection)"
         )
-    kinds = _some("categories", categories, CATEGORIES, task)
-    chosen = _some("parts", parts, PARTS, task)
+    kinds = _selection("categories", categories, CATEGORIES, task)
+    chosen = _selection("parts", parts, PARTS, task)
     path = Path(articles).expanduser()
     seen: Counter[str] = Counter()
     common = {"step": step, "language": language, "language_name": LANGUAGES[language]}
@@ -89,15 +89,15 @@ def load(
         if reason:
             seen[f"rows left out, {reason}"] += 1
             continue
-        of_row = [row]
+        row_documents = [row]
         if step == steps.SILVER:
             if not row["answer"]:
                 seen["rows without an answer, whose own text is the passage"] += 1
                 row |= {"answer": row["reference"], "spans": []}
-            of_row = [{**row, "passage": render(row["answer"], row["spans"]), "categories": kinds}]
+            row_documents = [{**row, "passage": render(row["answer"], row["spans"]), "categories": kinds}]
         elif step == steps.TRANSLATE:
-            of_row = _parts(row, chosen, translation_prompt == CHAT, translation_prefix)
-        for document in of_row:
+            row_documents = _part_documents(row, chosen, translation_prompt == CHAT, translation_prefix)
+        for document in row_documents:
             spans = [{"start": span.start, "end": span.end, "category": span.category} for span in document["spans"]]
             documents.append({"row": row["id"], **document, "spans": spans, **common})
     left_out = "; ".join(f"{reason}: {number}" for reason, number in seen.items())
@@ -124,21 +124,21 @@ load_task = TaskLoader(load, lambda options: [], of_task=("step", "language"))
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
-def _some(name: str, given: str | Sequence[str] | None, known: Sequence[str], task: str) -> list[str]:
-    """Some of the known values, in their order, from a list or from ``one+other``; default all."""
+def _selection(name: str, given: str | Sequence[str] | None, allowed: Sequence[str], task: str) -> list[str]:
+    """The chosen ones of the allowed values, in that order, from a list or from ``a+b``; default all."""
     if given is None:
-        return list(known)
+        return list(allowed)
     values = [value.strip() for value in given.split("+")] if isinstance(given, str) else list(given)
     for value in values:
-        metadata.choice(name, value, known, task)
-    return [value for value in known if value in values]
+        metadata.choice(name, value, allowed, task)
+    return [value for value in allowed if value in values]
 
 
 def read_rows(path: Path, language: str, seen: Counter[str]) -> Iterator[Row]:
-    """The rows of a JSON lines file: ``id``, ``language``, ``spans``, and texts, empty where it has none: :data:`TEXTS`.
+    """The rows of a JSON lines file: ``id``, ``language``, ``spans``, and the texts :data:`TEXTS`, which may be empty.
 
-    ``reference`` may be called ``text``. ``id`` is the row's own, or else its line; `language` is of rows that name none.
-    Rows that are left out are counted in `seen`, by reason.
+    ``reference`` may be called ``text``. The line number stands in for a missing ``id``, `language` for a missing one. Rows
+    that are left out are counted in `seen`, by reason.
     """
     if not path.is_file():
         raise MissingSource(
@@ -164,7 +164,7 @@ def read_rows(path: Path, language: str, seen: Counter[str]) -> Iterator[Row]:
 
 
 def _spans_in(answer: str, spans: Any) -> list[Span] | None:
-    """Spans of a row (``[start, end, category]``); ``None`` where one is none, or lies outside of the answer."""
+    """The spans of a row (``[start, end, category]``), sorted; ``None`` where one is malformed or outside of the answer."""
     try:
         ordered = sorted(span_of(span) for span in spans)
     except (TypeError, ValueError):
@@ -174,7 +174,7 @@ def _spans_in(answer: str, spans: Any) -> list[Span] | None:
 
 
 def _unfit(row: Row, step: str, language: str, shortest: int, source: str | None) -> str | None:
-    """Why a step cannot use a row; ``None`` where it can."""
+    """The reason why a step cannot use a row; ``None`` where it can."""
     if step == steps.TRANSLATE:
         if row["language"] == language:
             return "in the language itself"
@@ -190,8 +190,8 @@ def _unfit(row: Row, step: str, language: str, shortest: int, source: str | None
     return "without a question" if step == steps.ANSWERS and not row["question"] else None
 
 
-def _parts(row: Row, chosen: Sequence[str], chat: bool, prefix: str) -> list[Row]:
-    """A document for each text of a row; the first has the row's other fields."""
+def _part_documents(row: Row, chosen: Sequence[str], chat: bool, prefix: str) -> list[Row]:
+    """One document for each text of a row; only the first has the row's other fields."""
     parts = [part for part in chosen if row[part]]
     empty = {name: "" for name, value in row.items() if isinstance(value, str)}
     return [

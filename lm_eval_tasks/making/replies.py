@@ -1,4 +1,4 @@
-"""Replies of a model, read: the rows that are made of each, and what is left out for which reason."""
+"""Parsers of a model's replies: the rows of generated data in each, and the number of parts left out, by reason."""
 
 from __future__ import annotations
 
@@ -23,48 +23,48 @@ NO_TEXT, OTHER_LANGUAGE = "no text (a loop, markup, code, noise)", "another lang
 _MOST_SCRIPTS = 4  # of a text in one language, names included: Japanese alone has two, and Latin letters besides
 
 
-class Reading(NamedTuple):
-    """A reply, read."""
+class ParsedReply(NamedTuple):
+    """A parsed reply."""
 
-    rows: list[dict[str, Any]]  # what was made, each the fields that the reply adds to its document
-    reasons: Counter[str]  # how many parts of the reply were left out, by reason
-
-
-def _kept(**fields: Any) -> Reading:
-    return Reading([fields], Counter())
+    rows: list[dict[str, Any]]  # generated data: of each row, the fields that it adds to those of the document
+    reasons: Counter[str]  # number of parts of the reply that were left out, by reason
 
 
-def _left_out(reason: str) -> Reading:
-    return Reading([], Counter([reason]))
+def _accepted(**fields: Any) -> ParsedReply:
+    return ParsedReply([fields], Counter())
+
+
+def _rejected(reason: str) -> ParsedReply:
+    return ParsedReply([], Counter([reason]))
 
 
 def other_language(text: str, language: str, beside: str = "") -> str | None:
-    """The language, or else the script, of a text that is surely not in `language`; ``None`` for all others.
+    """The language, or else the script, of a text that is almost certainly not in `language`; ``None`` for all others.
 
     Args:
-        text: a question is enough; shorter texts are seldom sure.
-        language: ISO 639 code. One that py3langid does not know (Sindhi) is judged by its script alone.
+        text: of the length of a question or longer; shorter texts are seldom identified with enough probability.
+        language: ISO 639 code. A language that py3langid does not know (Sindhi) is judged by its script alone.
         beside: a text in that language, for its scripts.
     """
-    of_text, expected = scripts(text), scripts(beside)
-    if len(of_text) > _MOST_SCRIPTS:
+    counts, expected = scripts(text), scripts(beside)
+    if len(counts) > _MOST_SCRIPTS:
         return "a mixture"
     code, probability = identified(text)
     sure = probability >= SURE and code != language and language in identifiable()
     if sure and not are_near(code, language):
         return code
-    strange = [(number, script) for script, number in of_text.items() if script not in expected]
-    if expected and 2 * sum(number for number, _ in strange) > sum(of_text.values()):
+    strange = [(number, script) for script, number in counts.items() if script not in expected]
+    if expected and 2 * sum(number for number, _ in strange) > sum(counts.values()):
         return max(strange)[1].lower()
     return None
 
 
 # --------------------------------------------------------------------------------------------------------------- questions
 
-ASKED = 2  # questions, by the prompt (mFAVA paper, Table 6)
-ALIKE = 90.0  # two questions of an article are one from this rapidfuzz ratio of their folded words on
+QUESTIONS_WANTED = 2  # by the prompt (mFAVA paper, Table 6)
+ALIKE = 90.0  # rapidfuzz ratio of their folded words from which two questions of an article are duplicates
 SHORTEST, LONGEST = 6, 500  # characters
-LINES = 20  # of a reply that are looked at: a model that repeats itself may write thousands
+LINES = 20  # of a reply that are parsed: a model that repeats itself may write thousands
 _LAST = 20  # characters of a line, in which a question mark ends it
 # A number, a letter, a mark of a list, Markdown, or a label before a question.
 _LEAD = re.compile(
@@ -77,17 +77,17 @@ _PAIRED = re.compile(f"{NO_SPACES.pattern}|[\uac00-\ud7a3]+")  # also Korean, wh
 _SHARE, _SHARE_OF_PAIRS = 0.25, 0.1
 
 
-def read_queries(reply: str, doc: Mapping[str, Any]) -> Reading:
+def read_queries(reply: str, doc: Mapping[str, Any]) -> ParsedReply:
     """The questions about ``reference`` in a reply, as rows with ``question``.
 
-    A line that ends with a colon is none ("Here are two questions:"). Where there are more lines than were asked for, those
-    with a question mark are the questions. Many questions have none ("Açıklayınız.").
+    A line that ends with a colon is no question ("Here are two questions:"). Where there are more lines than were asked
+    for, those with a question mark are the questions. (Many questions have no question mark: "Açıklayınız.")
     """
-    lines = [line for written in reply.splitlines() if (line := _LEAD.sub("", written).strip(' \t*_"“”„«»'))]
+    lines = [line for raw in reply.splitlines() if (line := _LEAD.sub("", raw).strip(' \t*_"“”„«»'))]
     if not lines:
-        return _left_out(EMPTY)
+        return _rejected(EMPTY)
     questions = [line for line in lines if not line.endswith((":", "："))]
-    if len(questions) > ASKED:
+    if len(questions) > QUESTIONS_WANTED:
         questions = [line for line in questions if _is_marked(line)] or questions
     reasons = Counter({"a line that is no question": len(lines) - len(questions)})
     reasons["more than were asked for"] += len(questions[LINES:])
@@ -98,7 +98,7 @@ def read_queries(reply: str, doc: Mapping[str, Any]) -> Reading:
             reasons[reason] += 1
         else:
             kept.append(question)
-    return Reading([{"question": question} for question in kept], +reasons)
+    return ParsedReply([{"question": question} for question in kept], +reasons)
 
 
 def _is_marked(line: str) -> bool:
@@ -122,19 +122,19 @@ def _fault(question: str, earlier: list[str], language: str, reference: str) -> 
         return "a double"
     if not answerable(question, reference):
         return "not about the article"
-    return "more than were asked for" if len(earlier) >= ASKED else None
+    return "more than were asked for" if len(earlier) >= QUESTIONS_WANTED else None
 
 
 def answerable(question: str, reference: str) -> bool:
-    """Whether a text can answer a question as far as words go: it holds a quarter of them.
+    """Whether a text holds a quarter of a question's words, so that it may answer it.
 
-    A word is one of four letters or more, or a number, and its first five letters count; in scripts without spaces, and in
-    Korean, two neighbouring characters do, of which the text holds a tenth. That refuses questions about something else.
-    Whether the answer is in the text is for a model to say (the task ``mfava_make_answers_<language>``).
+    Words of four letters or more count, by their first five letters, and numbers. In scripts without spaces, and in Korean,
+    pairs of neighbouring characters count, and a tenth of them is enough. This refuses questions about another subject. A
+    model decides whether the text really has the answer (task ``mfava_make_answers_<language>``).
     """
-    asked, held = _units(question), _units(reference)
+    units, reference_units = _units(question), _units(reference)
     share = _SHARE_OF_PAIRS if _PAIRED.search(question) else _SHARE
-    return bool(asked) and len(asked & held) >= share * len(asked)
+    return bool(units) and len(units & reference_units) >= share * len(units)
 
 
 def _units(text: str) -> set[str]:
@@ -149,26 +149,26 @@ def _units(text: str) -> set[str]:
 _LABEL = re.compile(r"^\s*\**(?:answer|passage)\**\s*:\**\s*", re.IGNORECASE)
 
 
-def read_answer(reply: str, doc: Mapping[str, Any]) -> Reading:
+def read_answer(reply: str, doc: Mapping[str, Any]) -> ParsedReply:
     """The answer of a reply to ``question``, as a row with ``answer`` and no ``spans``.
 
-    A model that says that the ``reference`` does not answer the question makes the question one to leave out.
+    The question is left out where the model says that the ``reference`` does not answer it.
     """
     answer = _LABEL.sub("", reply).strip()
     if not answer:
-        return _left_out(EMPTY)
+        return _rejected(EMPTY)
     if no_answer(answer, doc["question"], [doc["reference"]]) is not None:
-        return _left_out(NO_TEXT)
+        return _rejected(NO_TEXT)
     if is_abstention(answer, doc["language"]):  # in English, too
-        return _left_out("the reference does not answer the question")
+        return _rejected("the reference does not answer the question")
     if other_language(answer, doc["language"], doc["reference"]):
-        return _left_out(OTHER_LANGUAGE)
-    return _kept(answer=answer, spans=[])
+        return _rejected(OTHER_LANGUAGE)
+    return _accepted(answer=answer, spans=[])
 
 
 # ---------------------------------------------------------------------------------------------------------- inserted errors
 
-# Repairs of tags after which nobody knows where a span ends. Misspelt and capitalised categories are read, so is markup.
+# Repairs of tags that leave the ends of a span uncertain. Misspelt and capitalised categories and markup are no obstacle.
 _BROKEN = {
     "opening tag that closes",
     "doubled opening tag",
@@ -179,64 +179,64 @@ _BROKEN = {
     "empty span",
 }
 _CUE = re.compile(r"^\s*\**(?:edited|passage)\**\s*:\**\s*", re.IGNORECASE)
-_DELETED = re.compile(r"<delete>[^<]*</delete>", re.IGNORECASE)  # FAVA's mark of what an error takes the place of
+_DELETED = re.compile(r"<delete>[^<]*</delete>", re.IGNORECASE)  # FAVA's mark of the text that an error replaces
 
 
-def read_silver(reply: str, doc: Mapping[str, Any]) -> Reading:
+def read_silver(reply: str, doc: Mapping[str, Any]) -> ParsedReply:
     """The text with its errors, as a row with ``answer`` and ``spans`` (``[start, end, category]``).
 
-    Every error is tagged, and nothing has changed outside of the tags. `doc` has ``answer``, the text before; ``spans``,
-    its errors already; ``categories``, the kinds that were asked for.
+    Every error must be tagged, and the text outside of the tags unchanged. `doc` has ``answer``, the text before;
+    ``spans``, the errors that it had; ``categories``, the requested kinds of errors.
     """
     repaired: Counter[str] = Counter()
     text, spans = parse(_DELETED.sub("", _CUE.sub("", reply)).strip(), repaired)
     if not text.strip():
-        return _left_out(EMPTY)
+        return _rejected(EMPTY)
     if _BROKEN & repaired.keys():
-        return _left_out("tags that cannot be read")
-    gone = Counter((span["category"], doc["answer"][span["start"] : span["end"]]) for span in doc["spans"])
+        return _rejected("tags that cannot be read")
+    earlier = Counter((span["category"], doc["answer"][span["start"] : span["end"]]) for span in doc["spans"])
     inserted = []
     for span in spans:
-        known = (span.category, text[span.start : span.end])
-        if gone[known]:
-            gone[known] -= 1
+        error = (span.category, text[span.start : span.end])
+        if earlier[error]:
+            earlier[error] -= 1
         else:
             inserted.append(span)
-    if +gone:
-        return _left_out("errors that were there already are gone")
+    if +earlier:
+        return _rejected("errors that were there already are gone")
     if not inserted:
-        return _left_out("no error inserted")
+        return _rejected("no error inserted")
     if {span.category for span in inserted} - set(doc["categories"]):
-        return _left_out("a kind of error that was not asked for")
+        return _rejected("a kind of error that was not asked for")
     reason = _changed(text, inserted, doc["answer"])
-    return _left_out(reason) if reason else _kept(answer=text, spans=_listed(spans))
+    return _rejected(reason) if reason else _accepted(answer=text, spans=_listed(spans))
 
 
 def _changed(text: str, inserted: Iterable[Span], original: str) -> str | None:
-    """What is wrong with a text that should be `original` but for its inserted spans; ``None`` where nothing is.
+    """The fault of a text that should equal `original` outside of its inserted spans; ``None`` where it does.
 
-    The parts between the spans must stand in the original, in order and with nothing left over but at the spans. Letters,
-    digits and symbols count, case and punctuation do not.
+    The parts between the spans must occur in the original, in order, and cover it except at the spans. Letters, digits and
+    symbols are compared, case and punctuation are not.
     """
-    places: list[tuple[int, int]] = []  # those that overlap or touch as one
+    places: list[tuple[int, int]] = []  # spans that overlap or touch are merged
     for span in sorted(inserted):
         if places and span.start <= places[-1][1]:
             places[-1] = (places[-1][0], max(places[-1][1], span.end))
         else:
             places.append((span.start, span.end))
-    whole = _solid(original)
+    solid = _solid(original)
     edges = [0, *(edge for place in places for edge in place), len(text)]
-    first, *parts = (_solid(text[start:end]) for start, end in zip(edges[::2], edges[1::2], strict=True))
-    at = len(first)
-    if not whole.startswith(first):
+    first, *outside = (_solid(text[start:end]) for start, end in zip(edges[::2], edges[1::2], strict=True))
+    position = len(first)
+    if not solid.startswith(first):
         return "changed outside of the tags"
-    for number, ((start, end), part) in enumerate(zip(places, parts, strict=True), 1):
-        place = len(whole) - len(part) if number == len(parts) else whole.find(part, at)
-        if place < at or not whole.startswith(part, place):
+    for number, ((start, end), piece) in enumerate(zip(places, outside, strict=True), 1):
+        place = len(solid) - len(piece) if number == len(outside) else solid.find(piece, position)
+        if place < position or not solid.startswith(piece, place):
             return "changed outside of the tags"
-        if _solid(text[start:end]) == whole[at:place]:
+        if _solid(text[start:end]) == solid[position:place]:
             return "a tag around words that were not changed"
-        at = place + len(part)
+        position = place + len(piece)
     return None
 
 
@@ -253,26 +253,26 @@ def _listed(spans: Sequence[Span]) -> list[list[Any]]:
 # ------------------------------------------------------------------------------------------------------------- translations
 
 
-def read_translation(reply: str, doc: Mapping[str, Any]) -> Reading:
+def read_translation(reply: str, doc: Mapping[str, Any]) -> ParsedReply:
     """The translation of ``text``, which has tags, as a row with ``text`` and ``spans``.
 
-    The order of the tags may change, as that of words does; their kinds and numbers may not. Of another ``part`` than
-    ``answer``, tags are text.
+    The order of the tags may change, as that of words does; their kinds and numbers may not. Only the ``part`` ``answer``
+    has tags; elsewhere they are text.
     """
-    before, had = parse(doc["text"])
+    original, original_spans = parse(doc["text"])
     repaired: Counter[str] = Counter()
     text, spans = parse(reply.strip(), repaired) if doc["part"] == "answer" else (reply.strip(), [])
     if not text.strip():
-        return _left_out(EMPTY)
-    kinds, expected = (Counter(category for _, _, category in _listed(each)) for each in (spans, had))
+        return _rejected(EMPTY)
+    kinds, expected = (Counter(category for _, _, category in _listed(group)) for group in (spans, original_spans))
     if _BROKEN & repaired.keys() or kinds != expected:
-        return _left_out("other tags than before")
-    if text.casefold() == before.casefold():
-        return _left_out("not translated")
+        return _rejected("other tags than before")
+    if text.casefold() == original.casefold():
+        return _rejected("not translated")
     if no_answer(text) is not None:
-        return _left_out(NO_TEXT)
-    if is_abstention(text, doc["language"]) and not is_abstention(before, doc["source_language"]):
-        return _left_out(REFUSAL)
+        return _rejected(NO_TEXT)
+    if is_abstention(text, doc["language"]) and not is_abstention(original, doc["source_language"]):
+        return _rejected(REFUSAL)
     if other_language(text, doc["language"]):
-        return _left_out(OTHER_LANGUAGE)
-    return _kept(text=text, spans=_listed(spans))
+        return _rejected(OTHER_LANGUAGE)
+    return _accepted(text=text, spans=_listed(spans))

@@ -68,7 +68,7 @@ def load(
     """
     task = f"mfava_{language}"
     metadata.choice("language", language, LANGUAGES, task)
-    metadata.refuse_misspelt(ignored, load_task.known, task)
+    metadata.refuse_misspelt(ignored, load_task.user_options, task)
     settings = settings_of(task, detector, detector_args, calibration, calibration_annotations, ignored)
     rows: Sequence[dict[str, Any]]
     if samples is not None:
@@ -128,9 +128,9 @@ def _documents(language: str, mirror: str | None) -> tuple[list[dict[str, Any]],
     if not rows:
         raise UsageError(f"mfava_{language}: {path} holds no article with a reference and a question ({dict(counts)})")
     published = f"; the paper's Table 9 has {entry.articles}" if entry.articles else ""
-    record = provenance.Record.of(
+    record = provenance.Record.from_files(
         read,
-        instead={entry.queries_file: f"the file is not the published one: it has {total} articles{published}"},
+        explanations={entry.queries_file: f"the file is not the published one: it has {total} articles{published}"},
         not_comparable=[] if entry.in_paper else [f"the paper has no {entry.name}"],
         kept={"questions": len(rows), "articles": len(articles)},
         left_out=left_out,

@@ -51,7 +51,7 @@ def load(language: str, annotations: str = "gold", mirror: str | None = None, **
     metadata.choice("annotations", annotations, ANNOTATIONS, task)
     annotated = [code for code, entry in LANGUAGES.items() if (entry.gold if annotations == "gold" else entry.silver)]
     metadata.choice("language", language, annotated, task)
-    metadata.refuse_misspelt(ignored, load_task.known, task)
+    metadata.refuse_misspelt(ignored, load_task.user_options, task)
     folder = sources.mirror_folder(mirror)
     log.info("%s: files from %s", task, folder or "GitHub")
     return {"evaluation": documents(language, annotations, str(folder) if folder else None)}
@@ -107,7 +107,7 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
         )
     if lost:
         log.warning("%s: %d documents left out, whose annotated text is that of another document", task, lost)
-    record = provenance.Record.of(
+    record = provenance.Record.from_files(
         read,
         kept={"answers": len(rows)},
         left_out={"annotated text is that of another document": lost},

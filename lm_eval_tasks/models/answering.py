@@ -1,4 +1,4 @@
-"""Base class of the models without weights: they answer documents, not prompts, and have no likelihoods."""
+"""Base class of the models without weights, which answer documents, not prompts, and have no likelihoods."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import processes
 from lm_eval_tasks.data.provenance import PACKAGE
 
-_TABLE = "answers that follow from documents"
+_TABLE = "answers that follow from documents"  # of the harness's cache of answers
 _TO_EVERY_MODEL = ("batch_size", "device", "max_batch_size", "trust_remote_code")
-"""Options that the harness gives to whatever model."""
+"""Options that the harness passes to every model."""
 _UNFIT = re.compile(r"[^\w.-]+")
 
 
@@ -31,7 +31,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     subclass answers in :meth:`respond`.
 
     Started by ``accelerate launch`` or ``torchrun``, each process answers a part of the documents, and the first gathers
-    what all have found.
+    all answers.
     """
 
     NAME = ""  # as in ``--model``
@@ -41,13 +41,13 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._device = "cpu"  # where the harness puts the tensors that it has gathered
+        self._device = "cpu"  # for tensors that the harness gathers
         if self.SHARED:
             self._rank, self._world_size, _ = processes.here()
 
     @classmethod
     def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
-        """The model's name in results: that of its settings, such as ``lm-eval-grounded/baseline-lexical``.
+        """The model's name in results, from its settings, such as ``lm-eval-grounded/baseline-lexical``.
 
         A digest of the other options follows where there are any, so that no two settings share a name.
         """
@@ -61,25 +61,25 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     @classmethod
     def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
-        """The folder of the results: the plain name, unless a model says otherwise."""
+        """The folder of the results; by default the plain name."""
         return plain
 
     @classmethod
     def create_from_arg_obj(
         cls, arg_dict: Mapping[str, Any], additional_config: Mapping[str, Any] | None = None
     ) -> DocumentAnswerer:
-        """The model of some ``--model_args``; refuses unknown options, but for those that the harness gives to all."""
-        taken = signature(cls).parameters
-        every = {**arg_dict, **{key: value for key, value in (additional_config or {}).items() if value is not None}}
-        given = {key: value for key, value in every.items() if key in taken or key not in _TO_EVERY_MODEL}
-        refuse_unknown(cls.NAME, given, cls)
-        return cls(**given)
+        """Create the model from ``--model_args``; unknown options are refused, except those of every model."""
+        parameters = signature(cls).parameters
+        merged = {**arg_dict, **{key: value for key, value in (additional_config or {}).items() if value is not None}}
+        arguments = {key: value for key, value in merged.items() if key in parameters or key not in _TO_EVERY_MODEL}
+        refuse_unknown(cls.NAME, arguments, cls)
+        return cls(**arguments)
 
     @classmethod
     def create_from_arg_string(
         cls, arg_string: str, additional_config: Mapping[str, Any] | None = None
     ) -> DocumentAnswerer:
-        """The same from ``name=value,name=value``."""
+        """Create the model from ``name=value,name=value``."""
         return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
 
     def all_gather(self, tensor: Any) -> Any:
@@ -94,18 +94,17 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         processes.barrier()
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        """The turns one after another: what a person would read."""
+        """The turns of a chat, one after another, as a person would read them."""
         return "\n\n".join(turn["content"] for turn in chat_history)
 
     def chat_template(self, chat_template: bool | str = False) -> str | None:
         return None
 
     def set_cache_hook(self, cache_hook: Any) -> None:
-        """Keep ``--use_cache`` from answering in the model's place.
+        """Use a separate, empty table in the file of ``--use_cache``, so that no cached answer replaces the model's.
 
-        The harness's cache knows an answer by its prompt. These models' answers follow from the document and from their own
-        options, so what is in the cache may be of another document, detector, strategy or file. They get a table of their
-        own in the cache's file, which is empty at the start of every run.
+        The key of the harness's cache is the prompt. These models' answers follow from the document and from their options,
+        so a cached answer may be that of another document, detector, strategy or file.
         """
         super().set_cache_hook(cache_hook)
         database = cache_hook.dbdict
@@ -119,7 +118,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
         """The answers of :meth:`respond`."""
         for request in requests:
-            request.is_unprompted = True  # what :mod:`lm_eval_tasks.harness.run_warnings` goes by
+            request.is_unprompted = True  # for :mod:`lm_eval_tasks.harness.task`
         return self.respond(requests, disable_tqdm)
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
@@ -133,12 +132,12 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
 
 def options_of(model_args: Mapping[str, Any] | str | None) -> dict[str, Any]:
-    """``--model_args`` by name, without what the harness gives to every model."""
+    """``--model_args`` by name, without the options that the harness passes to every model."""
     options = simple_parse_args_string(model_args) if isinstance(model_args, str) else model_args or {}
     return {key: value for key, value in options.items() if key not in _TO_EVERY_MODEL}
 
 
 def digest_of(options: Mapping[str, Any]) -> str:
-    """Six hexadecimal digits that differ where options differ."""
+    """A digest of options, six hexadecimal digits."""
     content = json.dumps(options, sort_keys=True, default=str)
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:6]

@@ -1,4 +1,4 @@
-"""``grounded-baseline``: reference points. They show what a score is worth beside the score of no model at all.
+"""``grounded-baseline``: strategies without a model, whose scores are reference points for those of models.
 
 ``--model grounded-baseline --model_args strategy=...``
 
@@ -7,7 +7,7 @@
 - ``full_passage``: the passages themselves, title, space, text: the paper's "Full Passage" row of CLAPnq.
 - ``lexical``: an extractive baseline without weights: sentences that cover the question's words (:func:`extract`).
 
-mFAVA asks without passages. There the baseline reads the article, which models are not shown, and quotes it. So whatever a
+mFAVA has no passages in its prompts. There the baseline quotes the article, which models do not see. So every span that a
 detector flags in its answers is a false alarm.
 """
 
@@ -29,11 +29,11 @@ from lm_eval_tasks.models.answering import DocumentAnswerer
 
 STRATEGIES = ("abstain", "answer", "full_passage", "lexical")
 
-# Chosen on the bundled sample, not on the public data: where as many answerable questions are refused as unanswerable
-# ones are answered. The best of ten passages covers more of a question than the only one.
+# Tuned on the bundled sample, not on the public data, so that as many answerable questions are refused as unanswerable
+# ones are answered. The best of ten passages covers more of a question than a single one.
 THRESHOLD_TO_JUDGE = 0.55
 THRESHOLD_TO_ANSWER = 0.4
-NEAR_THE_BEST = 0.6  # a further sentence must cover this share of what the best one does
+NEAR_THE_BEST = 0.6  # least coverage of a further sentence, as a share of the best one's
 
 
 class GroundedBaseline(DocumentAnswerer):
@@ -41,10 +41,10 @@ class GroundedBaseline(DocumentAnswerer):
 
     Args:
         strategy: one of ``abstain``, ``answer``, ``full_passage``, ``lexical``.
-        threshold: of ``lexical``: abstain where less than this share of what is asked is covered; default
+        threshold: of ``lexical``: least coverage of the question (:func:`coverage`), below which it abstains; default
             :data:`THRESHOLD_TO_JUDGE` for NoMIRACL's documents, :data:`THRESHOLD_TO_ANSWER` for CLAPnq's, none for
             mFAVA's, whose questions were all made from their articles.
-        sentences: of ``lexical``: at most so many sentences in an answer.
+        sentences: of ``lexical``: maximum number of sentences in an answer.
     """
 
     NAME = "grounded-baseline"
@@ -86,7 +86,7 @@ class GroundedBaseline(DocumentAnswerer):
 #
 # A question's terms are its words, cut to their first five letters (a stemmer for forty languages), and character pairs in
 # scripts without spaces. A term counts 1, or 0.3 where it is short (up to three letters: mostly function words) or stands
-# in the passage's title: the title names the subject, and what is asked *about* it are the other terms.
+# in the passage's title: the title names the subject, and the other terms are what the question asks *about* it.
 
 
 def coverage(question: str, passage: Passage) -> list[tuple[float, str]]:
@@ -116,15 +116,15 @@ def best_passage(question: str, passages: Sequence[Passage]) -> tuple[int, float
 
 
 def extract(question: str, passages: Sequence[Passage], threshold: float, limit: int) -> str:
-    """The sentences, at most `limit`, of the best passage that cover a question best, in their order; empty where less than
-    `threshold` of it is covered."""
+    """The sentences (at most `limit`, in their order) of the best passage with the best coverage of a question; empty where
+    the passage's coverage is below `threshold`."""
     index, covered = best_passage(question, passages)
     if not passages or covered < threshold:
         return ""
     scored = coverage(question, passages[index])
     ranked = sorted(range(len(scored)), key=lambda i: (-scored[i][0], i))
-    kept = [i for i in ranked[:limit] if scored[i][0] >= NEAR_THE_BEST * covered]
-    return " ".join(scored[i][1] for i in sorted(kept))
+    selected = [i for i in ranked[:limit] if scored[i][0] >= NEAR_THE_BEST * covered]
+    return " ".join(scored[i][1] for i in sorted(selected))
 
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？।۔؟])\s*|\n+")
@@ -132,12 +132,12 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def split_sentences(text: str) -> list[str]:
-    """Sentences of a text in any script; what no mark ends is one sentence."""
+    """Sentences of a text in any script, divided after their final marks and at line breaks."""
     return [sentence.strip() for sentence in _SENTENCE.split(text) if sentence.strip()]
 
 
 def terms(text: str) -> set[str]:
-    """Words by their first five letters, and pairs of characters where a script has no spaces."""
+    """The terms of a text: words by their first five letters, and pairs of characters in scripts without spaces."""
     text = unicodedata.normalize("NFKC", text).casefold()
     beginnings = {word[:5] for word in _WORD.findall(NO_SPACES.sub(" ", text))}
     pairs: set[str] = set()

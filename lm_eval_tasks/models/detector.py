@@ -2,7 +2,7 @@
 
 ``--model hallucination-detector --model_args detector=NAME_OR_PATH[,option=value...]``
 
-Its answer to a document is the document's answer with tags around what the detector flags.
+Its answer to a document is the document's answer with tags around the spans that the detector flags.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.answering import DocumentAnswerer
 
-_SAID_BY_DEFAULT = ("cuda", "cuda:0")  # by the harness, where nobody said anything: the detector takes what there is
+_DEFAULT_DEVICES = ("cuda", "cuda:0")  # of the harness, where none is given: then the detector chooses
 
 
 class HallucinationDetector(DocumentAnswerer):
@@ -28,11 +28,11 @@ class HallucinationDetector(DocumentAnswerer):
 
     Args:
         detector: see :func:`detector_plugin.load_detector`.
-        device, batch_size, max_batch_size: given by the harness; for detectors that have these options.
+        device, batch_size, max_batch_size: passed by the harness; for detectors that have these options.
         options: of the detector.
 
     Raises:
-        UnusableDetector: there is no such detector.
+        UnusableDetector: the detector does not exist or cannot be used.
     """
 
     NAME = "hallucination-detector"
@@ -47,26 +47,26 @@ class HallucinationDetector(DocumentAnswerer):
         **options: Any,
     ) -> None:
         super().__init__()
-        # --trust_remote_code is said to every model
+        # the harness passes --trust_remote_code to every model
         if "trust_remote_code" in options and not has_option(detector, "trust_remote_code"):
             del options["trust_remote_code"]
-        if device and str(device) not in _SAID_BY_DEFAULT and has_option(detector, "device"):
+        if device and str(device) not in _DEFAULT_DEVICES and has_option(detector, "device"):
             options.setdefault("device", device)
-        # 1 is what the harness says when nothing was said
+        # 1 is the harness's default
         if str(batch_size or "").isdigit() and int(batch_size) > 1 and has_option(detector, "batch_size"):
             options.setdefault("batch_size", int(batch_size))
         self.options = options
         self.detector: Detector = load_detector(detector, **options)
 
     def get_model_info(self) -> dict[str, Any]:
-        """Goes into the results file."""
+        """Description of the detector for the results file."""
         return {"detector": {**describe(self.detector), "options": self.options}}
 
     def set_cache_hook(self, cache_hook: Any) -> None:
-        """With ``--use_cache FILE``, keep what the detector finds in ``FILE_rank<n>.spans.jsonl``.
+        """With ``--use_cache FILE``, store the detector's spans in ``FILE_rank<n>.spans.jsonl``.
 
-        There it is known by the detector's name, version and options and by the content it was found in, and a killed run
-        goes on where it stopped.
+        The key is the detector's name, version and options with the content of the document, so a killed run continues
+        where it stopped.
         """
         super().set_cache_hook(cache_hook)
         if cache_hook.dbdict is not None:

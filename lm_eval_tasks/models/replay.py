@@ -1,16 +1,16 @@
-"""``replay``: scores stored answers with today's filters and metrics.
+"""``replay``: a harness model that returns stored answers, to score them with today's filters and metrics.
 
 ``--model replay --model_args path=FILE[,model=NAME][,name=NAME]``
 
-Reads, from a file, a folder or a glob (``*.jsonl``, ``*.jsonl.gz``):
+It reads, from a file, a folder or a glob (``*.jsonl``, ``*.jsonl.gz``):
 
 - one answer a line: ``{"query_id" or "id", "response", and where needed "task", "language", "subset", "model"}``;
 - the released NoMIRACL results: ``{"query_id", "results": {model: answer}, "template"}``, language and subset also from
   the file's path (``.../relevant/en.test.vanilla_prompt.jsonl``);
 - the harness's own ``samples_<task>_<date>.jsonl`` (the unfiltered ``resps``).
 
-A stored answer belongs to a document with the same id, unless its task, language or subset contradicts the document. Where
-documents have none, the run is refused by default, because a typing error would look like a bad model.
+A stored answer belongs to a document with the same id, unless its task, language or subset differs from the document's.
+Where documents have none, the run is refused by default, because a typing error would look like a bad model.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from lm_eval_tasks.runs.results_file import read_results
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _UPSTREAM_FILE = re.compile(r"(?P<language>[a-z]{2})\.(?:test|dev)\.(?P<template>vanilla|role|repeat|explanation)")
-REFUSE, SKIP, EMPTY = "refuse", "skip", "empty"  # what to do with documents that have no stored answer
+REFUSE, SKIP, EMPTY = "refuse", "skip", "empty"  # treatments of documents without a stored answer
 _ID_COLUMNS = ("query_id", "id")
 
 
 class StoredAnswer(NamedTuple):
-    """An answer and what is known of the document it was given to; ``None`` where nothing is."""
+    """An answer, and task, language and subset of its document, ``None`` where they are unknown."""
 
     response: str
     source: str
@@ -52,9 +52,9 @@ class StoredAnswer(NamedTuple):
     subset: str | None = None
 
     def fits(self, task: str | None, doc: dict[str, Any]) -> bool:
-        """Whether nothing of what is known contradicts the document."""
-        known, asked = (self.task, self.language, self.subset), (task, doc.get("language"), doc.get("subset"))
-        return all(a is None or b is None or a == b for a, b in zip(known, asked, strict=True))
+        """Whether the known ones of task, language and subset agree with a document's."""
+        own, wanted = (self.task, self.language, self.subset), (task, doc.get("language"), doc.get("subset"))
+        return all(a is None or b is None or a == b for a, b in zip(own, wanted, strict=True))
 
 
 class Replay(DocumentAnswerer):
@@ -62,9 +62,9 @@ class Replay(DocumentAnswerer):
 
     Args:
         path: a file, a folder (searched for ``*.jsonl`` and ``*.jsonl.gz``) or a glob.
-        model: which model's answers, where the files hold those of several.
+        model: name of the model to take, where the files hold the answers of several.
         name: of the model in the results; see :meth:`results_name`.
-        missing: what to do with documents without a stored answer: ``"refuse"`` the whole run, ``"skip"`` them (they are in
+        missing: treatment of documents without a stored answer: ``"refuse"`` the whole run, ``"skip"`` them (they are in
             no figure; counted in the log and in the results, ``configs.<task>.metadata.documents_left_out``), or count them
             as ``"empty"`` answers.
     """
@@ -92,8 +92,8 @@ class Replay(DocumentAnswerer):
 
     @classmethod
     def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
-        """The option ``name``; else the model that the answers are of, as the option ``model``, the results file beside
-        logged samples, or the answers themselves name it; else the name of their file or folder."""
+        """The option ``name``; else the model of the answers, from the option ``model``, the results file beside logged
+        samples, or the answers themselves; else the name of their file or folder."""
         options = options_of(model_args)
         place = Path(str(options.get("path") or "")).expanduser()
         named = options.get("name") or options.get("model") or _model_of(place)
@@ -104,8 +104,8 @@ class Replay(DocumentAnswerer):
 
     @classmethod
     def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
-        """Named as the model's; with a digest where results of something else are in that folder: the original run's,
-        say, or those of another file of the same name."""
+        """The plain name; with a digest where that folder holds other results, such as those of the original run or of
+        another file of the same name."""
         options = options_of(model_args)
         sources = answers_from(str(options.pop("path", "")))
         for results in sorted((output / plain).glob("results_*.json")):
@@ -113,17 +113,17 @@ class Replay(DocumentAnswerer):
                 config = read_results(results)["config"]
             except (OSError, ValueError):
                 config = {}
-            others = {name: value for name, value in options_of(config.get("model_args")).items() if name != "path"}
-            if (config.get("model"), config.get("answers_from"), others) != (cls.NAME, sources, options):
+            recorded = {name: value for name, value in options_of(config.get("model_args")).items() if name != "path"}
+            if (config.get("model"), config.get("answers_from"), recorded) != (cls.NAME, sources, options):
                 return f"{plain}-{digest_of({**options, 'path': sources})}"
         return plain
 
     def get_model_info(self) -> dict[str, Any]:
-        """Goes into the results file: which files the answers were read from."""
+        """Description for the results file: the files of the answers."""
         return {"answers_from": answers_from(self.path)}
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
-        """The stored answers; where a document has none, what ``missing`` says. Several that differ are an error."""
+        """The stored answers; documents without one are treated as `missing` says. Several that differ are an error."""
         answers = [self._answer(request) for request in requests]
         answered: dict[str, dict[int, bool]] = {}  # task to document to whether it has an answer
         for request, answer in zip(requests, answers, strict=True):
@@ -154,11 +154,11 @@ class Replay(DocumentAnswerer):
         return [instead if answer is None else answer for answer in answers]
 
     def _refusal(self, incomplete: Mapping[str, Mapping[int, bool]], untouched: Sequence[str]) -> str:
-        """Which documents have no answer, and the ways out."""
+        """The message for documents without an answer: their numbers, and the options that help."""
         counts = [f"{list(docs.values()).count(False)} of {len(docs)} of {task}" for task, docs in incomplete.items()]
-        parts = [f"replay: documents without a stored answer in {self.path}: {', '.join(counts)}."]
+        lines = [f"replay: documents without a stored answer in {self.path}: {', '.join(counts)}."]
         if untouched:
-            parts.append(f"Leave {', '.join(untouched)} out of --tasks.")
+            lines.append(f"Leave {', '.join(untouched)} out of --tasks.")
         partial = []
         for task, docs in incomplete.items():
             in_order = [docs[number] for number in sorted(docs)]
@@ -166,11 +166,11 @@ class Replay(DocumentAnswerer):
             if number and all(in_order[:number]):
                 partial.append(f"{task} with --limit {number}")
         if partial:
-            parts.append(f"Stored are the answers to the first documents, as of partial runs: {', '.join(partial)}.")
-        parts.append(
+            lines.append(f"Stored are the answers to the first documents, as of partial runs: {', '.join(partial)}.")
+        lines.append(
             "Among --model_args, missing=skip scores only what is there, missing=empty takes the empty answer."
         )
-        return " ".join(parts)
+        return " ".join(lines)
 
     def _answer(self, request: Any) -> str | None:
         identity = _identity(request.doc)
@@ -179,7 +179,7 @@ class Replay(DocumentAnswerer):
         stored = [answer for answer in self.answers.get(identity, ()) if answer.fits(request.task_name, request.doc)]
         if not stored:
             return None
-        # What names the task is nearer than what only names the document.
+        # Answers that name the task take precedence.
         named = [answer for answer in stored if answer.task is not None] or stored
         if len({answer.response for answer in named}) > 1:
             sources = ", ".join(sorted({answer.source for answer in named}))
@@ -195,8 +195,8 @@ def _identity(doc: dict[str, Any]) -> str | None:
 
 
 def _model_of(place: Path) -> str:
-    """The model that stored answers are of, by the results beside samples, or by the first line of a file; empty where
-    nothing says it, or there are several."""
+    """The model of stored answers, from the results beside samples or the first line of a file; empty where it is unknown,
+    or there are several."""
     try:
         if place.is_dir() or dated_task(place) is not None:
             models = {
@@ -206,7 +206,7 @@ def _model_of(place: Path) -> str:
             }
             return models.pop() if len(models) == 1 else ""
         first = json.loads(next((line for _, line in read_lines(place) if line.strip()), "{}"))
-    except (OSError, ValueError, RecursionError):  # replay says what is wrong with it
+    except (OSError, ValueError, RecursionError):  # `Replay` raises the error later
         return ""
     if not isinstance(first, Mapping):
         return ""
@@ -216,7 +216,7 @@ def _model_of(place: Path) -> str:
 
 
 def answers_from(path: str) -> list[dict[str, Any]]:
-    """The files of a path of ``replay``, each with its name and SHA-256."""
+    """The files at a ``path`` of ``replay``, each with its name and SHA-256."""
     place = Path(path).expanduser()
     below = place if place.is_dir() else None
     return [local_file("path", file, below) for file in _paths(path)]
@@ -264,8 +264,8 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
             f"and `resps`."
         )
     if not answers:
-        known = f"; they hold those of {sorted(models)}" if models else ""
-        raise UsageError(f"replay: no answers{f' of model {model!r}' if model else ''} in {files}{known}")
+        hint = f"; they hold those of {sorted(models)}" if models else ""
+        raise UsageError(f"replay: no answers{f' of model {model!r}' if model else ''} in {files}{hint}")
     return answers, broken
 
 

@@ -90,7 +90,7 @@ def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored:
         )
     metadata.choice("language", language, LANGUAGES, task)
     metadata.choice("split", split, (*SPLITS, BOTH), task)
-    metadata.refuse_misspelt(ignored, load_task.known, task)
+    metadata.refuse_misspelt(ignored, load_task.user_options, task)
     folder = sources.mirror_folder(mirror)
     log.info("%s: files from %s", task, folder or "GitHub")
     return {"evaluation": _documents(language, split, str(folder) if folder else None)}
@@ -136,7 +136,7 @@ def _documents(language: str, split: str, mirror: str | None) -> Dataset:
         reasons.append(
             f"{len(rows)} of {len(rows) + without_page} answers: the page of the others is not in the archive"
         )
-    record = provenance.Record.of(
+    record = provenance.Record.from_files(
         read,
         not_comparable=reasons,
         kept={name: len(answers) for name, answers in zip(splits, by_split, strict=True)},

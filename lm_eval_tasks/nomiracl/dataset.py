@@ -101,7 +101,7 @@ def load(
     metadata.choice("language", language, LANGUAGES, task)
     metadata.choice("split", split, SPLITS, task)
     metadata.choice("subset", subset, (*SUBSETS, "both"), task)
-    metadata.refuse_misspelt(ignored, load_task.known, task)
+    metadata.refuse_misspelt(ignored, load_task.user_options, task)
     limit = None if max_samples in (None, "all") else metadata.positive("max_samples", max_samples, task)
     metadata.positive("max_passage_tokens", max_passage_tokens, task)
     if isinstance(seed, bool) or not isinstance(seed, int):
@@ -181,7 +181,7 @@ def _documents(asked: _Asked, mirror: Path | None) -> Dataset:
         raise UsageError(
             f"{asked.task}: no {subsets} question of split {asked.split!r} has {PASSAGES} passages ({dict(seen)})"
         )
-    record = provenance.Record.of(
+    record = provenance.Record.from_files(
         read,
         not_comparable=_not_comparable(asked, kept, sampled),
         kept=kept,

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_eval_tasks.data.samples import read_placed_rows, read_row_at
+from lm_eval_tasks.data.samples import read_row_at, read_rows_with_offsets
 from lm_eval_tasks.definition.metadata import OF_DETECTION
 
 _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
@@ -182,7 +182,7 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
     """
     asked: dict[int, tuple[bytes, bytes, float, str, str | None, str, str]] = {}  # by doc_id
     read: dict[str, _Rows] = {}
-    for place, row in read_placed_rows(path):
+    for place, row in read_rows_with_offsets(path):
         document, doc, name = row["doc_id"], row["doc"], str(row.get("filter", "none"))
         is_first = document not in asked
         if is_first:

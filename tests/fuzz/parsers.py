@@ -78,7 +78,7 @@ def _making(reply: str) -> None:
     of_translation = {"part": "answer", "text": "The cat is <entity>red</entity>.", "source_language": "en"}
     for step in steps.STEPS:
         doc = {**of_answer, **asked, **of_translation, "categories": ["entity", "relation"], "step": step}
-        rows, reasons = steps.read(reply, doc)
+        rows, reasons = steps.parse_reply(reply, doc)
         assert rows or sum(reasons.values())
         for row in rows:
             text = row.get("text", row.get("answer", ""))

@@ -11,7 +11,7 @@ from typing import Any
 
 from custom_metrics.broken_run import Labels, Sign, Signs, count, kind_of
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
-from lm_eval_tasks.harness.run_warnings import answered
+from lm_eval_tasks.harness.run_warnings import as_answered
 from lm_eval_tasks.results.report.documents import derive_documents
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
 
@@ -87,7 +87,7 @@ def _derive_signs(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]
     def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if first:
-            found[_KIND] = kind_of(answered(answer.doc, answer.response)._replace(labels=read_already))
+            found[_KIND] = kind_of(as_answered(answer.doc, answer.response)._replace(labels=read_already))
         if labelled and name in READINGS:
             label = str(answer.readings[name].answer)
             found[_LABEL] = _PLACES.get(label, label)  # a number takes eight bytes

@@ -18,10 +18,10 @@ def load(language: str, split: str = RANKED, mirror: str | None = None, **ignore
     """The questions of a language: ``id``, ``question``, ``reference``, ``capital``."""
     task = f"capitals_{language}"
     metadata.choice("split", split, (RANKED, "dev"), task)
-    metadata.refuse_misspelt(ignored, load_task.known, task)
+    metadata.refuse_misspelt(ignored, load_task.user_options, task)
     with sources.recording() as read:
         rows = [row for _, row in read_json_lines(sources.locate(REPOSITORY, f"{language}/{split}.jsonl", mirror))]
-    record = provenance.Record.of(
+    record = provenance.Record.from_files(
         read,
         not_comparable=[] if split == RANKED else [f"split {split}, where the paper has {RANKED}"],
         kept={"questions": len(rows)},
