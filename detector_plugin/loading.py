@@ -27,7 +27,7 @@ class _Kind(NamedTuple):
     it by, and the signature of the factory, where that is known."""
 
     make: Callable[..., Detector]
-    check: Callable[..., object]
+    check_model: Callable[..., object]
     calibrated_name: Callable[[Mapping[str, Any]], str]
     signature: inspect.Signature | None
 
@@ -59,7 +59,7 @@ def load_detector(name: str, **options: Any) -> Detector:
 @lru_cache(maxsize=32)
 def check_detector(name: str, options: str = "{}") -> None:
     """Raise the errors of :func:`load_detector` that can be found without loading weights; options are JSON."""
-    _find_kind(name).check(**json.loads(options))
+    _find_kind(name).check_model(**json.loads(options))
 
 
 def calibrated_name(name: str, options: Mapping[str, Any]) -> str:
@@ -98,9 +98,9 @@ def _find_kind(name: str) -> _Kind:
             f"detector {name}: there is no such detector, and no folder of that name{known_instead(name, known)}, and "
             f"models of the hub, which are called OWNER/NAME"
         )
-    from detector_plugin.transformers import TransformersDetector, check
+    from detector_plugin.transformers import TransformersDetector, check_model
 
-    make, check_only = partial(TransformersDetector, name), partial(check, name)
+    make, check_only = partial(TransformersDetector, name), partial(check_model, name)
     return _Kind(make, check_only, lambda options: name.rstrip("/") or name, signature_of(TransformersDetector))
 
 
@@ -126,8 +126,8 @@ def _entry_point_kind(offer: entry_points.Offer) -> _Kind:
             )
         return name
 
-    check = getattr(factory, "check", lambda **options: signature and signature.bind(**options))
-    return _Kind(partial(with_options, factory), partial(with_options, check), known_as, signature)
+    check_model = getattr(factory, "check", lambda **options: signature and signature.bind(**options))
+    return _Kind(partial(with_options, factory), partial(with_options, check_model), known_as, signature)
 
 
 @contextmanager

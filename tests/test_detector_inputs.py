@@ -17,7 +17,7 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.forms import prompt
-from detector_plugin.transformers.token_classifier import mapping_of, meanings
+from detector_plugin.transformers.token_classifier import class_meanings, parse_labels
 from tests.test_transformers_detector import found
 from tests.tiny_models import write_lexicon, write_lookup
 
@@ -41,7 +41,7 @@ from tests.tiny_models import write_lexicon, write_lookup
     ],
 )
 def test_labels(names: list[str], given: dict[str, str] | None, expected: list[str | None]) -> None:
-    assert meanings(names, given) == expected
+    assert class_meanings(names, given) == expected
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_labels(names: list[str], given: dict[str, str] | None, expected: list[s
 )
 def test_labels_that_say_nothing(names: list[str], given: dict[str, str] | None, message: str) -> None:
     with pytest.raises(UnusableDetector, match=message):
-        meanings(names, given)
+        class_meanings(names, given)
 
 
 def test_labels_as_text() -> None:
-    assert mapping_of(" LABEL_0 = O;LABEL_1=hallucination ") == {"LABEL_0": "O", "LABEL_1": "hallucination"}
-    assert mapping_of(None) is None
+    assert parse_labels(" LABEL_0 = O;LABEL_1=hallucination ") == {"LABEL_0": "O", "LABEL_1": "hallucination"}
+    assert parse_labels(None) is None
     with pytest.raises(UnusableDetector, match="no list of label=meaning"):
-        mapping_of("LABEL_0")
+        parse_labels("LABEL_0")
 
 
 def test_labels_of_a_model(tmp_path: Path) -> None:

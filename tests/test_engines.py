@@ -27,9 +27,9 @@ from detector_plugin.loading import check_detector, load_detector
 from detector_plugin.processes import ProcessPlace, here
 from detector_plugin.span_store import StoredDetector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.engines import Loop
-from detector_plugin.transformers.engines.runner import each_on_a_core
-from detector_plugin.transformers.engines.server import Garbage, addresses, logits_of
+from detector_plugin.transformers.engines import LoopThread
+from detector_plugin.transformers.engines.runner import map_on_cores
+from detector_plugin.transformers.engines.server import InvalidReply, parse_addresses, parse_logits
 from tests.tiny_models import write_base
 
 REFERENCES = ["the moon is cold. " * (n % 4 + 1) for n in range(40)]
@@ -120,7 +120,7 @@ def test_as_many_batches_at_once_as_cores_each_on_one() -> None:
         together.wait()  # passes only where three work at once
         return batch * 10, torch.get_num_threads()
 
-    found = list(each_on_a_core(work, range(9), 3, lambda batch: 1, lambda: 99))
+    found = list(map_on_cores(work, range(9), 3, lambda batch: 1, lambda: 99))
     assert found == [(batch, (batch * 10, 1)) for batch in range(9)]
     assert seen_by_a_new_thread() == 3
 
@@ -129,7 +129,7 @@ def test_as_many_batches_at_once_as_cores_each_on_one() -> None:
 @pytest.mark.parametrize(("cores", "batches"), [(1, 5), (3, 2), (3, 0)])
 def test_all_cores_work_on_one_batch_where_there_are_fewer_than_cores(cores: int, batches: int) -> None:
     here = threading.get_ident()
-    found = each_on_a_core(lambda _: (threading.get_ident(), torch.get_num_threads()), range(batches), cores, int, int)
+    found = map_on_cores(lambda _: (threading.get_ident(), torch.get_num_threads()), range(batches), cores, int, int)
     assert list(found) == [(batch, (here, 3)) for batch in range(batches)]
 
 
@@ -150,7 +150,7 @@ def test_the_sizes_of_batches_at_once_are_bounded(room: int, at_once: int) -> No
         return size
 
     sizes = [4, 4, 3, 4, 4, 2, 4, 4, 4]
-    assert [found for _, found in each_on_a_core(work, sizes, 3, lambda size: size, lambda: room)] == sizes
+    assert [found for _, found in map_on_cores(work, sizes, 3, lambda size: size, lambda: room)] == sizes
     assert max(number for number, _ in most) <= at_once
     assert max(total for _, total in most) <= max(room, 4)  # a single one may have more
 
@@ -164,7 +164,7 @@ def test_no_more_batches_are_taken_than_two_for_each_core_and_an_error_is_raised
 
     taken: list[int] = []
     batches = (taken.append(batch) or batch for batch in range(1000))  # type: ignore[func-returns-value]
-    found = each_on_a_core(work, batches, 3, lambda _: 1, lambda: 10**9)
+    found = map_on_cores(work, batches, 3, lambda _: 1, lambda: 10**9)
     for done in range(1, 21):
         assert next(found) == (done - 1, done - 1)
         assert len(taken) <= done + 2 * 3
@@ -254,7 +254,7 @@ def test_which_process_of_a_launch_this_is(monkeypatch: pytest.MonkeyPatch, with
 
 
 def test_requests_under_way() -> None:
-    loop, started = Loop(), []
+    loop, started = LoopThread(), []
 
     async def ask(number: int) -> int:
         started.append(number)
@@ -263,14 +263,14 @@ def test_requests_under_way() -> None:
             raise ValueError("seven")
         return number * number
 
-    found = loop.each(ask, iter(range(5)), 2)
+    found = loop.as_completed(ask, iter(range(5)), 2)
     assert dict(found) == {number: number * number for number in range(5)}
-    assert [number for number, _ in loop.each(ask, range(4), 4)][-1] == 0  # answers come as they are ready
-    assert list(loop.each(ask, [], 4)) == []
+    assert [number for number, _ in loop.as_completed(ask, range(4), 4)][-1] == 0  # answers come as they are ready
+    assert list(loop.as_completed(ask, [], 4)) == []
     started.clear()
     got = []
     with pytest.raises(ValueError, match="seven"):
-        got.extend(number for number, _ in loop.each(ask, range(1, 100), 1))
+        got.extend(number for number, _ in loop.as_completed(ask, range(1, 100), 1))
     assert started == [*range(1, 8)]
     loop.close()
 
@@ -293,16 +293,16 @@ def test_requests_under_way() -> None:
 def test_addresses(option: Any, expected: list[str] | None) -> None:
     if expected is None:
         with pytest.raises(UnusableDetector, match=r"option base_url: .* is no address such as"):
-            addresses(option)
+            parse_addresses(option)
     else:
-        assert addresses(option) == expected
+        assert parse_addresses(option) == expected
 
 
 def test_what_an_answer_holds() -> None:
     numbers = np.array([[1.5, -2], [0, 3e30]], "<f4")
     for data in (base64.b64encode(numbers.tobytes()).decode(), numbers.tolist()):
         body = json.dumps({"model": "m", "data": [{"data": data}]}).encode()
-        assert logits_of(body, "m", 2, 2).tolist() == numbers.tolist()
+        assert parse_logits(body, "m", 2, 2).tolist() == numbers.tolist()
         for model, tokens, classes in (("x", 2, 2), ("m", 3, 2), ("m", 2, 1)):
-            with pytest.raises(Garbage):
-                logits_of(body, model, tokens, classes)
+            with pytest.raises(InvalidReply):
+                parse_logits(body, model, tokens, classes)

@@ -107,7 +107,9 @@ def test_the_same_probabilities_and_spans(llama_classifier: Path, start: Start, 
     there = detector(one, max_length=48, in_flight=7)
     one.most, one.hold = 0, 7
     assert (there.name, there.version, there.licence) == (here.name, here.version, here.licence)
-    mine, theirs = ({document.index: document.best for document in one.readings(*DOCUMENTS)} for one in (here, there))
+    mine, theirs = (
+        {document.index: document.best for document in one.token_probabilities(*DOCUMENTS)} for one in (here, there)
+    )
     assert mine.keys() == theirs.keys() == set(range(12))
     assert one.most == 7
     for index, best in mine.items():
@@ -214,7 +216,7 @@ def test_an_answer_that_always_fails(
     ],
 )
 def test_what_retry_after_says(said: str | None, seconds: float | None) -> None:
-    assert server.seconds_of(said, 1000.0) == seconds
+    assert server.parse_retry_after(said, 1000.0) == seconds
 
 
 def test_a_server_is_left_alone_as_long_as_it_asks_for(

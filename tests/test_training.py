@@ -70,7 +70,7 @@ def train(base: Path, data: Path | str, output: Path, options: str) -> int:
 def sees_what_follows(detector: TransformersDetector) -> bool:
     """Whether an answer's first token is read otherwise where its last one is another."""
     answers = ["Der Mond ist alt und rot", "Der Mond ist alt und blau"]
-    one, other = detector.readings(["Der Mond"] * 2, answers, ["de"] * 2)
+    one, other = detector.token_probabilities(["Der Mond"] * 2, answers, ["de"] * 2)
     return bool(np.abs(one.best[0] - other.best[0]).max() > 1e-6)
 
 
@@ -171,7 +171,7 @@ def test_plain_transformers_loads_it(made: Made) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(made.folder)
     assert model.config.id2label == {0: "supported", 1: HALLUCINATION}
     detector = TransformersDetector(str(made.folder), progress=False)
-    (reading,) = detector.readings(["Der Mond ist alt."], ["Der Mond ist neu."], ["de"], ["Wie ist er?"])
+    (reading,) = detector.token_probabilities(["Der Mond ist alt."], ["Der Mond ist neu."], ["de"], ["Wie ist er?"])
     prompt = "User request: Wie ist er?\n\nDer Mond ist alt."
     theirs = tokenizer(prompt, "Der Mond ist neu.", return_tensors="pt")
     assert theirs["input_ids"][0].tolist() == reading.encoded.ids.tolist()
@@ -272,7 +272,7 @@ def test_the_papers_recipe_leaves_an_adapter_for_each_seed(
         detector = TransformersDetector(str(folder), progress=False)
         assert detector.categories == [None, *CATEGORIES]
         assert sees_what_follows(detector)
-        (reading,) = detector.readings(["Der Mond ist alt."], ["Der Mond ist neu."], ["de"])
+        (reading,) = detector.token_probabilities(["Der Mond ist alt."], ["Der Mond ist neu."], ["de"])
         encoded = reading.encoded
         found.append(reading.best)
         plain = transformers.AutoModelForTokenClassification.from_pretrained(folder, num_labels=7).eval()

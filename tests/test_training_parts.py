@@ -27,7 +27,7 @@ from detector_plugin.transformers.training.examples import IGNORED, LABELS, Exam
 from detector_plugin.transformers.training.measuring import MOST_WINDOWS, TOO_LONG, Measured, Row, best_threshold, table
 from detector_plugin.transformers.training.splitting import GIVEN_UP, NOT_MEASURED, UNPLACED, Parts, split, synthetic
 from detector_plugin.transformers.training.trainer import HEAVIEST, balanced
-from detector_plugin.transformers.windows import cuts
+from detector_plugin.transformers.windows import window_bounds
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.train import read_data
 from lm_eval_tasks.detection.labelled_answers import collections
@@ -333,7 +333,7 @@ def test_each_part_of_an_answer_has_the_part_of_the_reference_that_shares_most(
     draw = np.random.default_rng(reference)
     encoded = _encoded(draw.integers(3, 60, reference).tolist(), draw.integers(3, 60, answer).tolist())
     best: dict[tuple[int, int], tuple[int, tuple[int, int]]] = {}
-    of_reference, of_answer = cuts(reference, answer, room)
+    of_reference, of_answer = window_bounds(reference, answer, room)
     for (part, _), (first, end) in product(of_answer, of_reference):
         shared = {*encoded.ids[encoded.reference[first:end]]} & {*encoded.ids[encoded.answer[slice(*part)]]}
         if part not in best or len(shared) > best[part][0]:
@@ -367,7 +367,7 @@ def test_what_is_too_long_is_not_measured() -> None:
     long = answer("a" * 20_000, "r" * 20_000)
     assert measuring.short_enough([short[0], long, short[1]], encoder, 512, counts) == short
     assert counts == {TOO_LONG: 1}
-    assert math.prod(map(len, cuts(12_000, 12_000, 509))) <= MOST_WINDOWS
+    assert math.prod(map(len, window_bounds(12_000, 12_000, 509))) <= MOST_WINDOWS
 
 
 def test_weights_of_classes() -> None:
@@ -453,7 +453,7 @@ class Spotter:
 
     categories = (None, HALLUCINATION)
 
-    def readings(self, references: Any, answers: Any, languages: Any, questions: Any) -> Any:
+    def token_probabilities(self, references: Any, answers: Any, languages: Any, questions: Any) -> Any:
         for index, text in enumerate(answers):
             tokens = [*re.finditer(r" ?[^ ]+", text)]  # with the space before it, as byte-level ones have
             p = np.array([float(token[0].split("|")[1]) for token in tokens], np.float32)

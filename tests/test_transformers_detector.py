@@ -19,7 +19,7 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from detector_plugin.detector import Detector, UnusableDetector
 from detector_plugin.loading import load_detector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.windows import cuts, spans_of
+from detector_plugin.transformers.windows import spans_of, window_bounds
 from tests.tiny_models import BINARY, llama_tokenizer, word_tokenizer, write_lexicon
 
 
@@ -55,7 +55,7 @@ def test_words_that_the_reference_lacks(lookup: Path) -> None:
 def test_a_word_that_only_the_third_window_has(lookup: Path) -> None:
     detector = TransformersDetector(str(lookup), max_length=32)
     reference = "the moon is cold. " * 10 + "a red rock."
-    assert cuts(43, 6, 29)[0] == [(0, 23), (10, 33), (20, 43)]
+    assert window_bounds(43, 6, 29)[0] == [(0, 23), (10, 33), (20, 43)]
     assert found(detector, reference, "the rock is a star.") == ["star"]
     assert found(detector, "sun " + reference, "the sun, the rock") == [","]
     assert found(detector, "rock " + reference, "the moon is cold. " * 30 + "a hot rock") == ["hot"]  # both are long
@@ -65,7 +65,7 @@ def test_windows_cover_every_pair_of_tokens() -> None:
     for reference, answer, room in [(0, 5, 16), (100, 3, 16), (3, 100, 16), (100, 90, 40), (7, 9, 16), (0, 1, 16)]:
         met = np.zeros((max(reference, 1), answer), bool)
         decided = np.zeros(answer, int)
-        of_reference, of_answer = cuts(reference, answer, room)
+        of_reference, of_answer = window_bounds(reference, answer, room)
         for (first, end), ((start, stop), core) in product(of_reference, of_answer):
             assert end - first + stop - start <= room
             met[first : max(end, 1), core[0] : core[1]] = True

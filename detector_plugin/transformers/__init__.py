@@ -3,6 +3,6 @@
 The package has the library's name; imports are absolute, so ``import transformers`` still gets the library.
 """
 
-from detector_plugin.transformers.token_classifier import TransformersDetector, check
+from detector_plugin.transformers.token_classifier import TransformersDetector, check_model
 
-__all__ = ["TransformersDetector", "check"]
+__all__ = ["TransformersDetector", "check_model"]

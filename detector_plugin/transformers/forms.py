@@ -38,9 +38,9 @@ class Encoded(NamedTuple):
     offsets: Ints  # first and end character of each token in `answer`
 
     @classmethod
-    def of(cls, ids: Sequence[int], types: Ints, part: Ints, offsets: Ints) -> Encoded:
+    def from_parts(cls, ids: Sequence[int], types: Ints, parts: Ints, offsets: Ints) -> Encoded:
         """From the part that each token is of: 1 for the reference, 2 for the answer, 0 for what is fixed."""
-        fixed, reference, answer = (np.flatnonzero(part == number) for number in range(3))
+        fixed, reference, answer = (np.flatnonzero(parts == number) for number in range(3))
         return cls(np.array(ids, np.int64), types, fixed, reference, answer, offsets.reshape(-1, 2))
 
     def window(self, reference: tuple[int, int], answer: tuple[int, int]) -> Ints:
@@ -56,10 +56,10 @@ def prompt(form: str, question: str | None, language: str | None) -> tuple[str, 
     if form != "lettucedetect":
         return "", ""
     prompts = _prompts()
-    own = prompts.get({"yue": "zh", "cn": "zh"}.get(language or "", language or ""), prompts["en"])
-    before, after = own["question" if question else "summary"].split("{context}")
+    template = prompts.get({"yue": "zh", "cn": "zh"}.get(language or "", language or ""), prompts["en"])
+    before, after = template["question" if question else "summary"].split("{context}")
     before = before.replace("{passages}", "1").replace("{question}", question or "")  # last: it is not ours
-    return f"{before}{own['passage']} 1: ", after
+    return f"{before}{template['passage']} 1: ", after
 
 
 @lru_cache(maxsize=1)
@@ -80,9 +80,9 @@ class Encoder:
         self.form = form
         self.longest_question = max_length // _QUESTION_SHARE
         if form == "paper":
-            read = tokenizer("a", verbose=False)  # the special tokens before and after a text
-            inner = [place for place, of in enumerate(read.sequence_ids(0)) if of is not None]
-            self._before, self._after = read["input_ids"][: inner[0]], read["input_ids"][inner[-1] + 1 :]
+            tokens = tokenizer("a", verbose=False)  # the special tokens before and after a text
+            inner = [index for index, text_number in enumerate(tokens.sequence_ids(0)) if text_number is not None]
+            self._before, self._after = tokens["input_ids"][: inner[0]], tokens["input_ids"][inner[-1] + 1 :]
             self._separator = self._separator_ids(separator)
         elif separator is not None:
             raise UnusableDetector(f"option separator: only the form paper has one, not {form}")
@@ -97,8 +97,8 @@ class Encoder:
         if not documents:
             return []
         # one character for one: the offsets are those of the answer as it is
-        mended = [tuple(SURROGATE.sub("\ufffd", text) for text in document[:2]) for document in documents]
-        references, answers = (list(texts) for texts in zip(*mended, strict=True))
+        cleaned = [tuple(SURROGATE.sub("\ufffd", text) for text in document[:2]) for document in documents]
+        references, answers = (list(texts) for texts in zip(*cleaned, strict=True))
         if self.form == "paper":
             return self._sequences(references, answers)
         prompts = [prompt(self.form, self._question(question), language) for _, _, question, language in documents]
@@ -106,39 +106,41 @@ class Encoder:
 
     def _pairs(self, references: list[str], answers: list[str], prompts: list[tuple[str, str]]) -> list[Encoded]:
         first = [before + reference + after for reference, (before, after) in zip(references, prompts, strict=True)]
-        read = self.tokenizer(first, answers, return_offsets_mapping=True, return_token_type_ids=True, verbose=False)
-        found = []
+        tokens = self.tokenizer(first, answers, return_offsets_mapping=True, return_token_type_ids=True, verbose=False)
+        encoded = []
         for index, (reference, (before, _)) in enumerate(zip(references, prompts, strict=True)):
-            text = np.array(read.sequence_ids(index), float)  # 0: prompt, 1: answer; special tokens have none
-            offsets = np.array(read["offset_mapping"][index], np.int64).reshape(-1, 2)
+            text = np.array(tokens.sequence_ids(index), float)  # 0: prompt, 1: answer; special tokens have none
+            offsets = np.array(tokens["offset_mapping"][index], np.int64).reshape(-1, 2)
             # Prompt and reference are tokenised as one text; a token is the reference's where any of its characters is.
             start, end = len(before), len(before) + len(reference)
             within = (text == 0) & (np.maximum(offsets[:, 1], offsets[:, 0] + 1) > start) & (offsets[:, 0] < end)
-            types = np.array(read["token_type_ids"][index], np.int64)
-            part = np.where(text == 1, 2, within)
-            found.append(Encoded.of(read["input_ids"][index], types, part, offsets[text == 1]))
-        return found
+            types = np.array(tokens["token_type_ids"][index], np.int64)
+            parts = np.where(text == 1, 2, within)
+            encoded.append(Encoded.from_parts(tokens["input_ids"][index], types, parts, offsets[text == 1]))
+        return encoded
 
     def _sequences(self, references: list[str], answers: list[str]) -> list[Encoded]:
         firsts, seconds = (
             self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
             for texts in (references, answers)
         )
-        found = []
+        encoded = []
         for first, second, offsets in zip(
             firsts["input_ids"], seconds["input_ids"], seconds["offset_mapping"], strict=True
         ):
             texts = [self._before, first, self._separator, second, self._after]
-            part = np.repeat([0, 1, 0, 2, 0], [len(ids) for ids in texts])
-            found.append(Encoded.of([*chain(*texts)], np.zeros_like(part), part, np.array(offsets, np.int64)))
-        return found
+            parts = np.repeat([0, 1, 0, 2, 0], [len(ids) for ids in texts])
+            encoded.append(
+                Encoded.from_parts([*chain(*texts)], np.zeros_like(parts), parts, np.array(offsets, np.int64))
+            )
+        return encoded
 
     def _question(self, question: str | None) -> str | None:
         question = SURROGATE.sub("\ufffd", (question or "").strip())
         if not question:
             return question
-        read = self.tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        offsets = read["offset_mapping"]
+        tokens = self.tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        offsets = tokens["offset_mapping"]
         return question[: offsets[self.longest_question][0]] if len(offsets) > self.longest_question else question
 
     def _separator_ids(self, separator: str | None) -> list[int]:

@@ -11,7 +11,14 @@ from typing import Any
 
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.repository import DETECTOR_FILE, Repository, Stored, first_line, library, require
+from detector_plugin.transformers.repository import (
+    DETECTOR_FILE,
+    Repository,
+    StoredSettings,
+    check_configuration,
+    first_line,
+    library,
+)
 
 LONGEST = 4096
 """Tokens of an input where nobody said: that of the mFAVA paper's appendix A.3, and LettuceDetect's default. Longer
@@ -24,7 +31,7 @@ _PROMPT_LEARNING = {"PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "MULTITASK_PRO
 
 
 @dataclass(frozen=True)
-class Described:
+class ModelDescription:
     """A token classifier as its files describe it; no weights are loaded to know."""
 
     name: str  # as the user gave it
@@ -36,8 +43,8 @@ class Described:
     decoder: bool  # whether it was made to predict the next token
     version: str  # commit of the hub, or a hash of the files' contents; that of an adapter names its base model's, too
     licence: str  # as the model card has it, else ``unknown``
-    stored: Stored
-    head: bool  # whether an adapter brings the classifier's weights along
+    stored: StoredSettings
+    has_head: bool  # whether an adapter brings the classifier's weights along
     trust_remote_code: bool  # whether code of the repository may run
 
     @property
@@ -45,7 +52,7 @@ class Described:
         return self.weights is not self.own
 
 
-def find(name: str, revision: str | None, base_model: str | None) -> tuple[Repository, Repository]:
+def find_repositories(name: str, revision: str | None, base_model: str | None) -> tuple[Repository, Repository]:
     """A model's repository, and that of its weights: an adapter's base model, else the same. UnusableDetector where it
     cannot be had; no weights are loaded to know."""
     own = Repository(name, revision)
@@ -55,7 +62,7 @@ def find(name: str, revision: str | None, base_model: str | None) -> tuple[Repos
             raise UnusableDetector(
                 f"detector {name}: option base_model is for PEFT adapters, and this has no adapter_config.json"
             )
-        require(own, None)
+        check_configuration(own, None)
         return own, own
     if adapter.get("peft_type") in _PROMPT_LEARNING:
         raise UnusableDetector(
@@ -70,28 +77,28 @@ def find(name: str, revision: str | None, base_model: str | None) -> tuple[Repos
     if own.folder and not Path(base).expanduser().is_dir() and (own.folder / base).is_dir():
         base = own.folder / base
     weights = Repository(str(base), None if base_model else adapter.get("revision"))
-    require(weights, own)
+    check_configuration(weights, own)
     return own, weights
 
 
-def describe(
+def describe_model(
     name: str, revision: str | None = None, base_model: str | None = None, trust_remote_code: bool = False
-) -> Described:
+) -> ModelDescription:
     """What is known of a token classifier, or of the PEFT adapter of one, without its weights. Arguments are options of
     :class:`detector_plugin.transformers.TransformersDetector`. UnusableDetector where there is none that tags tokens."""
     library("torch")  # says what to install
     transformers = library("transformers")
-    own, weights = find(name, revision, base_model)
-    with _failing(name, "its configuration cannot be read"):
+    own, weights = find_repositories(name, revision, base_model)
+    with _as_unusable(name, "its configuration cannot be read"):
         config = transformers.AutoConfig.from_pretrained(
             weights.source, revision=weights.revision, trust_remote_code=trust_remote_code
         )
-    stored = Stored.of(own.json(DETECTOR_FILE), name)
-    adapter, head = own is not weights, None
+    stored = StoredSettings.from_json(own.json(DETECTOR_FILE), name)
+    adapter, head_size = own is not weights, None
     if adapter:
-        head = _head_size(own)
-        if head and config.num_labels != head:
-            config.num_labels = head
+        head_size = _head_size(own)
+        if head_size and config.num_labels != head_size:
+            config.num_labels = head_size
     else:
         architectures = getattr(config, "architectures", None) or []
         if architectures and not any("TokenClassification" in kind for kind in architectures):
@@ -105,12 +112,12 @@ def describe(
     config.use_cache = False
     labels = [str(config.id2label[index]) for index in range(config.num_labels)]
     if adapter:
-        stated = own.json("config.json").get("id2label")
-        if isinstance(stated, dict) and len(stated) == len(labels):
-            labels = [str(stated[str(index)]) for index in range(len(labels))]
+        names = own.json("config.json").get("id2label")
+        if isinstance(names, dict) and len(names) == len(labels):
+            labels = [str(names[str(index)]) for index in range(len(labels))]
         elif stored.labels and len(stored.labels) == len(labels):
             labels = list(stored.labels)
-    return Described(
+    return ModelDescription(
         name=name,
         own=own,
         weights=weights,
@@ -121,12 +128,12 @@ def describe(
         version=f"{own.version()}+base.{weights.version()}" if adapter else own.version(),
         licence=own.licence(),
         stored=stored,
-        head=bool(head),
+        has_head=bool(head_size),
         trust_remote_code=trust_remote_code,
     )
 
 
-def load(described: Described, device: str, dtype: str) -> Any:
+def load_model(described: ModelDescription, device: str, dtype: str) -> Any:
     """The model, in evaluation mode, on its device. `device` and `dtype` are those of torch, or ``auto``. UnusableDetector
     where any of it cannot be done, or the files lack weights."""
     torch, transformers = library("torch"), library("transformers")
@@ -134,46 +141,46 @@ def load(described: Described, device: str, dtype: str) -> Any:
     if device == "auto":
         device = processes.gpu() if torch.cuda.is_available() else "cpu"
     try:
-        place = torch.device(device)
-        torch.empty(1, device=place)
+        torch_device = torch.device(device)
+        torch.empty(1, device=torch_device)
     except Exception as error:
         raise UnusableDetector(f"option device: {device!r} cannot be used here: {first_line(error)}") from error
-    if dtype == "auto" and place.type != "cuda":
+    if dtype == "auto" and torch_device.type != "cuda":
         dtype = "float32"
     elif dtype == "auto":
-        dtype = "bfloat16" if torch.cuda.get_device_capability(place) >= (8, 0) else "float16"
-    numbers = getattr(torch, dtype)
+        dtype = "bfloat16" if torch.cuda.get_device_capability(torch_device) >= (8, 0) else "float16"
+    torch_dtype = getattr(torch, dtype)
     release = tuple(int(part) for part in re.findall(r"\d+", transformers.__version__)[:2])
     options = {
         "config": config,
-        "dtype" if release >= (4, 56) else "torch_dtype": numbers,
+        "dtype" if release >= (4, 56) else "torch_dtype": torch_dtype,
         "revision": repository.revision,
         "trust_remote_code": described.trust_remote_code,
         "output_loading_info": True,
     }
     what = f"detector {name}: {repository.source}"
     # not every encoder has an attention to choose
-    model, info = from_pretrained(repository, options, ("sdpa", "eager" if described.decoder else None), what)
+    model, info = load_token_classifier(repository, options, ("sdpa", "eager" if described.decoder else None), what)
     # Weights outside its base model, or of another size, that the files lack.
     mismatched = [key[0] if isinstance(key, tuple) else key for key in info.get("mismatched_keys") or []]
     inner = f"{model.base_model_prefix}."
     missing = sorted({*mismatched, *(key for key in info["missing_keys"] if not key.startswith(inner))})
-    if missing and not described.head:
+    if missing and not described.has_head:
         raise UnusableDetector(
             f"detector {name}: is no trained token classifier: {repository.source} has no weights {', '.join(missing)}. "
             "Name a model whose card says token classification, or an adapter with such a head."
         )
     if described.adapter:
         own = described.own
-        with _failing(name, f"its adapter cannot be put on {repository.source}"):
+        with _as_unusable(name, f"its adapter cannot be put on {repository.source}"):
             model = library("peft").PeftModel.from_pretrained(model, own.source, revision=own.revision)
-    with _failing(name, f"it cannot be brought onto {place} in {numbers}"):
+    with _as_unusable(name, f"it cannot be brought onto {torch_device} in {torch_dtype}"):
         if not getattr(config, "quantization_config", None):
-            model = model.to(device=place, dtype=numbers)
+            model = model.to(device=torch_device, dtype=torch_dtype)
     return model.eval()
 
 
-def from_pretrained(
+def load_token_classifier(
     repository: Repository, options: Mapping[str, Any], attentions: Sequence[str | None], what: str
 ) -> Any:
     """What transformers' ``AutoModelForTokenClassification.from_pretrained`` returns, with the first of several
@@ -226,15 +233,20 @@ def _head_size(own: Repository) -> int | None:
         return int(weights.get_slice(head).get_shape()[0]) if head else None
 
 
-def fast_tokenizer(transformers: Any, places: list[Repository], trust_remote_code: bool, name: str) -> Any:
+def fast_tokenizer(transformers: Any, repositories: list[Repository], trust_remote_code: bool, name: str) -> Any:
     """The tokenizer of the first place that has one; UnusableDetector where it cannot be loaded, or cannot say where a
     token stands in a text."""
-    where = next(
-        (place for place in places if place.file("tokenizer.json") or place.file("tokenizer_config.json")), places[-1]
+    repository = next(
+        (
+            candidate
+            for candidate in repositories
+            if candidate.file("tokenizer.json") or candidate.file("tokenizer_config.json")
+        ),
+        repositories[-1],
     )
-    with _failing(name, f"its tokenizer cannot be loaded from {where.source}"):
+    with _as_unusable(name, f"its tokenizer cannot be loaded from {repository.source}"):
         tokenizer = transformers.AutoTokenizer.from_pretrained(
-            where.source, revision=where.revision, trust_remote_code=trust_remote_code, use_fast=True
+            repository.source, revision=repository.revision, trust_remote_code=trust_remote_code, use_fast=True
         )
     if not getattr(tokenizer, "is_fast", False):
         raise UnusableDetector(
@@ -245,7 +257,7 @@ def fast_tokenizer(transformers: Any, places: list[Repository], trust_remote_cod
 
 
 @contextmanager
-def _failing(name: str, what: str) -> Iterator[None]:
+def _as_unusable(name: str, what: str) -> Iterator[None]:
     try:
         yield
     except UnusableDetector:
@@ -255,12 +267,12 @@ def _failing(name: str, what: str) -> Iterator[None]:
         raise UnusableDetector(f"detector {name}: {what}: {first_line(error)}{hint}") from error
 
 
-def positions(config: Any) -> int | None:
+def max_positions(config: Any) -> int | None:
     """Tokens of an input by a model's configuration; ``None`` where it does not say."""
-    stated = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-    if not isinstance(stated, int) or stated <= 0:
+    limit = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    if not isinstance(limit, int) or limit <= 0:
         return None
-    return stated - (config.pad_token_id or 0) - 1 if config.model_type in _FROM_PADDING else stated
+    return limit - (config.pad_token_id or 0) - 1 if config.model_type in _FROM_PADDING else limit
 
 
 def learned_positions(model: Any) -> int | None:

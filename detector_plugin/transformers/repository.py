@@ -58,21 +58,21 @@ class Repository:
     def json(self, name: str) -> dict[str, Any]:
         file = self.file(name)
         try:
-            found = json.loads(file.read_text("utf-8")) if file else {}
+            content = json.loads(file.read_text("utf-8")) if file else {}
         except ValueError as error:
             raise UnusableDetector(f"detector {self.name}: {file} is no JSON ({error})") from error
-        return found if isinstance(found, dict) else {}
+        return content if isinstance(content, dict) else {}
 
     def version(self) -> str:
         """The commit; of a folder, a hash of what decides the answers: configuration, tokenizer and weights."""
         if not self.folder:
             file = self.file("config.json") or self.file("adapter_config.json")
             return file.parent.name if file else "unknown"  # the hub's cache has snapshots/<commit>/config.json
-        names = sorted(path.name for path in self.folder.iterdir() if path.is_file())
-        weights = [name for name in names if name.endswith(".safetensors")]
-        others = ("config.json", "adapter_config.json", "tokenizer.json", "tokenizer_config.json", DETECTOR_FILE)
+        files = sorted(path.name for path in self.folder.iterdir() if path.is_file())
+        weights = [name for name in files if name.endswith(".safetensors")]
+        names = ("config.json", "adapter_config.json", "tokenizer.json", "tokenizer_config.json", DETECTOR_FILE)
         digest = hashlib.sha256()
-        for name in [*(name for name in others if name in names), *weights]:
+        for name in [*(name for name in names if name in files), *weights]:
             digest.update(name.encode() + b"\0")
             with (self.folder / name).open("rb") as content:
                 while block := content.read(1 << 24):
@@ -83,12 +83,12 @@ class Repository:
         """As the model card has it, else ``unknown``."""
         card = self.file("README.md")
         try:
-            stated = (library("huggingface_hub").metadata_load(card) if card else None) or {}
+            metadata = (library("huggingface_hub").metadata_load(card) if card else None) or {}
         except (ValueError, yaml.YAMLError):  # no text, or no table
             return "unknown"
-        licence = stated.get("license")
+        licence = metadata.get("license")
         if licence == "other":
-            licence = stated.get("license_name") or licence
+            licence = metadata.get("license_name") or licence
         return ", ".join(map(str, licence)) if isinstance(licence, list) else str(licence or "unknown")
 
 
@@ -96,7 +96,7 @@ DETECTOR_FILE = "detector.json"
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredSettings:
     """Settings that a trained detector brings along in ``detector.json``: what it was trained and measured with, by the
     names of a detector's options. Every part may be missing. Options of the user are stronger. Labels are the names of the
     classes in their order; an adapter has no ``config.json`` to hold them.
@@ -109,7 +109,7 @@ class Stored:
     labels: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, content: Mapping[str, Any], name: str) -> Stored:
+    def from_json(cls, content: Mapping[str, Any], name: str) -> StoredSettings:
         """From the file's content; keys that are not known here are passed over. UnusableDetector where a value is of the
         wrong kind; `name` is the detector's."""
         kinds = {"form": str, "attention": str, "threshold": float, "max_length": int, "labels": list}
@@ -124,13 +124,13 @@ class Stored:
             values["labels"] = tuple(map(str, values["labels"]))
         return cls(**values)
 
-    def write(self, folder: Path) -> None:
+    def save(self, folder: Path) -> None:
         """Write the file."""
         content = {key: value for key, value in asdict(self).items() if value is not None}
         (folder / DETECTOR_FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
-def require(repository: Repository, adapter: Repository | None) -> None:
+def check_configuration(repository: Repository, adapter: Repository | None) -> None:
     """Check that a model's configuration can be had; UnusableDetector says why it cannot."""
     base = f"base model {repository.name} (of adapter_config.json, or the option base_model)"
     what = f"detector {adapter.name}, {base}:" if adapter else f"detector {repository.name}:"
@@ -147,10 +147,10 @@ def require(repository: Repository, adapter: Repository | None) -> None:
     try:
         hub.hf_hub_download(repository.name, "config.json", revision=repository.revision)
     except (errors.HFValidationError, errors.EntryNotFoundError, errors.HfHubHTTPError, OSError) as error:
-        raise UnusableDetector(f"{what} {_why_not(repository, error, errors)}") from error
+        raise UnusableDetector(f"{what} {_download_problem(repository, error, errors)}") from error
 
 
-def _why_not(repository: Repository, error: Exception, errors: Any) -> str:
+def _download_problem(repository: Repository, error: Exception, errors: Any) -> str:
     """Why a file of the hub cannot be had, and what to do. `errors` are the hub's, of which some are kinds of others."""
     page = f"https://huggingface.co/{repository.name}"
     if isinstance(error, errors.HFValidationError):

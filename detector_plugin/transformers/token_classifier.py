@@ -21,9 +21,9 @@ from detector_plugin.transformers.engines.runner import Runner
 from detector_plugin.transformers.engines.server import Server
 from detector_plugin.transformers.engines.vllm import VLLM
 from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
-from detector_plugin.transformers.model import LONGEST, describe, find, positions
+from detector_plugin.transformers.model import LONGEST, describe_model, find_repositories, max_positions
 from detector_plugin.transformers.repository import library
-from detector_plugin.transformers.windows import Document, Reading, room_for, spans_of
+from detector_plugin.transformers.windows import Document, Window, room_for, spans_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -82,49 +82,49 @@ class TransformersDetector:
         progress: bool | str = True,
         **engine_options: Any,
     ) -> None:
-        kind = _engine_of(name, engine, engine_options)
+        engine_class = _engine_class(name, engine, engine_options)
         self.name = name.rstrip("/") or name
         check_choice("form", form, ("auto", *FORMS))
         check_choice("attention", attention, ("auto", "bidirectional", "causal"))
         check_choice("dtype", dtype, ("auto", "float32", "bfloat16", "float16"))
-        wanted: float | None = parse_number("threshold", threshold, float, 0, 1)
+        given_threshold: float | None = parse_number("threshold", threshold, float, 0, 1)
         self.progress = parse_flag("progress", progress)
         size = parse_number("batch_size", batch_size, int, 1)
         tokens = parse_number("batch_tokens", batch_tokens, int, 1)
-        longest = parse_number("max_length", max_length, int, 1)
-        given_labels = mapping_of(labels)
-        model = describe(self.name, revision, base_model, parse_flag("trust_remote_code", trust_remote_code))
+        given_length = parse_number("max_length", max_length, int, 1)
+        given_labels = parse_labels(labels)
+        model = describe_model(self.name, revision, base_model, parse_flag("trust_remote_code", trust_remote_code))
         stored = model.stored
-        usual_threshold = 0.5 if stored.threshold is None else stored.threshold
-        self.threshold: float = usual_threshold if wanted is None else wanted
+        default_threshold = 0.5 if stored.threshold is None else stored.threshold
+        self.threshold: float = default_threshold if given_threshold is None else given_threshold
         local = Path(self.name).expanduser()
         plain_name = (local.resolve().name if local.is_dir() else self.name).casefold()
-        usual_form = "paper" if model.decoder else "pair"
+        default_form = "paper" if model.decoder else "pair"
         if "lettuce" in plain_name:
             is_v2 = re.search(r"(?<![a-z0-9])v2(?![0-9])", plain_name)
-            usual_form = "lettucedetect-v2" if is_v2 else "lettucedetect"
-        usual_form = stored.form or usual_form
-        check_choice("form", usual_form, tuple(FORMS))
-        self.form = usual_form if form == "auto" else form
-        usual_direction = model.decoder and (
+            default_form = "lettucedetect-v2" if is_v2 else "lettucedetect"
+        default_form = stored.form or default_form
+        check_choice("form", default_form, tuple(FORMS))
+        self.form = default_form if form == "auto" else form
+        default_direction = model.decoder and (
             self.form == "paper" if stored.attention is None else stored.attention == "bidirectional"
         )
-        bidirectional = usual_direction if attention == "auto" else attention == "bidirectional" and model.decoder
+        bidirectional = default_direction if attention == "auto" else attention == "bidirectional" and model.decoder
         if attention == "causal" and not model.decoder:
             raise UnusableDetector(f"detector {name}: option attention=causal is for decoders, and this is an encoder")
-        self.categories = meanings(model.labels, given_labels, f"detector {name}")
-        asked = longest or stored.max_length
+        self.categories = class_meanings(model.labels, given_labels, f"detector {name}")
+        length = given_length or stored.max_length
         pairs = self.form != "paper"
-        self.engine: Engine = kind(
-            Setup(model, bidirectional, pairs, asked, size, tokens, dtype, device, options=engine_options)
+        self.engine: Engine = engine_class(
+            Setup(model, bidirectional, pairs, length, size, tokens, dtype, device, options=engine_options)
         )
         limit = self.engine.longest
-        if limit is not None and asked is not None and asked > limit:
+        if limit is not None and length is not None and length > limit:
             raise UnusableDetector(
-                f"detector {self.name}: max_length={asked}, but the model reads {limit} tokens at most"
+                f"detector {self.name}: max_length={length}, but the model reads {limit} tokens at most"
             )
-        stated = positions(model.config) or LONGEST
-        self.max_length: int = asked or min(stated, limit or stated, model.tokenizer.model_max_length, LONGEST)
+        stated = max_positions(model.config) or LONGEST
+        self.max_length: int = length or min(stated, limit or stated, model.tokenizer.model_max_length, LONGEST)
         self.encoder = Encoder(model.tokenizer, self.form, self.max_length, separator)
         room_for(
             self.encoder.encode("", "a", "a", None), self.max_length
@@ -132,10 +132,10 @@ class TransformersDetector:
         self.licence: str = model.licence
         # Of the options, those that change what is found: a calibration with others does not hold.
         changes = {
-            "form": None if self.form == usual_form else self.form,
-            "attention": None if bidirectional == usual_direction else attention,
-            "threshold": None if self.threshold == usual_threshold else self.threshold,
-            "max_length": longest,
+            "form": None if self.form == default_form else self.form,
+            "attention": None if bidirectional == default_direction else attention,
+            "threshold": None if self.threshold == default_threshold else self.threshold,
+            "max_length": given_length,
             "labels": ",".join(f"{label}={meaning}" for label, meaning in sorted((given_labels or {}).items())) or None,
             "separator": None if separator is None else repr(separator),
             "quantization": engine_options.get("quantization"),
@@ -163,12 +163,12 @@ class TransformersDetector:
     ) -> Iterator[tuple[int, list[Span] | None]]:
         """The same, one answer after another in the order in which they are done, each with its number."""
         yield from ((index, []) for index, answer in enumerate(answers) if not answer.strip())
-        for document in self.readings(references, answers, *more):
-            answer, read = answers[document.index], (document.encoded.offsets, document.best)
-            spans = None if document.failed else spans_of(answer, *read, self.categories, self.threshold)
+        for document in self.token_probabilities(references, answers, *more):
+            answer, tokens = answers[document.index], (document.encoded.offsets, document.best)
+            spans = None if document.failed else spans_of(answer, *tokens, self.categories, self.threshold)
             yield document.index, spans
 
-    def readings(
+    def token_probabilities(
         self,
         references: Sequence[str],
         answers: Sequence[str],
@@ -178,33 +178,33 @@ class TransformersDetector:
         """The probabilities of each answer's tokens, in the order in which answers are done; empty answers have none."""
         check_lengths(references, answers, {"languages": languages, "questions": questions})
         with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None if self.progress else True) as bar:
-            wanted = [index for index, answer in enumerate(answers) if answer.strip()]
-            bar.update(len(answers) - len(wanted))
+            indices = [index for index, answer in enumerate(answers) if answer.strip()]
+            bar.update(len(answers) - len(indices))
 
             documents = [
-                (references[at], answers[at], questions[at] if questions else None, languages[at]) for at in wanted
+                (references[at], answers[at], questions[at] if questions else None, languages[at]) for at in indices
             ]
 
-            def to_read() -> Iterator[Reading]:
-                for index, tokens in zip(wanted, _ahead(self.encoder.encode_all, documents), strict=True):
-                    yield from Document(index, tokens, self.categories, self.max_length).readings()
+            def windows() -> Iterator[Window]:
+                for index, tokens in zip(indices, _encode_ahead(self.encoder.encode_all, documents), strict=True):
+                    yield from Document(index, tokens, self.categories, self.max_length).windows()
 
-            for (document, decided, row), probabilities in self.engine.read(to_read()):
+            for (document, decided, row), probabilities in self.engine.classify(windows()):
                 if isinstance(probabilities, FailingInput):
-                    said = f"detector {self.name}: {probabilities}, while others are answered. It is the answer "
-                    said += repr(answers[document.index][:80])
+                    problem = f"detector {self.name}: {probabilities}, while others are answered. It is the answer "
+                    problem += repr(answers[document.index][:80])
                     if not self.skips_failing:
                         raise UnusableDetector(
-                            f"{said}. `lm-eval-grounded score --skip-failing`, or the detector's option skip_failing=true, "
-                            f"leaves out and counts such answers; where spans are kept (`score`, or --use_cache), the same "
-                            f"command goes on."
+                            f"{problem}. `lm-eval-grounded score --skip-failing`, or the detector's option "
+                            f"skip_failing=true, leaves out and counts such answers; where spans are kept (`score`, or "
+                            f"--use_cache), the same command goes on."
                         ) from probabilities
-                    log.warning("%s; it is left out", said)
+                    log.warning("%s; it is left out", problem)
                     document.failed = True
                 else:
-                    document.take(decided, row, probabilities)
-                document.left -= 1
-                if document.left == 0:
+                    document.update(decided, row, probabilities)
+                document.windows_left -= 1
+                if document.windows_left == 0:
                     bar.update()
                     yield document
 
@@ -214,16 +214,16 @@ class TransformersDetector:
         return self.engine.skips_failing
 
 
-def _ahead(encode: Callable[[Sequence[Any]], list[Encoded]], documents: Sequence[Any]) -> Iterator[Encoded]:
+def _encode_ahead(encode: Callable[[Sequence[Any]], list[Encoded]], documents: Sequence[Any]) -> Iterator[Encoded]:
     """The tokens of documents; the tokenizer works in a thread of its own, a chunk before the engine."""
     chunks = [documents[start : start + _CHUNK] for start in range(0, len(documents), _CHUNK)]
     with ThreadPoolExecutor(1) as thread:
-        coming = None
+        pending = None
         for chunk in (*chunks, None):
-            following = thread.submit(encode, chunk) if chunk else None
-            if coming:
-                yield from coming.result()
-            coming = following
+            submitted = thread.submit(encode, chunk) if chunk else None
+            if pending:
+                yield from pending.result()
+            pending = submitted
 
 
 # What a classifier's classes mean: borne out, hallucinated, or one of the categories
@@ -239,7 +239,7 @@ _HALLUCINATED = {
 _BIO = re.compile(r"^[bi] (?=.)")  # after "-" became a space
 
 
-def meanings(
+def class_meanings(
     names: Sequence[str], given: Mapping[str, str] | None = None, model: str = "the model"
 ) -> list[str | None]:
     """The meaning of each class: a category, ``"hallucination"``, or ``None`` for a token that is borne out.
@@ -252,55 +252,57 @@ def meanings(
     Raises:
         UnusableDetector: a label says nothing, none says hallucinated or none says borne out.
     """
-    known = {meaning.casefold(): meaning for meaning in ("O", HALLUCINATION, *CATEGORIES)}
+    by_folded_name = {meaning.casefold(): meaning for meaning in ("O", HALLUCINATION, *CATEGORIES)}
     named = {}
     for label, meaning in (given or {}).items():
         by_number = label not in names and label.isdecimal() and int(label) < len(names)
         name = names[int(label)] if by_number else label
         if name not in names:
-            raise UnusableDetector(f"{model}: option labels names {label!r}, but the model's labels are {_list(names)}")
-        if meaning.casefold() not in known:
+            raise UnusableDetector(
+                f"{model}: option labels names {label!r}, but the model's labels are {_quoted(names)}"
+            )
+        if meaning.casefold() not in by_folded_name:
             raise UnusableDetector(
                 f"{model}: option labels says {label}={meaning}; a meaning is O, {HALLUCINATION}, {', '.join(CATEGORIES)}"
             )
-        named[name] = known[meaning.casefold()]
-    read = [named[name] if name in named else _by_name(name) for name in names]
-    if not named and [_plain(name) for name in names] == ["label 0", "label 1"]:
-        read = ["O", HALLUCINATION]  # what transformers calls unnamed classes
-    elif len(read) == 2 and None in read and HALLUCINATION in read and "O" not in read:
-        read = [meaning or "O" for meaning in read]  # two classes, one is hallucinated: the other is not
-    hallucinated = [meaning for meaning in read if meaning not in (None, "O")]
-    if None in read or "O" not in read or not hallucinated:
-        unclear = [name for name, meaning in zip(names, read, strict=True) if meaning is None]
+        named[name] = by_folded_name[meaning.casefold()]
+    meanings = [named[name] if name in named else _meaning_of(name) for name in names]
+    if not named and [_normalised(name) for name in names] == ["label 0", "label 1"]:
+        meanings = ["O", HALLUCINATION]  # what transformers calls unnamed classes
+    elif len(meanings) == 2 and None in meanings and HALLUCINATION in meanings and "O" not in meanings:
+        meanings = [meaning or "O" for meaning in meanings]  # two classes, one is hallucinated: the other is not
+    hallucinated = [meaning for meaning in meanings if meaning not in (None, "O")]
+    if None in meanings or "O" not in meanings or not hallucinated:
+        unclear = [name for name, meaning in zip(names, meanings, strict=True) if meaning is None]
         what = (
-            f"it is not clear what {_list(unclear)} stand for"
+            f"it is not clear what {_quoted(unclear)} stand for"
             if unclear
-            else f"none of them says that a token is {'hallucinated' if 'O' in read else 'borne out'}"
+            else f"none of them says that a token is {'hallucinated' if 'O' in meanings else 'borne out'}"
         )
         example = ";".join(f"{name}={'O' if index == 0 else HALLUCINATION}" for index, name in enumerate(names))
         raise UnusableDetector(
-            f"{model}: has the labels {_list(names)}, and {what}. Say so with the option labels, for instance "
+            f"{model}: has the labels {_quoted(names)}, and {what}. Say so with the option labels, for instance "
             f"labels={example}; a meaning is O (borne out), {HALLUCINATION}, {', '.join(CATEGORIES)}."
         )
-    return [None if meaning == "O" else meaning for meaning in read]
+    return [None if meaning == "O" else meaning for meaning in meanings]
 
 
-def mapping_of(value: str | Mapping[object, object] | None) -> dict[str, str] | None:
+def parse_labels(value: str | Mapping[object, object] | None) -> dict[str, str] | None:
     """The option ``labels``: a mapping, or text as ``"LABEL_0=O;LABEL_1=hallucination"``; else UnusableDetector."""
     if value is None:
         return None
     if isinstance(value, Mapping):
         return {str(label): str(meaning) for label, meaning in value.items()}
-    parts = [part.rpartition("=") for part in str(value).split(";")]
-    if not all(label.strip() for label, _, _ in parts):
+    pairs = [part.rpartition("=") for part in str(value).split(";")]
+    if not all(label.strip() for label, _, _ in pairs):
         raise UnusableDetector(
             f"option labels: {value!r} is no list of label=meaning, such as LABEL_0=O;LABEL_1={HALLUCINATION}"
         )
-    return {label.strip(): meaning.strip() for label, _, meaning in parts}
+    return {label.strip(): meaning.strip() for label, _, meaning in pairs}
 
 
-def _by_name(name: str) -> str | None:
-    plain = _plain(name)
+def _meaning_of(name: str) -> str | None:
+    plain = _normalised(name)
     if plain in _SUPPORTED:
         return "O"
     bare = _BIO.sub("", plain)
@@ -309,41 +311,41 @@ def _by_name(name: str) -> str | None:
     return bare if bare in CATEGORIES else None
 
 
-def _plain(name: str) -> str:
+def _normalised(name: str) -> str:
     return re.sub(r"[\s_-]+", " ", name).strip().casefold()
 
 
-def _list(names: Sequence[str]) -> str:
+def _quoted(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names)
 
 
 # Before a model is loaded
 
 
-def check(
+def check_model(
     name: str, revision: str | None = None, base_model: str | None = None, engine: str = "transformers", **options: Any
 ) -> None:
     """Raise the errors of a detector that can be found before its weights are loaded: there is no such model, no such
     option, or the engine cannot be had.
     """
-    kind = _engine_of(name, engine, options)
-    for needed in ("torch", "transformers"):
-        if find_spec(needed) is None:
-            library(needed)  # which says what to install
-    find(name.rstrip("/") or name, revision, base_model)
-    kind.check(name.rstrip("/") or name, options)
+    engine_class = _engine_class(name, engine, options)
+    for library_name in ("torch", "transformers"):
+        if find_spec(library_name) is None:
+            library(library_name)  # which says what to install
+    find_repositories(name.rstrip("/") or name, revision, base_model)
+    engine_class.check(name.rstrip("/") or name, options)
 
 
-def _engine_of(detector: str, name: str, options: Mapping[str, Any]) -> type[Engine]:
+def _engine_class(detector: str, name: str, options: Mapping[str, Any]) -> type[Engine]:
     """The engine of a name, which has all of these options."""
     check_choice("engine", name, tuple(ENGINES))
     engine = ENGINES[name]
     parameters = inspect.signature(TransformersDetector).parameters.values()
-    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-    known = sorted([*known, *(engine.OPTIONS or ())])
-    for option in sorted(options.keys() - {*known}):
+    option_names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    option_names = sorted([*option_names, *(engine.OPTIONS or ())])
+    for option in sorted(options.keys() - {*option_names}):
         if engine.OPTIONS is not None:
-            raise UnusableDetector(f"detector {detector}: no option {option!r}{known_instead(option, known)}")
-        if meant := misspelt(option, known):
+            raise UnusableDetector(f"detector {detector}: no option {option!r}{known_instead(option, option_names)}")
+        if meant := misspelt(option, option_names):
             raise UnusableDetector(f"detector {detector}: no option {option!r}; did you mean {meant!r}?")
     return engine

@@ -29,7 +29,7 @@ def room_for(encoded: Encoded, max_length: int) -> int:
     return room
 
 
-def cuts(
+def window_bounds(
     reference: int, answer: int, room: int
 ) -> tuple[list[tuple[int, int]], list[tuple[tuple[int, int], tuple[int, int]]]]:
     """The windows' parts of the reference; and of the answer, each with the part of it that it decides. Every part of the
@@ -41,13 +41,13 @@ def cuts(
         room: tokens a window may hold of both together.
     """
     size = min(answer, max(room // 2, room - reference))
-    answer_cuts = _cuts(answer, size)
+    answer_cuts = _even_windows(answer, size)
     middles = [(this[1] + following[0]) // 2 for this, following in pairwise(answer_cuts)]
     decided = zip([0, *middles], [*middles, answer], strict=True)
-    return _cuts(reference, room - size), list(zip(answer_cuts, decided, strict=True))
+    return _even_windows(reference, room - size), list(zip(answer_cuts, decided, strict=True))
 
 
-def _cuts(length: int, size: int) -> list[tuple[int, int]]:
+def _even_windows(length: int, size: int) -> list[tuple[int, int]]:
     """As few windows of a size as overlap by a quarter, at even distances; one where all fits."""
     if length <= size:
         return [(0, length)]
@@ -62,32 +62,32 @@ class Document:
     def __init__(self, index: int, encoded: Encoded, categories: Sequence[str | None], max_length: int) -> None:
         self.index = index
         self.encoded = encoded
-        self._cuts = cuts(len(encoded.reference), len(encoded.answer), room_for(encoded, max_length))
-        self.left = len(self._cuts[0]) * len(self._cuts[1])  # windows to be read
+        self._bounds = window_bounds(len(encoded.reference), len(encoded.answer), room_for(encoded, max_length))
+        self.windows_left = len(self._bounds[0]) * len(self._bounds[1])  # windows to be read
         self.best = np.zeros((len(encoded.answer), len(categories)), np.float32)  # the most favourable reading so far
         self.failed = False  # whether a window can never be read
         self._supported = [category is None for category in categories]
-        self._borne_out = np.full(len(encoded.answer), -1, np.float32)
+        self._best_support = np.full(len(encoded.answer), -1, np.float32)
 
-    def readings(self) -> Iterator[Reading]:
+    def windows(self) -> Iterator[Window]:
         """The windows that are to be read."""
-        of_reference, of_answer = self._cuts
-        for part, decided in of_answer:
-            for cut in of_reference:
-                yield Reading(self, decided, self.encoded.window(cut, part))
+        reference_bounds, answer_bounds = self._bounds
+        for answer_part, decided in answer_bounds:
+            for reference_part in reference_bounds:
+                yield Window(self, decided, self.encoded.window(reference_part, answer_part))
 
-    def take(self, decided: tuple[int, int], row: NDArray[np.int64], probabilities: NDArray[np.float32]) -> None:
+    def update(self, decided: tuple[int, int], row: NDArray[np.int64], probabilities: NDArray[np.float32]) -> None:
         """For each token that a window decides, keep the reading in which it is most likely borne out. `probabilities` are
         those of the classes of the window's tokens; see :class:`Reading`."""
         first, end = decided
         probabilities = probabilities[np.searchsorted(row, self.encoded.answer[first:end])]
-        borne_out = probabilities[:, self._supported].sum(1)
-        better = borne_out > self._borne_out[first:end]
-        self._borne_out[first:end][better] = borne_out[better]
+        support = probabilities[:, self._supported].sum(1)
+        better = support > self._best_support[first:end]
+        self._best_support[first:end][better] = support[better]
         self.best[first:end][better] = probabilities[better]
 
 
-class Reading(NamedTuple):
+class Window(NamedTuple):
     """One window of a document: tokens that are read at once."""
 
     document: Document
@@ -129,21 +129,21 @@ def spans_of(
     weights: list[float] = []  # of each span: the sum of its characters' probabilities, and how many they are
     sizes: list[int] = []
     flagged = by_kind.sum(1)
-    for place in np.flatnonzero(flagged >= threshold):
-        start, end = without_space(answer, *map(int, offsets[place]))
+    for index in np.flatnonzero(flagged >= threshold):
+        start, end = without_space(answer, *map(int, offsets[index]))
         last = spans[-1] if spans else None
         if last:
             start = max(start, last.end)  # several tokens of one character
         if start >= end:
             continue
-        kind = kinds[int(by_kind[place].argmax())]
+        kind = kinds[int(by_kind[index].argmax())]
         if last and last.category == kind and not answer[last.end : start].strip():
             spans[-1] = last._replace(end=end)
         else:
             spans.append(Span(start, end, kind))
             weights.append(0.0)
             sizes.append(0)
-        weights[-1] += float(flagged[place]) * (end - start)
+        weights[-1] += float(flagged[index]) * (end - start)
         sizes[-1] += end - start
     return [
         span._replace(probability=min(1.0, round(weight / size, 4)))

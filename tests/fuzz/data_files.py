@@ -68,7 +68,7 @@ def _mushroom(content: bytes) -> None:
 def _clapnq(content: bytes) -> None:
     def read(path: Path) -> Any:
         with patch.object(clapnq.sources, "locate", return_value=path):
-            return clapnq._annotations("dev", None, "answerable")
+            return clapnq._read_annotations("dev", None, "answerable")
 
     rows = from_file(content, "clapnq_dev_answerable.jsonl", read)
     assert rows
@@ -102,19 +102,19 @@ def _run(both: tuple[bytes, bytes]) -> None:
 
 
 def _server(body: bytes) -> None:
-    message = server.message_of(body)
+    message = server.error_message(body)
     assert len(message) <= 300
     assert message.isprintable()
-    for served in _survived(server.served_in, body) or ():
+    for served in _survived(server.parse_models, body) or ():
         assert served.longest is None or isinstance(served.longest, int)
-    logits = _survived(server.logits_of, body, "m", 2, 2)
+    logits = _survived(server.parse_logits, body, "m", 2, 2)
     assert logits is None or logits.shape == (2, 2)
 
 
 def _survived(read: Any, *arguments: Any) -> Any:
     try:
         return read(*arguments)
-    except server.Garbage:
+    except server.InvalidReply:
         return None
 
 

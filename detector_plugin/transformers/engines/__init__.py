@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.model import Described
-from detector_plugin.transformers.windows import Reading
+from detector_plugin.transformers.model import ModelDescription
+from detector_plugin.transformers.windows import Window
 
-__all__ = ["Engine", "FailingInput", "Loop", "Setup", "direction_probe"]
+__all__ = ["Engine", "FailingInput", "LoopThread", "Setup", "direction_probe"]
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
 
-_SAME = 0.03
+_SAME_LOGITS = 0.03
 """Of what the last token's logits change by: rounding in bfloat16, in a batch with others, is a third of it."""
 
 
@@ -33,15 +33,15 @@ def direction_probe(vocabulary: int) -> NDArray[np.int64]:
     """(2, tokens) ids, below `vocabulary`, of two inputs of which only the first token is the same: its logits differ where
     it sees the others."""
     ids = np.arange(16) * 7 % vocabulary
-    other = (ids + vocabulary // 2) % vocabulary
-    other[0] = ids[0]
-    return np.stack([ids, other])
+    second = (ids + vocabulary // 2) % vocabulary
+    second[0] = ids[0]
+    return np.stack([ids, second])
 
 
 class Setup(NamedTuple):
     """What an engine is made of: options of :class:`detector_plugin.transformers.TransformersDetector`, read."""
 
-    model: Described
+    model: ModelDescription
     bidirectional: bool  # whether a decoder's tokens see those after them
     pairs: bool  # of texts; a model that tells the two apart is to be told which token is of which
     max_length: int | None  # where the user or the model's folder said so
@@ -57,7 +57,7 @@ class Setup(NamedTuple):
         names = self.model.tokenizer.model_input_names
         return self.pairs and "token_type_ids" in names and getattr(self.model.config, "type_vocab_size", 0) > 1
 
-    def refuse_direction(
+    def check_direction(
         self, logits: Callable[[NDArray[np.int64]], NDArray[np.float32]], causal: str, both_ways: str
     ) -> None:
         """Refuse a decoder whose attention is not the one that was asked for: nobody would notice. `logits` gives those of
@@ -65,7 +65,7 @@ class Setup(NamedTuple):
         """
         first, second = map(logits, direction_probe(self.model.config.vocab_size))
         change = np.abs(first - second).max(-1)
-        sees = bool(change[0] > _SAME * change[-1])
+        sees = bool(change[0] > _SAME_LOGITS * change[-1])
         if self.model.decoder and sees != self.bidirectional:
             is_, not_ = ("in both directions", "causal") if sees else ("causal", "in both directions")
             raise UnusableDetector(
@@ -97,7 +97,7 @@ class Engine:
     def check(name: str, options: Mapping[str, Any]) -> None:
         """Raise what is known to be wrong before a model is loaded: `options` are this engine's own."""
 
-    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32] | FailingInput]]:
+    def classify(self, windows: Iterable[Window]) -> Iterator[tuple[Window, NDArray[np.float32] | FailingInput]]:
         """The probabilities of each class for each token of each window, in the order in which windows are done; of a
         window that can never be read, why. No more readings are taken than the engine works on at once, so that memory is
         bounded.
@@ -105,7 +105,7 @@ class Engine:
         raise NotImplementedError
 
 
-class Loop:
+class LoopThread:
     """An event loop in a thread of its own: many questions under way at once, and answers as they come.
 
     The caller needs no loop, and may be in one of his own.
@@ -120,7 +120,7 @@ class Loop:
         """Wait for one answer."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def each(
+    def as_completed(
         self, ask: Callable[[Question], Coroutine[Any, Any, Answer]], questions: Iterable[Question], at_once: int
     ) -> Iterator[tuple[Question, Answer]]:
         """Questions with their answers, in the order in which these come, of which at most `at_once` are under way.
@@ -128,10 +128,10 @@ class Loop:
         What fails first ends it: the answers that have come by then are given first, what is under way is called off.
         """
         under_way: dict[Future[Answer], Question] = {}
-        left = iter(questions)
+        remaining = iter(questions)
         try:
             while True:
-                for question in islice(left, at_once - len(under_way)):
+                for question in islice(remaining, at_once - len(under_way)):
                     under_way[asyncio.run_coroutine_threadsafe(ask(question), self._loop)] = question
                 if not under_way:
                     return
@@ -143,20 +143,20 @@ class Loop:
             for future in under_way:
                 future.cancel()
 
-    def call_off(self) -> None:
+    def cancel_all(self) -> None:
         """Call off what is under way, and wait until it has ended."""
 
         async def end() -> None:
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in others:
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
         self.run(end())
 
     def close(self) -> None:
         """End the loop and its thread."""
-        self.call_off()
+        self.cancel_all()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

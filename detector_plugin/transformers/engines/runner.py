@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.engines import Engine, Setup, direction_probe
-from detector_plugin.transformers.model import learned_positions, load
+from detector_plugin.transformers.model import learned_positions, load_model
 from detector_plugin.transformers.repository import first_line, library
-from detector_plugin.transformers.windows import Reading
+from detector_plugin.transformers.windows import Window
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -44,7 +44,7 @@ class Runner(Engine):
 
     def __init__(self, setup: Setup) -> None:
         self.name, self.bidirectional = setup.model.name, setup.bidirectional
-        self.model = model = load(setup.model, setup.device, setup.dtype)
+        self.model = model = load_model(setup.model, setup.device, setup.dtype)
         tokenizer = setup.model.tokenizer
         self.device = next(model.parameters()).device
         self.at_once = setup.batch_tokens or _TOKENS
@@ -61,44 +61,44 @@ class Runner(Engine):
         self.padding = (tokenizer.eos_token_id or 0) if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         self.types = reads_types(model, tokenizer)
         self.longest = learned_positions(model)
-        if self.bidirectional and (problem := problem_of_both_ways(model, lambda ids: self._logits([ids])[0])):
+        if self.bidirectional and (problem := bidirectional_problem(model, lambda ids: self._logits([ids])[0])):
             raise UnusableDetector(
                 f"detector {self.name}: a {type(model).__name__} cannot attend in both directions here ({problem}); "
                 "use attention=causal if it was trained so"
             )
 
-    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
-        of_batches = each_on_a_core(
-            lambda batch: self.probabilities([one.ids for one in batch], [one.types for one in batch]),
-            self._sorted(readings),
+    def classify(self, windows: Iterable[Window]) -> Iterator[tuple[Window, NDArray[np.float32]]]:
+        results = map_on_cores(
+            lambda batch: self.probabilities([window.ids for window in batch], [window.types for window in batch]),
+            self._sorted_batches(windows),
             self.cores,
             lambda batch: len(batch) * len(batch[0].row),
             lambda: self.at_once,
         )
-        for batch, found in of_batches:
-            yield from zip(batch, found, strict=True)
+        for batch, probabilities in results:
+            yield from zip(batch, probabilities, strict=True)
 
-    def _sorted(self, readings: Iterable[Reading]) -> Iterator[list[Reading]]:
+    def _sorted_batches(self, windows: Iterable[Window]) -> Iterator[list[Window]]:
         """All batches; readings are sorted by length a part at a time."""
-        waiting: list[Reading] = []
+        waiting: list[Window] = []
         tokens = 0
-        for reading in readings:
-            waiting.append(reading)
-            tokens += len(reading.row)
+        for window in windows:
+            waiting.append(window)
+            tokens += len(window.row)
             if len(waiting) >= _ROUND * self.batch_size or tokens >= _ROUND * self.batch_tokens:
                 yield from self.batches(waiting)
                 waiting, tokens = [], 0
         yield from self.batches(waiting)
 
-    def batches(self, waiting: Sequence[Reading]) -> Iterator[list[Reading]]:
+    def batches(self, waiting: Sequence[Window]) -> Iterator[list[Window]]:
         """Batches of windows of similar length, the longest first: memory runs out at once or never."""
-        batch: list[Reading] = []
-        for reading in sorted(waiting, key=lambda reading: -len(reading.row)):
+        batch: list[Window] = []
+        for window in sorted(waiting, key=lambda window: -len(window.row)):
             longest = len(batch[0].row) if batch else 0
             if batch and (len(batch) >= self.batch_size or (len(batch) + 1) * longest > self.batch_tokens):
                 yield batch
                 batch = []
-            batch.append(reading)
+            batch.append(window)
         if batch:
             yield batch
 
@@ -111,8 +111,10 @@ class Runner(Engine):
             logits = self._logits(ids, types)
         except Exception as error:
             # of a GPU, or of torch's allocator of a CPU
-            no_room = isinstance(error, library("torch").cuda.OutOfMemoryError) or "can't allocate memory" in str(error)
-            if not no_room:
+            out_of_memory = isinstance(error, library("torch").cuda.OutOfMemoryError) or "can't allocate memory" in str(
+                error
+            )
+            if not out_of_memory:
                 raise
             if len(ids) == 1:
                 raise UnusableDetector(
@@ -121,8 +123,8 @@ class Runner(Engine):
                 ) from error
         else:
             probabilities = logits.float().softmax(-1).cpu().numpy()
-            result = [of_row[: len(row)] for of_row, row in zip(probabilities, ids, strict=True)]
-            if not all(np.isfinite(of_row).all() for of_row in result):
+            result = [row[: len(ids_of_row)] for row, ids_of_row in zip(probabilities, ids, strict=True)]
+            if not all(np.isfinite(row).all() for row in result):
                 raise UnusableDetector(
                     f"detector {self.name}: gives no numbers in {self.model.dtype}; set the option dtype=float32"
                 )
@@ -144,11 +146,11 @@ class Runner(Engine):
         if self.types and types is not None:
             rows["token_type_ids"] = types
         inputs = {
-            name: padded(those, torch.long, self.padding if those is ids else 0).to(self.device)
-            for name, those in rows.items()
+            name: padded(values, torch.long, self.padding if values is ids else 0).to(self.device)
+            for name, values in rows.items()
         }
         if self.bidirectional:
-            inputs["attention_mask"] = both_ways(torch, inputs["attention_mask"], self.model.dtype)
+            inputs["attention_mask"] = bidirectional_mask(torch, inputs["attention_mask"], self.model.dtype)
         with torch.inference_mode():
             return self.model(**inputs).logits
 
@@ -163,17 +165,17 @@ def padded(rows: Iterable[NDArray[Any]], dtype: Any, fill: float) -> Any:
 def reads_types(model: Any, tokenizer: Any) -> bool:
     """Whether a model is to be told first text from second: XLM-R's model takes that, its tokenizer has none to give."""
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    known = (*inspect.signature(base.forward).parameters, *tokenizer.model_input_names)
-    return known.count("token_type_ids") == 2
+    names = (*inspect.signature(base.forward).parameters, *tokenizer.model_input_names)
+    return names.count("token_type_ids") == 2
 
 
-def both_ways(torch: Any, mask: Any, dtype: Any) -> Any:
+def bidirectional_mask(torch: Any, mask: Any, dtype: Any) -> Any:
     """The mask in four dimensions, which models take as it is instead of making a causal one: only padding is hidden."""
     hidden = (1.0 - mask[:, None, None, :].to(dtype)) * torch.finfo(dtype).min
     return hidden.expand(-1, 1, mask.shape[1], -1)
 
 
-def problem_of_both_ways(model: Any, logits: Callable[[NDArray[np.int64]], Any]) -> str:
+def bidirectional_problem(model: Any, logits: Callable[[NDArray[np.int64]], Any]) -> str:
     """Why a model cannot attend in both directions, empty where it can: nobody would notice that the first token does not
     see the others. The model is in evaluation mode; `logits` takes the ids of an input, with a mask of :func:`both_ways`.
     """
@@ -184,7 +186,7 @@ def problem_of_both_ways(model: Any, logits: Callable[[NDArray[np.int64]], Any])
         return first_line(error)
 
 
-def each_on_a_core(
+def map_on_cores(
     work: Callable[[Batch], Result],
     batches: Iterable[Batch],
     cores: int,
@@ -205,10 +207,10 @@ def each_on_a_core(
         size: of a batch.
         room: the sizes of the batches that are worked on at once have this sum at most; a single one may have more.
     """
-    coming = iter(batches)
-    first = list(islice(coming, cores))
+    remaining = iter(batches)
+    first = list(islice(remaining, cores))
     if cores == 1 or len(first) < cores:
-        for batch in chain(first, coming):
+        for batch in chain(first, remaining):
             yield batch, work(batch)
         return
     torch = library("torch")
@@ -216,7 +218,7 @@ def each_on_a_core(
     running: deque[tuple[Batch, Future[Result]]] = deque()
     pool = ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        for batch in chain(first, coming):
+        for batch in chain(first, remaining):
             while running and (
                 len(running) >= _QUEUED * cores or sum(size(other) for other, _ in running) + size(batch) > room()
             ):

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector, parse_flag, parse_number
-from detector_plugin.transformers.engines import Engine, FailingInput, Loop, Setup, direction_probe
+from detector_plugin.transformers.engines import Engine, FailingInput, LoopThread, Setup, direction_probe
 from detector_plugin.transformers.repository import first_line, library
-from detector_plugin.transformers.windows import Reading
+from detector_plugin.transformers.windows import Window
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -36,13 +36,13 @@ RETRIES = 8  # of a request, with the waits below two minutes
 TIMEOUT = 600.0  # seconds until an answer must have come
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; the wait doubles with each failure
 LONGEST_ASKED_WAIT = 600.0  # seconds that a server's Retry-After may ask for
-_GREETING = 10.0  # seconds for a server to say what it serves
+_LISTING_TIMEOUT = 10.0  # seconds for a server to say what it serves
 _LONGEST_BODY = 1 << 26
-_AGAIN = {408, 425, 429}  # what a server says that may take the request later; and all from 500 on
-_NEVER = {400, 413, 422}  # what it says of an input that it cannot take
+_RETRYABLE = {408, 425, 429}  # what a server says that may take the request later; and all from 500 on
+_REJECTED = {400, 413, 422}  # what it says of an input that it cannot take
 
 
-class Served(NamedTuple):
+class ServedModel(NamedTuple):
     """A model that a server has: the name by which it is asked for, where it was loaded from, and the tokens of an input,
     ``None`` where the server does not say."""
 
@@ -51,16 +51,16 @@ class Served(NamedTuple):
     longest: int | None
 
 
-class Failed(Exception):
+class RequestFailed(Exception):
     """A request that may be sent again: what went wrong, in a few words that are counted, and in full; and the seconds
     after which the server wants to be asked again, ``None`` where it does not say."""
 
-    def __init__(self, kind: str, message: str, after: float | None = None) -> None:
+    def __init__(self, kind: str, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
-        self.kind, self.after = kind, after
+        self.kind, self.retry_after = kind, retry_after
 
 
-class Garbage(Failed):
+class InvalidReply(RequestFailed):
     """A body that is no answer of this protocol. The message says what is wrong with it."""
 
     def __init__(self, why: str) -> None:
@@ -68,13 +68,13 @@ class Garbage(Failed):
 
 
 @dataclass
-class _Address:
+class _ServerState:
     """A server: requests under way there, and the time before which it is not asked again."""
 
     url: str
     model: str
     busy: int = 0
-    rests_until: float = 0.0
+    paused_until: float = 0.0
 
 
 class Server(Engine):
@@ -86,8 +86,8 @@ class Server(Engine):
     OPTIONS = ("base_url", "served_model", "in_flight", "retries", "timeout", "skip_failing")
 
     def __init__(self, setup: Setup) -> None:
-        usual = {"in_flight": IN_FLIGHT, "retries": RETRIES, "timeout": TIMEOUT, "skip_failing": False}
-        options = usual | {name: value for name, value in setup.options.items() if value is not None}
+        defaults = {"in_flight": IN_FLIGHT, "retries": RETRIES, "timeout": TIMEOUT, "skip_failing": False}
+        options = defaults | {name: value for name, value in setup.options.items() if value is not None}
         self.name, self.classes = setup.model.name, len(setup.model.labels)
         self.in_flight: int = parse_number("in_flight", options["in_flight"], int, 1)
         self.retries: int = parse_number("retries", options["retries"], int, 0)
@@ -98,16 +98,16 @@ class Server(Engine):
                 f"detector {self.name}: tells reference from answer by token types, which a server does not take; use "
                 f"engine=vllm or engine=transformers, or the option form=paper if it was trained so"
             )
-        found = find(self.name, options)
-        self.servers = [_Address(url, served.name) for url, served in found.items()]
-        self.longest = min((served.longest for served in found.values() if served.longest), default=None)
+        models = find_servers(self.name, options)
+        self.servers = [_ServerState(url, served.name) for url, served in models.items()]
+        self.longest = min((served.longest for served in models.values() if served.longest), default=None)
         self.sent_again: Counter[str] = Counter()
-        self.loop = Loop()
+        self.loop = LoopThread()
         self._session: Any = None
         atexit.register(self.close)
-        self._short = direction_probe(setup.model.config.vocab_size)[0]
+        self._short_input = direction_probe(setup.model.config.vocab_size)[0]
         direction = "--hf-overrides '{\"is_causal\": false}'"
-        setup.refuse_direction(
+        setup.check_direction(
             lambda ids: self.loop.run(self._logits(ids)),
             causal=f"start the server with {direction}, or use attention=causal if the model was trained so",
             both_ways=f"start the server without {direction}, or use attention=bidirectional if the model was trained so",
@@ -116,66 +116,72 @@ class Server(Engine):
     @staticmethod
     def check(name: str, options: Mapping[str, Any]) -> None:
         """UnusableDetector where no server serves this model."""
-        find(name, options)
+        find_servers(name, options)
 
-    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32] | FailingInput]]:
+    def classify(self, windows: Iterable[Window]) -> Iterator[tuple[Window, NDArray[np.float32] | FailingInput]]:
         from scipy.special import softmax
 
-        async def ask(reading: Reading) -> NDArray[np.float32] | FailingInput:
+        async def ask(window: Window) -> NDArray[np.float32] | FailingInput:
             try:
-                return np.asarray(softmax(await self._logits(reading.ids), axis=-1))
+                return np.asarray(softmax(await self._logits(window.ids), axis=-1))
             except FailingInput as failing:
                 return failing
 
         before = self.sent_again.copy()
         try:
-            yield from self.loop.each(ask, readings, self.in_flight)
+            yield from self.loop.as_completed(ask, windows, self.in_flight)
         finally:
-            if again := self.sent_again - before:
-                kinds = ", ".join(f"{count} {kind}" for kind, count in again.most_common())
-                log.warning("detector %s: %d requests were sent again: %s", self.name, again.total(), kinds)
+            if resent := self.sent_again - before:
+                kinds = ", ".join(f"{count} {kind}" for kind, count in resent.most_common())
+                log.warning("detector %s: %d requests were sent again: %s", self.name, resent.total(), kinds)
 
     # Not tenacity, whose waits are each call's own: a server that wants to rest rests from all requests under way.
     async def _logits(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         for failures in range(self.retries + 1):
-            server = min(self.servers, key=lambda one: (one.rests_until > time.monotonic(), one.busy))
-            await asyncio.sleep(max(0.0, server.rests_until - time.monotonic()))
+            server = min(
+                self.servers, key=lambda candidate: (candidate.paused_until > time.monotonic(), candidate.busy)
+            )
+            await asyncio.sleep(max(0.0, server.paused_until - time.monotonic()))
             server.busy += 1
             try:
-                return await self._ask(server, ids)
-            except Failed as failed:
+                return await self._request_logits(server, ids)
+            except RequestFailed as failed:
                 # The server rests as long as it asks for, else the longer, the more often the request has failed.
-                rest = min(LONGEST_WAIT, FIRST_WAIT * 2**failures) if failed.after is None else failed.after
-                until = time.monotonic() + min(rest, LONGEST_ASKED_WAIT)
-                if failed.after is not None and until > server.rests_until + 1:  # once, not for each request under way
-                    capped = f", of which {LONGEST_ASKED_WAIT:.0f} are waited" if rest > LONGEST_ASKED_WAIT else ""
-                    said = f"{server.url} asks to wait {rest:.0f} seconds (Retry-After){capped}"
-                    log.warning("detector %s: %s", self.name, said)
-                server.rests_until = max(server.rests_until, until)
+                pause = (
+                    min(LONGEST_WAIT, FIRST_WAIT * 2**failures) if failed.retry_after is None else failed.retry_after
+                )
+                until = time.monotonic() + min(pause, LONGEST_ASKED_WAIT)
+                if (
+                    failed.retry_after is not None and until > server.paused_until + 1
+                ):  # once, not for each request under way
+                    capped = f", of which {LONGEST_ASKED_WAIT:.0f} are waited" if pause > LONGEST_ASKED_WAIT else ""
+                    message = f"{server.url} asks to wait {pause:.0f} seconds (Retry-After){capped}"
+                    log.warning("detector %s: %s", self.name, message)
+                server.paused_until = max(server.paused_until, until)
                 if failures == self.retries:
-                    said = f"{server.url}: {failed}; so it went {self.retries + 1} times"
-                    if await self._answers_others():
-                        raise FailingInput(said) from failed
+                    message = f"{server.url}: {failed}; so it went {self.retries + 1} times"
+                    if await self._still_answers():
+                        raise FailingInput(message) from failed
                     raise UnusableDetector(
-                        f"detector {self.name}: {said}. Where spans are kept (`lm-eval-grounded score`, or --use_cache), "
-                        f"the same command goes on from here."
+                        f"detector {self.name}: {message}. Where spans are kept (`lm-eval-grounded score`, or "
+                        f"--use_cache), the same command goes on from here."
                     ) from failed
                 self.sent_again[failed.kind] += 1
             finally:
                 server.busy -= 1
         raise AssertionError("a request is answered or fails")
 
-    async def _answers_others(self) -> bool:
+    async def _still_answers(self) -> bool:
         """Whether a server answers a short question now: then the input that failed is to blame."""
         for server in self.servers:
             try:
-                await self._ask(server, self._short)
-            except (Failed, UnusableDetector):
+                await self._request_logits(server, self._short_input)
+            except (RequestFailed, UnusableDetector):
                 continue
             return True
         return False
 
-    async def _ask(self, server: _Address, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    async def _request_logits(self, server: _ServerState, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         if self._session is None:
             self._session = _session(self.timeout)
         request = {
@@ -187,19 +193,21 @@ class Server(Engine):
             "embed_dtype": "float32",
             "endianness": "little",
         }
-        status, body, headers = await _answer(self._session, "POST", f"{server.url}/pooling", json=request)
+        status, body, headers = await _fetch(self._session, "POST", f"{server.url}/pooling", json=request)
         if status == 200:
-            return logits_of(body, server.model, len(ids), self.classes)
-        said = f"status {status}: {message_of(body)}"
-        if status >= 500 or status in _AGAIN:
-            raise Failed(f"with status {status}", said, seconds_of(headers.get("Retry-After"), time.time()))
-        if status in _NEVER and ids is not self._short and await self._answers_others():
-            raise FailingInput(f"{server.url}: {said}")
+            return parse_logits(body, server.model, len(ids), self.classes)
+        problem = f"status {status}: {error_message(body)}"
+        if status >= 500 or status in _RETRYABLE:
+            raise RequestFailed(
+                f"with status {status}", problem, parse_retry_after(headers.get("Retry-After"), time.time())
+            )
+        if status in _REJECTED and ids is not self._short_input and await self._still_answers():
+            raise FailingInput(f"{server.url}: {problem}")
         hints = {
             404: " (a server that tags tokens is started with `vllm serve MODEL --runner pooling`)",
             401: " (a server that wants a key finds it in OPENAI_API_KEY)",
         }
-        raise UnusableDetector(f"detector {self.name}: {server.url}: {said}{hints.get(status, '')}")
+        raise UnusableDetector(f"detector {self.name}: {server.url}: {problem}{hints.get(status, '')}")
 
     def close(self) -> None:
         """Close the connections."""
@@ -220,28 +228,28 @@ def _session(timeout: float) -> Any:
     )
 
 
-async def _answer(session: Any, method: str, url: str, **options: Any) -> tuple[int, bytes, Mapping[str, str]]:
+async def _fetch(session: Any, method: str, url: str, **options: Any) -> tuple[int, bytes, Mapping[str, str]]:
     """Status, body and headers of the answer to a request; Failed where none comes, or one longer than any answer is."""
     body = bytearray()
     try:
         async with session.request(method, url, allow_redirects=False, **options) as response:
-            async for part in response.content.iter_chunked(1 << 16):
-                body += part
+            async for chunk in response.content.iter_chunked(1 << 16):
+                body += chunk
                 if len(body) > _LONGEST_BODY:
-                    raise Garbage(f"it has more than {_LONGEST_BODY >> 20} MiB")
+                    raise InvalidReply(f"it has more than {_LONGEST_BODY >> 20} MiB")
             return response.status, bytes(body), response.headers
     except asyncio.TimeoutError as error:
-        raise Failed("timed out", f"no answer in {session.timeout.total:g} seconds") from error
+        raise RequestFailed("timed out", f"no answer in {session.timeout.total:g} seconds") from error
     except (library("aiohttp").ClientError, OSError) as error:
-        raise Failed("without a connection", first_line(error)) from error
+        raise RequestFailed("without a connection", first_line(error)) from error
 
 
-def find(name: str, options: Mapping[str, Any]) -> dict[str, Served]:
+def find_servers(name: str, options: Mapping[str, Any]) -> dict[str, ServedModel]:
     """The servers that answer, and what each calls the model; UnusableDetector where no address was named, none answers, or
     one serves another model.
     """
     start = f"vllm serve {name} --runner pooling"
-    urls = addresses(options.get("base_url"))
+    urls = parse_addresses(options.get("base_url"))
     if not urls:
         raise UnusableDetector(
             f"detector {name}: engine=server asks a running server: start one with `{start}` and name it with the option "
@@ -249,95 +257,97 @@ def find(name: str, options: Mapping[str, Any]) -> dict[str, Served]:
         )
     wanted = str(options.get("served_model") or name).rstrip("/")
     folder = str(Path(wanted).expanduser().resolve()) if Path(wanted).expanduser().is_dir() else None
-    loop = Loop()
+    loop = LoopThread()
     try:
-        answers = loop.run(_models_of(urls))
+        answers = loop.run(_list_models(urls))
     finally:
         loop.close()
-    found: dict[str, Served] = {}
+    models: dict[str, ServedModel] = {}
     silent: dict[str, str] = {}
     for url, answer in answers.items():
         if isinstance(answer, str):
             silent[url] = answer
             continue
-        match = [
+        matches = [
             served
             for served in answer
             if wanted in (served.name, served.root) or folder in (served.name.rstrip("/"), served.root.rstrip("/"))
         ]
-        if not match:
-            others = ", ".join(repr(served.name) for served in answer) or "nothing"
+        if not matches:
+            names = ", ".join(repr(served.name) for served in answer) or "nothing"
             raise UnusableDetector(
-                f"detector {name}: {url} serves {others}, not {wanted!r}. Start `{start}`, or, if it is the same model "
+                f"detector {name}: {url} serves {names}, not {wanted!r}. Start `{start}`, or, if it is the same model "
                 f"under another name, say so: served_model={answer[0].name if answer else 'NAME'}"
             )
-        found[url] = match[0]
-    said = "; ".join(f"{url}: {why}" for url, why in silent.items())
-    if not found:
-        raise UnusableDetector(f"detector {name}: no server answers ({said}). Start one with `{start}`")
+        models[url] = matches[0]
+    silent_servers = "; ".join(f"{url}: {why}" for url, why in silent.items())
+    if not models:
+        raise UnusableDetector(f"detector {name}: no server answers ({silent_servers}). Start one with `{start}`")
     if silent:
-        log.warning("detector %s: goes on without the servers that do not answer (%s)", name, said)
-    return found
+        log.warning("detector %s: goes on without the servers that do not answer (%s)", name, silent_servers)
+    return models
 
 
-async def _models_of(urls: list[str]) -> dict[str, list[Served] | str]:
+async def _list_models(urls: list[str]) -> dict[str, list[ServedModel] | str]:
     """What each server says that it serves, or what went wrong."""
 
-    async def ask(session: Any, url: str) -> list[Served] | str:
+    async def ask(session: Any, url: str) -> list[ServedModel] | str:
         try:
-            status, body, _ = await _answer(session, "GET", f"{url}/v1/models")
-            return served_in(body) if status == 200 else f"status {status}: {message_of(body)}"
-        except Failed as failed:
+            status, body, _ = await _fetch(session, "GET", f"{url}/v1/models")
+            return parse_models(body) if status == 200 else f"status {status}: {error_message(body)}"
+        except RequestFailed as failed:
             return str(failed)
 
-    async with _session(_GREETING) as session:
+    async with _session(_LISTING_TIMEOUT) as session:
         return dict(zip(urls, await asyncio.gather(*(ask(session, url) for url in urls)), strict=True))
 
 
 # What requests and answers hold
 
 
-def addresses(option: Any) -> list[str]:
+def parse_addresses(option: Any) -> list[str]:
     """The servers' addresses: one, several in a list, or several with ``+`` or white space between them. What an OpenAI
     client would add (``/v1``, ``/pooling``) is taken off. UnusableDetector where one of them is no http address.
     """
-    said = [str(one) for one in option] if isinstance(option, (list, tuple)) else [str(option or "")]
-    parts = [part.strip() for one in said for part in re.split(r"[\s+|]+(?=https?://)", one) if part.strip()]
-    for part in parts:
-        if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", part):
-            raise UnusableDetector(f"option base_url: {part!r} is no address such as http://localhost:8000")
-    return [re.sub(r"(/v1|/pooling)*/*$", "", part.rstrip("/")) for part in dict.fromkeys(parts)]
+    texts = [str(text) for text in option] if isinstance(option, (list, tuple)) else [str(option or "")]
+    addresses = [
+        address.strip() for text in texts for address in re.split(r"[\s+|]+(?=https?://)", text) if address.strip()
+    ]
+    for address in addresses:
+        if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", address):
+            raise UnusableDetector(f"option base_url: {address!r} is no address such as http://localhost:8000")
+    return [re.sub(r"(/v1|/pooling)*/*$", "", address.rstrip("/")) for address in dict.fromkeys(addresses)]
 
 
-def logits_of(body: bytes, model: str, tokens: int, classes: int) -> NDArray[np.float32]:
+def parse_logits(body: bytes, model: str, tokens: int, classes: int) -> NDArray[np.float32]:
     """The logits in an answer, one row a token; Garbage where the body does not hold those of so many tokens and classes,
     or is of another model."""
-    content = _object(body)
+    content = _json_object(body)
     if content.get("model") not in (None, model):
-        raise Garbage(f"it is of the model {str(content['model'])[:100]!r}")
+        raise InvalidReply(f"it is of the model {str(content['model'])[:100]!r}")
     try:
         (item,) = content["data"]
         data = item["data"]
-        found = (
+        logits = (
             np.frombuffer(base64.b64decode(data, validate=True), "<f4")
             if isinstance(data, str)
             else np.array(data, np.float32).ravel()
         )
     except (KeyError, TypeError, ValueError, binascii.Error, OverflowError) as error:
-        raise Garbage(f"it has no data of one input ({type(error).__name__})") from error
-    if found.size != tokens * classes:
-        raise Garbage(f"it has {found.size} numbers for {tokens} tokens of {classes} classes")
-    if not np.isfinite(found).all():
-        raise Garbage("not all of its numbers are finite")
-    return found.reshape(tokens, classes)
+        raise InvalidReply(f"it has no data of one input ({type(error).__name__})") from error
+    if logits.size != tokens * classes:
+        raise InvalidReply(f"it has {logits.size} numbers for {tokens} tokens of {classes} classes")
+    if not np.isfinite(logits).all():
+        raise InvalidReply("not all of its numbers are finite")
+    return logits.reshape(tokens, classes)
 
 
-def served_in(body: bytes) -> list[Served]:
+def parse_models(body: bytes) -> list[ServedModel]:
     """The models in an answer of ``/v1/models``; Garbage where it is none."""
-    content = _object(body)
+    content = _json_object(body)
     try:
         return [
-            Served(
+            ServedModel(
                 str(model["id"]),
                 str(model.get("root") or model["id"]),
                 int(model["max_model_len"]) if model.get("max_model_len") else None,
@@ -345,37 +355,37 @@ def served_in(body: bytes) -> list[Served]:
             for model in content["data"]
         ]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise Garbage(f"it lists no models ({type(error).__name__})") from error
+        raise InvalidReply(f"it lists no models ({type(error).__name__})") from error
 
 
-def message_of(body: bytes) -> str:
+def error_message(body: bytes) -> str:
     """What an error's body says, in one line of at most 300 characters."""
     try:
-        content = _object(body)
+        content = _json_object(body)
         error = content.get("error", content)
         text = str(error.get("message") or error.get("detail") or error) if isinstance(error, dict) else str(error)
-    except Garbage:
+    except InvalidReply:
         text = body[:2000].decode("utf-8", "replace")
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())[:300]
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())[:300]
 
 
-def seconds_of(retry_after: str | None, now: float) -> float | None:
+def parse_retry_after(retry_after: str | None, now: float) -> float | None:
     """The seconds that a header ``Retry-After`` asks for (RFC 9110, 10.2.3: a whole number of them, or a date); 0 for a
     date that has passed, ``None`` where there is no header or it says neither. `now` is in seconds since 1970."""
-    said = (retry_after or "").strip()
-    if re.fullmatch(r"[0-9]{1,12}", said):
-        return float(said)
+    value = (retry_after or "").strip()
+    if re.fullmatch(r"[0-9]{1,12}", value):
+        return float(value)
     try:
-        return max(0.0, parsedate_to_datetime(said).timestamp() - now)
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
     except (TypeError, ValueError, IndexError, OverflowError):
         return None
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _json_object(body: bytes) -> dict[str, Any]:
     try:
         content = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Garbage(f"it is no JSON ({len(body)} bytes)") from error
+        raise InvalidReply(f"it is no JSON ({len(body)} bytes)") from error
     if not isinstance(content, dict):
-        raise Garbage("it is no JSON object")
+        raise InvalidReply("it is no JSON object")
     return content

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.engines import Engine, Loop, Setup
-from detector_plugin.transformers.model import LONGEST, positions
+from detector_plugin.transformers.engines import Engine, LoopThread, Setup
+from detector_plugin.transformers.model import LONGEST, max_positions
 from detector_plugin.transformers.repository import first_line
-from detector_plugin.transformers.windows import Reading
+from detector_plugin.transformers.windows import Window
 
 _AT_ONCE = 512  # inputs that vLLM has at once: twice what it runs in one step by default
-_OTHER = "; use engine=transformers, which runs it"
+_USE_TRANSFORMERS = "; use engine=transformers, which runs it"
 
 
 class VLLM(Engine):
@@ -39,7 +39,7 @@ class VLLM(Engine):
         if setup.model.adapter:
             raise UnusableDetector(
                 f"detector {name}: is a PEFT adapter, whose classifier vLLM does not load; merge it into its base "
-                f"model (peft: merge_and_unload) and name the folder that this is saved to{_OTHER}"
+                f"model (peft: merge_and_unload) and name the folder that this is saved to{_USE_TRANSFORMERS}"
             )
         if processes.here().number > 1:
             raise UnusableDetector(
@@ -47,23 +47,23 @@ class VLLM(Engine):
                 f"data_parallel_size={processes.here().number} among the detector's options"
             )
         self.types = setup.reads_types
-        self.loop = Loop()
+        self.loop = LoopThread()
         self._number = count()
         try:
-            self.llm = self.loop.run(_start(setup))
+            self.llm = self.loop.run(_start_engine(setup))
         except UnusableDetector:
             raise
         except Exception as error:  # vLLM raises what its parts raise
             raise UnusableDetector(
-                f"detector {name}: vLLM cannot run it: {first_line(error)} (its log has more){_OTHER}"
+                f"detector {name}: vLLM cannot run it: {first_line(error)} (its log has more){_USE_TRANSFORMERS}"
             ) from error
         atexit.register(self.close)
         self.longest = self.llm.model_config.max_model_len
         kind = type(setup.model.config).__name__.removesuffix("Config")
-        setup.refuse_direction(
+        setup.check_direction(
             lambda ids: self.loop.run(self._logits(ids, None)),
-            causal=f"vLLM runs a {kind} in one direction only{_OTHER}, or attention=causal if it was trained so",
-            both_ways=f"vLLM runs a {kind} in both{_OTHER}, or attention=bidirectional if it was trained so",
+            causal=f"vLLM runs a {kind} in one direction only{_USE_TRANSFORMERS}, or attention=causal if it was trained so",
+            both_ways=f"vLLM runs a {kind} in both{_USE_TRANSFORMERS}, or attention=bidirectional if it was trained so",
         )
 
     @staticmethod
@@ -74,12 +74,12 @@ class VLLM(Engine):
                 f"detector {name}: engine=vllm needs vLLM: pip install 'lm-eval-grounded[vllm]', or use engine=transformers"
             )
 
-    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
+    def classify(self, windows: Iterable[Window]) -> Iterator[tuple[Window, NDArray[np.float32]]]:
         from scipy.special import softmax
 
-        async def ask(reading: Reading) -> NDArray[np.float32]:
+        async def ask(window: Window) -> NDArray[np.float32]:
             try:
-                logits = await self._logits(reading.ids, reading.types if self.types else None)
+                logits = await self._logits(window.ids, window.types if self.types else None)
             except Exception as error:
                 raise UnusableDetector(
                     f"detector {self.name}: vLLM failed: {first_line(error)} (its log has more)"
@@ -88,14 +88,14 @@ class VLLM(Engine):
                 raise UnusableDetector(f"detector {self.name}: gives no numbers; set the option dtype=float32")
             return np.asarray(softmax(logits, axis=-1))
 
-        return self.loop.each(ask, readings, _AT_ONCE)
+        return self.loop.as_completed(ask, windows, _AT_ONCE)
 
     async def _logits(self, ids: NDArray[np.int64], types: NDArray[np.int64] | None) -> NDArray[np.float32]:
         from vllm import PoolingParams
         from vllm.inputs import TokensPrompt
 
-        second = None if types is None or not types.any() else {"compressed_token_type_ids": int(types.argmax())}
-        params = PoolingParams(task="token_classify", use_activation=False, extra_kwargs=second)
+        extra = None if types is None or not types.any() else {"compressed_token_type_ids": int(types.argmax())}
+        params = PoolingParams(task="token_classify", use_activation=False, extra_kwargs=extra)
         prompt = TokensPrompt(prompt_token_ids=ids.tolist())
         answers = self.llm.encode(prompt, params, request_id=f"window-{next(self._number)}")
         outputs = [output async for output in answers]
@@ -105,13 +105,13 @@ class VLLM(Engine):
     def close(self) -> None:
         """End vLLM's processes."""
         atexit.unregister(self.close)
-        self.loop.call_off()  # or vLLM takes the end of its processes for a failure
+        self.loop.cancel_all()  # or vLLM takes the end of its processes for a failure
         self.llm.shutdown()
         self.loop.close()
         del self.llm  # now, not when the interpreter has forgotten what its end needs
 
 
-async def _start(setup: Setup) -> Any:
+async def _start_engine(setup: Setup) -> Any:
     """vLLM's engine."""
     from vllm import AsyncEngineArgs
     from vllm.platforms import current_platform
@@ -123,11 +123,11 @@ async def _start(setup: Setup) -> Any:
         )
     dtype = setup.dtype
     if dtype == "auto":
-        better = "bfloat16" if current_platform.has_device_capability(80) else "float16"
-        dtype = "float32" if current_platform.is_cpu() else better
+        gpu_dtype = "bfloat16" if current_platform.has_device_capability(80) else "float16"
+        dtype = "float32" if current_platform.is_cpu() else gpu_dtype
     model = setup.model
     longest = setup.max_length or min(
-        filter(None, (positions(model.config), model.tokenizer.model_max_length, LONGEST))
+        filter(None, (max_positions(model.config), model.tokenizer.model_max_length, LONGEST))
     )
     overrides = dict(setup.options.get("hf_overrides") or {})
     if setup.bidirectional:

@@ -125,7 +125,7 @@ def train_detector(
     rows = measuring.measure(detector, parts.left_out, "left out") + measuring.measure(
         detector, parts.measure, "measured"
     )
-    replace(base.settings, threshold=detector.threshold).write(folder)
+    replace(base.settings, threshold=detector.threshold).save(folder)
     reasons = [why for row in rows if (why := measuring.not_calibrated(row))]
     calibrated = calibrate and len(reasons) < len(rows)
     if calibrate and reasons:

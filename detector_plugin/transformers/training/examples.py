@@ -15,7 +15,7 @@ from detector_plugin.labelled import LabelledAnswer, annotator_shares
 from detector_plugin.transformers.engines.runner import padded
 from detector_plugin.transformers.forms import Encoded, Encoder
 from detector_plugin.transformers.training.recipe import Recipe
-from detector_plugin.transformers.windows import cuts, room_for, without_space
+from detector_plugin.transformers.windows import room_for, window_bounds, without_space
 
 IGNORED = -100
 """The label of tokens that the loss passes over: reference, prompt, special tokens, white space."""
@@ -102,7 +102,7 @@ def _cut(encoded: Encoded, labels: NDArray[np.int16], shares: NDArray[np.float32
     """One example where all fits. Else each part of the answer with the part of the reference that shares most different
     tokens with it: any other would teach that what the whole reference bears out is borne out by nothing.
     """
-    reference_cuts, answer_parts = cuts(len(encoded.reference), len(encoded.answer), room)
+    reference_cuts, answer_parts = window_bounds(len(encoded.reference), len(encoded.answer), room)
     parts_with: dict[int, list[int]] = defaultdict(list)  # of the reference, by token
     for number, cut in enumerate(reference_cuts):
         for token in np.unique(encoded.ids[encoded.reference[slice(*cut)]]).tolist():

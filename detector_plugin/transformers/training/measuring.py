@@ -19,7 +19,7 @@ from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibr
 from detector_plugin.calibration import from_counts as calibration_of_counts
 from detector_plugin.labelled import REAL, LabelledAnswer
 from detector_plugin.transformers.forms import Encoder
-from detector_plugin.transformers.windows import cuts, room_for
+from detector_plugin.transformers.windows import room_for, window_bounds
 
 USUAL_THRESHOLD = 0.5
 """Where there is nothing to choose one by."""
@@ -95,7 +95,9 @@ def short_enough(
     kept = []
     for document in documents:
         encoded = encoder.encode(document.reference, document.answer, document.question, document.language)
-        of_reference, of_answer = cuts(len(encoded.reference), len(encoded.answer), room_for(encoded, max_length))
+        of_reference, of_answer = window_bounds(
+            len(encoded.reference), len(encoded.answer), room_for(encoded, max_length)
+        )
         if len(of_reference) * len(of_answer) <= MOST_WINDOWS:
             kept.append(document)
         else:
@@ -111,7 +113,7 @@ def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
     # Of each language and kind: the probability of each word, that of its likeliest token, and whether it is hallucinated.
     groups: dict[tuple[str, str], tuple[list[float], list[bool]]] = defaultdict(lambda: ([], []))
     supported = [category is None for category in detector.categories]
-    for reading in detector.readings(*_columns(documents)):
+    for reading in detector.token_probabilities(*_columns(documents)):
         document = documents[reading.index]
         of_tokens = 1 - reading.best[:, supported].sum(1)
         of_characters = np.zeros(len(document.answer) + 1, np.float32)

@@ -18,7 +18,7 @@ import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.model import describe
+from detector_plugin.transformers.model import describe_model
 from detector_plugin.transformers.repository import first_line
 from detector_plugin.transformers.training.measuring import Row, calibration_of, table
 from detector_plugin.transformers.training.recipe import Recipe
@@ -124,7 +124,7 @@ def save(trainer: Any, base: Base, folder: Path) -> None:
             return
         (partial / "training_args.bin").unlink(missing_ok=True)  # pickled
         base.tokenizer.save_pretrained(partial)
-        base.settings.write(partial)
+        base.settings.save(partial)
     except Exception as error:  # OSError, or safetensors' own: a full disk
         raise TrainingFailed(
             f"the detector cannot be written to {folder} ({first_line(error)}). Free some space and run the same command "
@@ -138,7 +138,7 @@ def save(trainer: Any, base: Base, folder: Path) -> None:
 
 def write_calibration(trained: Trained) -> None:
     """Write what the rows say of a finished detector, whose card and settings are written: they are of its version."""
-    known = describe(str(trained.folder))
+    known = describe_model(str(trained.folder))
     described = {"name": known.name, "version": known.version, "licence": known.licence}
     without, translated = ", ".join(trained.without), trained.parts.translated
     note = "Measured by lm-eval-grounded train on texts that were not learned from in any language"

@@ -21,9 +21,15 @@ import numpy as np
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.engines.runner import both_ways, problem_of_both_ways
-from detector_plugin.transformers.model import fast_tokenizer, from_pretrained, is_decoder, learned_positions, positions
-from detector_plugin.transformers.repository import Repository, Stored, first_line, library, require
+from detector_plugin.transformers.engines.runner import bidirectional_mask, bidirectional_problem
+from detector_plugin.transformers.model import (
+    fast_tokenizer,
+    is_decoder,
+    learned_positions,
+    load_token_classifier,
+    max_positions,
+)
+from detector_plugin.transformers.repository import Repository, StoredSettings, check_configuration, first_line, library
 from detector_plugin.transformers.training.examples import IGNORED, LABELS
 from detector_plugin.transformers.training.measuring import f1_at
 from detector_plugin.transformers.training.recipe import Recipe, close_to
@@ -50,7 +56,7 @@ class Base(NamedTuple):
 
     model: Any
     tokenizer: Any  # a fast one, with a token that pads
-    settings: Stored  # that the detector brings along, but for the threshold
+    settings: StoredSettings  # that the detector brings along, but for the threshold
     version: str
     licence: str
 
@@ -60,7 +66,7 @@ def load_base(recipe: Recipe, arguments: Any) -> Base:
     torch, transformers = library("torch"), library("transformers")
     repository = Repository(recipe.base, None)
     try:
-        require(repository, None)
+        check_configuration(repository, None)
         tokenizer = fast_tokenizer(transformers, [repository], False, recipe.base)
     except UnusableDetector as error:
         raise UsageError(str(error).replace("detector ", "base model ", 1)) from error
@@ -87,29 +93,29 @@ def load_base(recipe: Recipe, arguments: Any) -> Base:
     if recipe.quantization != "none":
         options["quantization_config"] = _quantization(torch, transformers, recipe)
         options["device_map"] = {"": arguments.device}
-    model = from_pretrained(repository, options, ("sdpa", "eager"), f"base model {recipe.base}: it")
+    model = load_token_classifier(repository, options, ("sdpa", "eager"), f"base model {recipe.base}: it")
     if both and decoder:  # before an adapter hides what the model is made of
         model.eval()
 
         def logits(ids: Any) -> Any:
             row = torch.from_numpy(ids)[None].to(model.device)
-            mask = both_ways(torch, torch.ones_like(row), model.dtype)
+            mask = bidirectional_mask(torch, torch.ones_like(row), model.dtype)
             with torch.inference_mode():
                 return model(input_ids=row, attention_mask=mask).logits[0]
 
-        if problem := problem_of_both_ways(model, logits):
+        if problem := bidirectional_problem(model, logits):
             raise UsageError(
                 f"base model {recipe.base}: a {type(model).__name__} cannot attend in both directions here ({problem}); "
                 "use --attention causal"
             )
-    limits = (int(tokenizer.model_max_length), positions(config), learned_positions(model))
+    limits = (int(tokenizer.model_max_length), max_positions(config), learned_positions(model))
     longest = min(recipe.max_length, *(limit for limit in limits if limit is not None))
     if longest < recipe.max_length:
         log.info("%s reads %d tokens at most, not %d", recipe.base, longest, recipe.max_length)
     if recipe.adapter == "lora":
         model = _with_lora(model, recipe)
     attention = ("bidirectional" if both else "causal") if decoder else None
-    settings = Stored(form, attention, max_length=longest, labels=labels)
+    settings = StoredSettings(form, attention, max_length=longest, labels=labels)
     return Base(model, tokenizer, settings, repository.version(), repository.licence())
 
 
@@ -284,7 +290,7 @@ def trainer_class() -> Any:
             inputs = dict(inputs)
             labels, shares = inputs.pop("labels"), inputs.pop("shares")
             if self.bidirectional:
-                inputs["attention_mask"] = both_ways(torch, inputs["attention_mask"], dtype_of(self.args))
+                inputs["attention_mask"] = bidirectional_mask(torch, inputs["attention_mask"], dtype_of(self.args))
             outputs = model(**inputs)
             total = token_loss(outputs.logits, labels, shares, self.weights)
             if num_items_in_batch is None:
