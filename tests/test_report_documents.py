@@ -29,7 +29,7 @@ from lm_eval_tasks.results.report.documents.document import (
 )
 from lm_eval_tasks.results.report.documents.readers import passages_of, reader_of, why_robust, why_strict
 from lm_eval_tasks.results.report.page.summary import examples
-from lm_eval_tasks.runs import Answer, Reading, labels, read_runs
+from lm_eval_tasks.runs import Answer, FilteredAnswer, labels, read_runs
 from tests.golden import golden
 from tests.made_runs import task
 
@@ -296,7 +296,7 @@ def test_what_is_said_of_an_answer(
     values: dict[str, float | None],
     expected: tuple[str, str, list[str]],
 ) -> None:
-    answer = Answer("k", "c", doc, "", "", response, {"any": Reading(response, values)})
+    answer = Answer("k", "c", doc, "", "", response, {"any": FilteredAnswer(response, values)})
     document = reader_of(task(name, {}, "de")).lay_out({"m": answer})
     (shown,) = document.answers
     assert (shown.verdict, shown.tone, sorted(shown.kinds)) == expected

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from detector_plugin import calibration
     from lm_eval_tasks.results.compare import compare_runs
-    from lm_eval_tasks.results.compare.beside_paper import asked_beside_paper, render_with_paper
+    from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
     from lm_eval_tasks.results.compare.rendering import render
     from lm_eval_tasks.runs import labels, read_runs
 
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             progress=lambda tasks: iter(tqdm(tasks, "compared", unit="task", disable=None, leave=False)),
         )
     if arguments.paper:
-        published = asked_beside_paper(runs, tasks, metrics, arguments.all)
+        published = select_published(runs, tasks, metrics, arguments.all)
         text = render_with_paper(comparison, published, labels(runs), arguments.format)
     elif comparison is not None:
         text = render(comparison, arguments.format)

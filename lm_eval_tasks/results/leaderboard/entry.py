@@ -147,7 +147,7 @@ def _task(task: TaskRun) -> TaskEntry:
         if are_equal(len(answers), len(np.unique(answers.responses))):
             alike.append(EQUAL)
         if answers:
-            joined = JoinedTask.of(task.task, {0: (task.task, task, answers)})
+            joined = JoinedTask.join(task.task, {0: (task.task, task, answers)})
             documents = zip(answers.contents.tolist(), answers.keys, range(len(answers)), strict=True)
             order = [at for _, _, at in sorted(documents)]
             passages = dict.fromkeys(answers.passages[at] for at in order) if answers.passages else {"": None}

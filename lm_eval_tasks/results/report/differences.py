@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.published.beside import Against, beside_paper
+from lm_eval_tasks.published.beside import PublishedDifference, compare_with_published
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
 from lm_eval_tasks.results.compare.rendering import p_value
 from lm_eval_tasks.results.report.doubts import CORRECTED
@@ -66,7 +66,7 @@ def differences(
     if len(runs) < 2:
         return None
     try:
-        comparison = compare_runs(runs, refuse=False, read=read)
+        comparison = compare_runs(runs, refuse=False, read_answers=read)
     except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
         return Differences([], {}, (f"The models are not compared: {error}",))
     refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in comparison.refused)
@@ -151,11 +151,11 @@ def _rows_of(
     """The rows of a family as a whole, or of its only language; and those of its languages."""
     parts = [
         row
-        for row in comparison.of(metric)
+        for row in comparison.select(metric)
         if not row.group and row.language in languages and row.task.startswith(family)
     ]
     alone = len({row.language for row in parts}) == 1
-    return list(comparison.of(metric, family)) or (parts if alone else []), parts
+    return list(comparison.select(metric, family)) or (parts if alone else []), parts
 
 
 def _verdict(row: Difference, comparison: Comparison) -> Verdict:
@@ -184,7 +184,7 @@ def _verdict(row: Difference, comparison: Comparison) -> Verdict:
 def _cost_of(row: Difference, comparison: Comparison) -> str:
     """What the better of two models is worse at, in a sentence that follows the verdict; empty where nothing is shown."""
     pair = (row.first, row.second, row.filter)
-    traded = comparison.of(row.measured.traded_against, row.task)
+    traded = comparison.select(row.measured.traded_against, row.task)
     cost = next((other for other in traded if (other.first, other.second, other.filter) == pair), None)
     if cost is None or cost.better in (None, row.better) or not (cost.first_measurable and cost.second_measurable):
         return ""
@@ -225,10 +225,10 @@ def published_tables(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """The published figures of everything in some runs, in the order of the tasks: all that is known of them (``found``),
     the runs' own values with bounds, and rows with every run's difference, or why none is computed. Where that is the
     same for all, it is said once (``why_none``)."""
-    for found in beside_paper(runs):
+    for found in compare_with_published(runs):
         unit = found.measured.unit
         own = []
-        for run, figure in found.own.items():
+        for run, figure in found.figures.items():
             unknown = not_measurable(figure, unit)  # says the bounds
             own.append((run, unknown or shown(figure.value, unit), "" if unknown else bounds(figure, unit)))
         reasons = {each.why_none for _, against in found.rows for each in against}
@@ -240,10 +240,10 @@ def published_tables(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
         yield {"found": found, "own": own, "rows": rows, "why_none": "; ".join(alike)}
 
 
-def _less(against: Against, unit: Unit) -> str:
+def _less(against: PublishedDifference, unit: Unit) -> str:
     """A run's figure less a published one with its bounds, or why there is none."""
     if against.why_none:
         return "no difference: " + "; ".join(against.why_none)
     between = _bounds(against.low, against.high, unit)
     text = points(against.difference, unit) + (f" [{between}]" if between else "")
-    return f"{text} ({'; '.join(against.said)})" if against.said else text
+    return f"{text} ({'; '.join(against.differs_in)})" if against.differs_in else text

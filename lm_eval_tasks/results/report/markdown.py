@@ -31,7 +31,7 @@ def markdown_of(runs: Sequence[Run]) -> str:
     read = read_once(runs)
     if len(runs) > 1:
         try:
-            compared = render(compare_runs(runs, refuse=False, read=read), "markdown")
+            compared = render(compare_runs(runs, refuse=False, read_answers=read), "markdown")
         except (ValueError, MissingSource) as error:
             compared = escaped(f"The models are not compared: {error}")
     commands = [command for one in made(dict(zip(labels(runs), runs, strict=True))) for command in one["commands"]]

@@ -19,7 +19,7 @@ from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.results.reproduce.recorded import RecordedRun, commands_of, read_recorded
-from lm_eval_tasks.runs.results_file import said_of
+from lm_eval_tasks.runs.results_file import metadata_of
 
 __all__ = ["Compared", "Reproduction", "reproduce", "table"]
 
@@ -163,7 +163,7 @@ def _public_files(run: RecordedRun, place: str | None) -> tuple[list[Compared], 
 def _local_files(run: RecordedRun, path: Path) -> Iterator[Compared]:
     """Files of the user's: where ``--metadata`` or the model's arguments named them, or beside the results at `path`."""
     arguments = run.config.get("model_args")
-    scored = next((place for config in run.configs.values() if (place := said_of(config, "samples"))), None)
+    scored = next((place for config in run.configs.values() if (place := metadata_of(config, "samples"))), None)
     places = {"samples": scored, **(arguments if isinstance(arguments, Mapping) else {}), **run.metadata}
     entries = [entry for record in run.records.values() for entry in record.get("local_files") or ()]
     entries += run.config.get("answers_from") or []
@@ -216,12 +216,12 @@ def _detectors(run: RecordedRun) -> Iterator[Compared]:
     for task, record in run.records.items():
         detector, calibration = record.get("detector"), record.get("calibration")
         if isinstance(detector, Mapping):
-            yield _compare_detector(detector, said_of(run.configs[task], "detector"))
+            yield _compare_detector(detector, metadata_of(run.configs[task], "detector"))
         if isinstance(calibration, Mapping):
             of_detector = detector.get("name") if isinstance(detector, Mapping) else None
             what = f"calibration {calibration.get('file')}"
             try:
-                here = load(str(said_of(run.configs[task], "calibration") or of_detector)).sha256
+                here = load(str(metadata_of(run.configs[task], "calibration") or of_detector)).sha256
                 yield Compared.of(what, calibration.get("sha256"), here)
             except CalibrationError as error:
                 yield Compared(ABSENT, what, (str(error),))

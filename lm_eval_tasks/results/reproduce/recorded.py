@@ -12,7 +12,7 @@ from typing import Any
 from custom_metrics.usage.printable import shell_word
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.harness import WEIGHTLESS
-from lm_eval_tasks.runs.results_file import leaves_of, mapping, read_results, record_of, said_of
+from lm_eval_tasks.runs.results_file import leaves_of, mapping, metadata_of, provenance_of, read_results
 
 OUTPUT = "reproduced"
 """Folder that the commands write to."""
@@ -45,10 +45,10 @@ def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
         names = [name for name in names if name in leaves]
         if not names:
             raise ValueError(f"{path} has no task {task}; it has {', '.join([*groups, *results['configs']])}")
-    records = {name: record for name in names if (record := record_of(results["configs"][name]))}
+    records = {name: record for name in names if (record := provenance_of(results["configs"][name]))}
     if not records:
         for name in names:
-            if why := mapping(said_of(results["configs"][name], "provenance")).get("failed"):
+            if why := mapping(metadata_of(results["configs"][name], "provenance")).get("failed"):
                 raise ValueError(f"{path}: where the numbers of {name} come from could not be written down then: {why}")
         raise ValueError(f"{path} has no results of {provenance.PACKAGE}: its tasks are {', '.join(names) or 'none'}")
     untraceable = [name for name in names if name not in records]
@@ -73,7 +73,7 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
     Task and mirror are those of :func:`lm_eval_tasks.results.reproduce.reproduce`.
     """
     config, notes = run.config, []
-    typed = next((line for each in run.configs.values() if (line := said_of(each, provenance.COMMAND_LINE))), None)
+    typed = next(filter(None, (metadata_of(config, provenance.COMMAND_LINE) for config in run.configs.values())), None)
     try:
         words = shlex.split(typed) if isinstance(typed, str) else []
     except ValueError:  # a quotation that never ends
@@ -97,7 +97,7 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
         )
     if config.get("use_cache"):
         notes.append(f"Answers may have come from a cache (--use_cache {config['use_cache']}).")
-    sampled = [name for name, each in run.configs.items() if (each.get("generation_kwargs") or {}).get("do_sample")]
+    sampled = [name for name, config in run.configs.items() if (config.get("generation_kwargs") or {}).get("do_sample")]
     if sampled and config.get("model") not in WEIGHTLESS:
         notes.append(
             f"Answers of {', '.join(sampled)} were sampled: with the same seeds they are the same on the same hardware, "

@@ -34,7 +34,7 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.metadata import pairs
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.models.answering import DocumentAnswerer
-from lm_eval_tasks.runs.results_file import read_results, said_of
+from lm_eval_tasks.runs.results_file import metadata_of, read_results
 
 __all__ = ["Work", "score", "tag_part"]
 
@@ -177,7 +177,7 @@ def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: An
         before = earlier.get("configs", {}).get(task, {})
         metadata = config["metadata"]
         metadata["provenance"] = of_scored(metadata["provenance"], before, settings.get("model_args"))
-        if typed := said_of(before, COMMAND_LINE):
+        if typed := metadata_of(before, COMMAND_LINE):
             metadata[COMMAND_LINE] = typed
         for key in ("generation_kwargs", "num_fewshot", "test_split"):  # the answers were made with these
             if before.get(key) is not None:

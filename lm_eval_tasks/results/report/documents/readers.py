@@ -27,7 +27,7 @@ from lm_eval_tasks.results.report.documents.document import (
     text_of,
 )
 from lm_eval_tasks.results.report.numbers import shown
-from lm_eval_tasks.runs import Answer, Reading, TaskRun
+from lm_eval_tasks.runs import Answer, FilteredAnswer, TaskRun
 
 _MARKER = re.compile(r"^\[(\d{1,3})\] ", re.MULTILINE)
 _BEHIND = re.compile(r"\n\n(?:OUTPUT:|Remember to read the contexts carefully\.)")
@@ -93,7 +93,7 @@ class TaskReader:
         why = why_abstention(text, self.language) if "abstained" in judged.kinds else ""
         return judged._replace(text=text_of(text, ANSWER_LENGTH, spans), why=(why,))
 
-    def _reading(self, answer: Answer) -> Reading | None:
+    def _reading(self, answer: Answer) -> FilteredAnswer | None:
         if self.filter is not None:
             return answer.readings.get(self.filter)
         return next(iter(answer.readings.values()), None)

@@ -10,7 +10,7 @@ from typing import Any
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.published import rows_for
-from lm_eval_tasks.published.beside import differs
+from lm_eval_tasks.published.beside import mismatches
 from lm_eval_tasks.results.report.families import MEAN, language_name
 from lm_eval_tasks.results.report.plots import drawing, ranges, scatter
 from lm_eval_tasks.results.report.plots.drawing import Axis, language_label, short_names, wrapped
@@ -174,7 +174,7 @@ def detectors(models: Sequence[Model]) -> Plot:
                 if task:
                     published = rows_for(task.task, metric)
                     teams = tuple(sorted((row.value for row in published), reverse=True))
-                    reasons = differs(published[0], task) if published else ()
+                    reasons = mismatches(published[0], task) if published else ()
                     differing += reasons
                     is_placed = published and not reasons and not math.isnan(figure.value)
                     above = sum(team > figure.value for team in teams) if is_placed else None
