@@ -32,7 +32,7 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.results.compare.joining import JoinedTask
 from lm_eval_tasks.results.compare.measuring import NotMeasured, measure
-from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unread
+from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unreadable_doubts
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files, read_files
 
@@ -164,7 +164,7 @@ def _task(task: TaskRun) -> TaskEntry:
         doubts=task.not_comparable,
         unranked=unranked,
         alike=alike,
-        unread=[*dict.fromkeys(summary for _, summary, _ in unread(task, filter_name))],
+        unread=[*dict.fromkeys(summary for _, summary, _ in unreadable_doubts(task, filter_name))],
     )
 
 

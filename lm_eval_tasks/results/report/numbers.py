@@ -1,4 +1,4 @@
-"""How a figure is shown: percent for shares, decimals for scores, the same everywhere in a report and on a leaderboard."""
+"""Figures as text: percent for shares, decimals for scores, the same everywhere in a report and on a leaderboard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DECIMALS = {"score": 3, "correlation": 3, "rating": 2}
 
 
 def unbroken(text: str) -> str:
-    """A text in which no line ends between a number and its percent sign."""
+    """A text with no-break spaces between numbers and percent signs."""
     return text.replace(" %", f"{NO_BREAK}%")
 
 
@@ -54,19 +54,19 @@ def range_of(figure: Figure, unit: Unit) -> str:
 
 
 def not_measurable(figure: Figure, unit: Unit) -> str:
-    """``not measurable (0 to 100 %)`` of a figure that is not (:mod:`custom_metrics.statistics.units`); empty of any
+    """``not measurable (0 to 100 %)`` if a figure is not (:mod:`custom_metrics.statistics.units`); empty for any
     other."""
     return "" if is_measurable(figure, unit) else f"{NOT_MEASURABLE} ({range_of(figure, unit)})"
 
 
 def with_bounds(figure: Figure, unit: Unit) -> str:
-    """The number and its bounds in brackets; that it is not measurable, with its bounds, where it is not."""
+    """The number with its bounds in brackets; if it is not measurable, the text of :func:`not_measurable`."""
     between = bounds(figure, unit)
     value = shown(figure.value, unit)
     return not_measurable(figure, unit) or (f"{value} [{between}]" if between else value)
 
 
 def few(names: Sequence[str], most: int) -> str:
-    """At most so many names, and how many more there are: ``de, fr and 3 more``."""
+    """At most `most` names, and the number of further ones: ``de, fr and 3 more``."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""Where every number of a report comes from: its file, what it was measured on, and the command that made it."""
+"""The provenance of every number of a report: its file, what it was measured on, and the command that made it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from lm_eval_tasks.results.reproduce.recorded import commands_of, read_recorded
 from lm_eval_tasks.runs import Run, TaskRun
 
 
-def made(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
-    """The results files of some runs (label to run), each once, with the commands behind them, to be typed one after
-    another; with ``notes``, what the commands cannot say, or why there are none; and how many of the report's tasks are
-    from each."""
+def command_files(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
+    """The results files of some runs (label to run), each once, with the commands that made them, in order; with ``notes``
+    on what the commands do not contain, or why there are none; and the number of the report's tasks in each file."""
     for model, run in runs.items():
         files = Counter(task.results_file for task in run.tasks.values() if task.results_file is not None)
         for path, tasks in files.items():
@@ -42,7 +41,7 @@ def _tasks(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, TaskR
 
 
 def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[dict[str, Any]]:
-    """All figures of a benchmark's tasks."""
+    """All figures of a benchmark's tasks, as rows of a table."""
     for model, task in _tasks(runs, benchmark):
         for filter_name in task.filters:
             written = task.figures.get(filter_name, {})
@@ -63,7 +62,7 @@ def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[dict[str, Any]]
 
 
 def origins(runs: Mapping[str, Run], benchmark: str) -> list[dict[str, Any]]:
-    """What the tasks of a benchmark depend on. Models of which the same holds share a record."""
+    """Records of what the tasks of a benchmark depend on. Models with equal records share one."""
     records: dict[str, dict[str, Any]] = {}
     for model, task in _tasks(runs, benchmark):
         files = [entry for entry in task.provenance.get("files") or () if isinstance(entry, Mapping)]
@@ -79,10 +78,10 @@ def origins(runs: Mapping[str, Run], benchmark: str) -> list[dict[str, Any]]:
 
 
 def _facts(task: TaskRun) -> Iterator[tuple[str, str]]:
-    """Name to value in words, of what is known."""
+    """Names and values, as text, of the known facts about a task."""
     record, settings, detector = task.provenance, task.settings, task.detector
-    said = record.get("calibration")
-    calibration = said if isinstance(said, Mapping) else {}
+    recorded = record.get("calibration")
+    calibration = recorded if isinstance(recorded, Mapping) else {}
     facts = {
         "task version": task.version,
         "answers": None if task.samples else "not logged",
@@ -109,7 +108,7 @@ def _pairs(value: Any) -> str:
     if not isinstance(value, Mapping):
         return "" if value is None else str(value)
     return ", ".join(
-        f"{key}: [{', '.join(map(str, each))}]" if isinstance(each, (list, tuple)) else f"{key}: {each}"
-        for key, each in value.items()
-        if each not in (None, "")
+        f"{key}: [{', '.join(map(str, item))}]" if isinstance(item, (list, tuple)) else f"{key}: {item}"
+        for key, item in value.items()
+        if item not in (None, "")
     )

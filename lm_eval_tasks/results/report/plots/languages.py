@@ -38,7 +38,7 @@ _CELL = (0.72, 0.24)  # width and height in a heat map, in inches
 
 
 def error_rates(models: Sequence[Model]) -> Plot:
-    """NoMIRACL: a point for each model and language."""
+    """NoMIRACL: hallucination rate against error rate, a point for each model and language."""
     entries = by_language(models, ERROR_RATES)
     x, y = (Axis(f"{metric.replace('_', ' ')} (%)", 100, metric=metric) for metric in ERROR_RATES)
     family = models[0].family
@@ -65,17 +65,17 @@ def word_rates(models: Sequence[Model]) -> Plot:
         for model, _, family in models
         for language, task in family.tasks.items()
     }
-    known = sorted({*kinds.values()} - {""})
-    rests = f" Corrections rest on {', '.join(known)} annotations." if known else ""
-    languages = sorted({entry.part for entry in entries}, key=lambda part: (part == MEAN, part))
-    figures = {(entry.model, entry.part): [*entry.figures.values()] for entry in entries}
+    annotations = sorted({*kinds.values()} - {""})
+    rests = f" Corrections rest on {', '.join(annotations)} annotations." if annotations else ""
+    languages = sorted({entry.group for entry in entries}, key=lambda group: (group == MEAN, group))
+    figures = {(entry.model, entry.group): [*entry.figures.values()] for entry in entries}
 
     def draw() -> Any:
         panels = []
         for model, name in short_names(entry.model for entry in entries).items():
             lines = [
-                ranges.Line(language_label(part), figures.get((model, part), [UNDEFINED] * 3), is_mean=part == MEAN)
-                for part in languages
+                ranges.Line(language_label(group), figures.get((model, group), [UNDEFINED] * 3), is_mean=group == MEAN)
+                for group in languages
             ]
             panels.append(ranges.Panel(wrapped(name, 30), lines, Axis("share of words (%)", 100, ranges.PERCENT)))
         return ranges.draw(panels, [*WORD_RATES.values()])
@@ -92,13 +92,13 @@ def word_rates(models: Sequence[Model]) -> Plot:
             "line the rate is undefined."
         ),
         columns=("model", "language", "name", "calibration", *columns_of(*WORD_RATES)),
-        rows=rows_of(entries, lambda entry: (language_name(entry.part), kinds.get((entry.model, entry.part), ""))),
+        rows=rows_of(entries, lambda entry: (language_name(entry.group), kinds.get((entry.model, entry.group), ""))),
         draw=draw,
     )
 
 
 def heat_map(models: Sequence[Model], metrics: Sequence[str]) -> Plot:
-    """Languages by model, a panel for each metric; means over languages are last."""
+    """A heat map of languages by model, a panel for each metric; means over languages are last."""
     tables = {
         metric: {model: {MEAN: family.drawn_mean(metric), **family.drawn(metric)} for model, _, family in models}
         for metric in metrics
@@ -128,7 +128,7 @@ def heat_map(models: Sequence[Model], metrics: Sequence[str]) -> Plot:
 
 
 def _draw_tables(tables: Mapping[str, Mapping[str, Mapping[str, Figure]]], languages: Sequence[str]) -> Any:
-    """Panels side by side, languages from top to bottom. `tables` are metric to model to language to figure."""
+    """Draw panels side by side, languages from top to bottom. `tables` maps metric to model to language to figure."""
     from matplotlib.patches import Rectangle
 
     names = short_names(next(iter(tables.values())))
@@ -138,10 +138,10 @@ def _draw_tables(tables: Mapping[str, Mapping[str, Mapping[str, Figure]]], langu
     for axes, colour, table in zip(grid, drawing.COLOURS, tables.values(), strict=False):
         for x, figures in enumerate(table.values()):
             for y, language in enumerate(languages):
-                found = figures.get(language, UNDEFINED)
-                text = "?" if is_unknown(found) else "–" if math.isnan(found.value) else f"{100 * found.value:.1f}"
-                if not math.isnan(found.value):
-                    tint = 0.08 + 0.5 * min(1.0, max(0.0, found.value))
+                cell = figures.get(language, UNDEFINED)
+                text = "?" if is_unknown(cell) else "–" if math.isnan(cell.value) else f"{100 * cell.value:.1f}"
+                if not math.isnan(cell.value):
+                    tint = 0.08 + 0.5 * min(1.0, max(0.0, cell.value))
                     axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colour, alpha=tint, linewidth=0))
                 weight = "bold" if language == MEAN else "normal"
                 axes.text(x, y, text, ha="center", va="center", fontsize=8, fontweight=weight)
@@ -151,8 +151,8 @@ def _draw_tables(tables: Mapping[str, Mapping[str, Mapping[str, Figure]]], langu
         axes.grid(False)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        shown = [wrapped(name, 26) for name in names.values()]
-        axes.set_xticks(range(len(names)), shown, rotation=40, ha="right", rotation_mode="anchor")
+        tick_labels = [wrapped(name, 26) for name in names.values()]
+        axes.set_xticks(range(len(names)), tick_labels, rotation=40, ha="right", rotation_mode="anchor")
     grid[0].set_yticks(range(len(languages)), map(language_label, languages))
     return figure
 

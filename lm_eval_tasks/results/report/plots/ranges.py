@@ -1,4 +1,4 @@
-"""Figures on lines below each other, each with its bounds, in panels: languages, tasks or systems by series."""
+"""Panels of horizontal lines with figures and their bounds: languages, tasks or systems by series."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _HEIGHT = 0.125  # inches of a figure
 
 
 class Line(NamedTuple):
-    """A line of a panel: its label, and a figure for each series, undefined where there is none. What others have reached
-    stands `behind` them, as short ticks. A mean is set apart from the lines above."""
+    """A line of a panel: its label, and a figure for each series, undefined where there is none. Values to compare with are
+    short ticks `behind` them. A mean is set apart from the lines above."""
 
     label: str
     figures: Sequence[Figure]
@@ -36,8 +36,7 @@ class Panel(NamedTuple):
 
 
 def draw(panels: Sequence[Panel], series: Sequence[str], behind: str = "") -> Any:
-    """The figure of some panels. Its legend names the series, and what the ticks `behind` are; there is none for one
-    series."""
+    """Draw panels as a figure. Its legend names the series, and the ticks `behind`; a single series has no legend."""
     labels = [line.label.split("\n") for panel in panels for line in panel.lines]
     tallest = max(map(len, labels), default=1)
     widest = max((len(text) for label in labels for text in label), default=0)
