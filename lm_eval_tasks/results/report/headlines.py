@@ -111,8 +111,8 @@ def headlines_of_family(model: str, family: Family, read_answers: ReadAnswers = 
 
 
 def _metrics_of(family: Family) -> list[Metric]:
-    """The metrics of a family that have a headline, in order: those with a sentence. Of a metric and its fallbacks, the first
-    that is defined; or the last."""
+    """The metrics of a family that have a headline, in order: those with a sentence. Of a metric and its fallbacks, the
+    first that is defined; or the last."""
     task, listed = family.any, {metric.name for metric in family.any.metrics}
     more = sorted({*task.figures.get(family.filter, {})} - listed)
     chosen: list[Metric] = []

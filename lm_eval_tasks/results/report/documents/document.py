@@ -89,8 +89,8 @@ class Document(NamedTuple):
 
 
 def text_of(value: Any, limit: int, spans: Iterable[Span] = ()) -> Text:
-    """A value as a text of at most `limit` characters, with spans as pieces. Of overlapping spans the first counts, then the
-    longer. Spans that reach beyond the text or the limit are cut."""
+    """A value as a text of at most `limit` characters, with spans as pieces. Of overlapping spans the first counts, then
+    the longer. Spans that reach beyond the text or the limit are cut."""
     text = value if isinstance(value, str) else "" if value is None else str(value)
     visible = text[:limit]
     pieces, at = [], 0
