@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_output, names_in, put
+from lm_eval_tasks.commands import add_output, print_or_write, split_names
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.calibration is not None:
         calibration.load(str(arguments.calibration))
     runs = read_runs(arguments.runs)
-    tasks, metrics = names_in(arguments.tasks) or None, names_in(arguments.metrics) or None
+    tasks, metrics = split_names(arguments.tasks) or None, split_names(arguments.metrics) or None
     comparison = None
     if not (arguments.paper and len(runs) == 1):
         comparison = compare_runs(
@@ -67,5 +67,5 @@ def run(arguments: argparse.Namespace) -> int:
         text = render_with_paper(comparison, published, labels(runs), arguments.format)
     elif comparison is not None:
         text = render(comparison, arguments.format)
-    put(text, arguments.output)
+    print_or_write(text, arguments.output)
     return 0

@@ -4,9 +4,9 @@ Writes below DIR/tasks one folder a task and run, with its results and samples a
 groups, which have no samples. The files of the run stay as they are.
 """
 
-# `every_eval_ever convert lm_eval --include_samples` takes the last file that `samples_<task>_*.jsonl` matches. Of
-# `clapnq_gold` that may be `clapnq_gold_gpt`'s, and of the group `nomiracl` it is one language's. A folder that holds one
-# task, and one run of it, leaves it no choice.
+# `every_eval_ever convert lm_eval --include_samples` takes the last file that `samples_<task>_*.jsonl` matches. For
+# `clapnq_gold` that may be `clapnq_gold_gpt`'s, and for the group `nomiracl` it is one language's. In a folder with one
+# task and one run of it, there is only the right file.
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _BY_NAME = (
     *("results", "groups", "group_subtasks", "configs", "versions"),
     *("n-shot", "higher_is_better", "n-samples", "task_hashes"),
 )
-"""Parts of a results file that have an entry a task or group."""
+"""Sections of a results file that have an entry for each task or group."""
 _NOT_METRICS = ("alias", "name", "sample_len", "sample_count", "samples", "bypass")
-"""Keys of a task's results that are no score; ``bypass`` is the harness's metric of ``--predict_only``, always 999."""
+"""Keys of a task's results that are no scores; ``bypass`` is the harness's metric of ``--predict_only``, always 999."""
 _DATE = re.compile(r"_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.json$")
 
 
@@ -44,19 +44,19 @@ def run(arguments: argparse.Namespace) -> int:
 def separate(place: Path, into: Path) -> list[Path]:
     """Lay results out as ``into/tasks/<folder>/<date>/<task>/`` and ``into/groups/<folder>/<date>/<group>/``.
 
-    Each folder has a results file with that task alone; beside it its samples of the same run, as a hard link where the
-    file system has them. A group's results file describes it with what the configurations of its tasks share, among it
-    their data set. Results of ``--predict_only`` have no score and are passed over.
+    Each folder has a results file with only that task, and its samples of the same run, as a hard link if the file system
+    has links. A group's results file has what the configurations of its tasks share, such as their data set. Results of
+    ``--predict_only`` have no score and are skipped.
 
-    What is there of the same runs is replaced.
+    Existing files of the same runs are replaced.
 
     Returns:
         The results files that were written.
 
     Raises:
         MissingSource: there is no results file, or none with a score.
-        ValueError: a results file cannot be read, or holds ``NaN``; or `into` is below `place`, where the next run of this
-            would take it for results.
+        ValueError: a results file cannot be read, or holds ``NaN``; or `into` is below `place`, where the next call would
+            read its files as results.
     """
     from lm_eval_tasks.data.atomic import finished
     from lm_eval_tasks.data.sources import MissingSource
@@ -66,8 +66,8 @@ def separate(place: Path, into: Path) -> list[Path]:
     files = [place] if place.is_file() else finished(place, "results_*.json") if place.is_dir() else []
     written = [path for file in files for path in _separate_file(file, into)]
     if not written:
-        what = "no score in its results (--predict_only?)" if files else "no results file (results_<date>.json)"
-        raise MissingSource(f"{place.resolve()}: {what}")
+        reason = "no score in its results (--predict_only?)" if files else "no results file (results_<date>.json)"
+        raise MissingSource(f"{place.resolve()}: {reason}")
     return written
 
 
@@ -90,17 +90,17 @@ def _separate_file(file: Path, into: Path) -> Iterator[Path]:
             continue
         is_task = name in results["configs"]
         alone = dict(results)
-        for part in _BY_NAME:
-            if isinstance(results.get(part), Mapping):
-                alone[part] = {key: value for key, value in results[part].items() if key == name}
+        for section in _BY_NAME:
+            if isinstance(results.get(section), Mapping):
+                alone[section] = {key: value for key, value in results[section].items() if key == name}
         if not is_task:
             tasks = leaves_of(name, results.get("group_subtasks") or {})
-            first, *others = [results["configs"][task] for task in tasks if task in results["configs"]] or [{}]
+            first, *rest = [results["configs"][task] for task in tasks if task in results["configs"]] or [{}]
             alone["configs"] = {
                 name: {
                     key: value
                     for key, value in first.items()
-                    if all(key in each and each[key] == value for each in others)
+                    if all(key in config and config[key] == value for config in rest)
                 }
             }
         folder = into / ("tasks" if is_task else "groups") / file.resolve().parent.name / date / name

@@ -168,8 +168,8 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
 
 
 def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: Any, name: str) -> None:
-    """Copy the settings of the `earlier` results, whose run made the answers, to the new results and the harness's record of
-    model and prompts (`general`). If there are no earlier results, the model has this name."""
+    """Copy the settings of the `earlier` results, whose run made the answers, to the new results and the harness's record
+    of model and prompts (`general`). If there are no earlier results, the model has this name."""
     settings = earlier.get("config", {})
     carried = {key: value for key, value in settings.items() if key != "bootstrap_iters"}
     results["config"] = {**results["config"], **carried}
