@@ -63,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     manager = config.process_tasks({**config.metadata, **shots})
     dry_run = _DryRun(config)
     dry_run.find_model(named=bool(typed.model))
-    requests = [request for spec in _split_groups(manager, config.tasks) for request in dry_run.ask(manager, spec)]
-    dry_run.answer(requests)
+    requests = [request for spec in _split_groups(manager, config.tasks) for request in dry_run.prepare(manager, spec)]
+    dry_run.try_model(requests)
     say(*dry_run.report())
     return 0 if dry_run.ready else 1
 
@@ -168,8 +168,8 @@ class _DryRun:
         self.window = next((size for size in windows if isinstance(size, int) and 0 < size < 10**9), None)
         return ""
 
-    def ask(self, manager: TaskManager, spec: Any) -> list[Any]:
-        """Make the requests of a task, as far as possible, and note problems."""
+    def prepare(self, manager: TaskManager, spec: Any) -> list[Any]:
+        """Make the requests of a task, and note its problems."""
         from lm_eval_tasks.data.sources import MissingSource
 
         name = spec if isinstance(spec, str) else str(spec.get("task") or spec.get("group"))
@@ -265,7 +265,7 @@ class _DryRun:
                 f"{answer or 0}, and the model takes {self.window} in all; what is over would be cut",
             )
 
-    def answer(self, requests: Sequence[Any]) -> None:
+    def try_model(self, requests: Sequence[Any]) -> None:
         """Ask a model without weights: ``replay`` for every answer, others for one answer of each task."""
         from lm_eval_tasks.models.replay import Replay
 

@@ -140,7 +140,7 @@ def export_clapnq(
         if setting == "rag-gold":
             folder = sources.mirror_folder(mirror)
             corpus = dataset.open_corpus(str(folder) if folder else None)
-            rows = [_with_gold(row, gold[row["id"]], corpus, top_k, seed, places) for row in rows]
+            rows = [_insert_gold(row, gold[row["id"]], corpus, top_k, seed, places) for row in rows]
     record = provenance.of_dataset(documents)
     record.pop("not_comparable", None)  # speaks of figures
     usable = [row for row in rows if row["answers"] or not row["answerable"]]
@@ -156,7 +156,7 @@ def export_clapnq(
     return exported
 
 
-def _with_gold(
+def _insert_gold(
     row: Document, annotated: Mapping[str, str], corpus: Corpus, top_k: int, seed: int, places: Counter[str]
 ) -> Document:
     """A question with its gold passage at a random place among the retrieved ones."""

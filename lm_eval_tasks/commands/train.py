@@ -117,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
             say(table(trained.rows))
         say(f"threshold {trained.threshold:g}", *sorted(filter(Path.is_file, trained.folder.iterdir())))
     if len(recipe.seeds) > 1:
-        say(over_seeds(arguments.output, recipe.seeds))
+        say(f1_over_seeds(arguments.output, recipe.seeds))
     return 0
 
 
@@ -143,11 +143,11 @@ def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iter
             partial.write_bytes(content)
         yield folder / name
     with whole_file(place) as partial:
-        _calibration_of(documents, folder).save(partial)
+        _calibrate(documents, folder).save(partial)
     yield place
 
 
-def _calibration_of(documents: Sequence[LabelledAnswer], folder: Path) -> Calibration:
+def _calibrate(documents: Sequence[LabelledAnswer], folder: Path) -> Calibration:
     """The calibration of trained weights, measured with weights that saw neither the language nor the model's family."""
     from detector_plugin.calibration import Calibration, measured
     from detector_plugin.detector import describe
@@ -272,7 +272,7 @@ def read_data(
     return documents, ingredients
 
 
-def over_seeds(output: Path, seeds: Sequence[int]) -> str:
+def f1_over_seeds(output: Path, seeds: Sequence[int]) -> str:
     """The mean, minimum and maximum F1 over several seeds of each held-out row: the paper reports means of three."""
     from custom_metrics.scores.detection import WordCounts
     from detector_plugin.transformers.training.saving import RECORD

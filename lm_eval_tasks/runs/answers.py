@@ -181,7 +181,7 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
         CorruptSource: a line in the middle is no sample.
     """
     documents: dict[int, tuple[bytes, bytes, float, str, str | None, str, str]] = {}  # by doc_id
-    by_filter: dict[str, _Rows] = {}
+    by_filter: dict[str, _FilterRows] = {}
     for place, row in read_placed_rows(path):
         document, doc, name = row["doc_id"], row["doc"], str(row.get("filter", "none"))
         is_first = document not in documents
@@ -197,7 +197,7 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
                 sys.intern(cluster_of(doc)),
                 str(doc.get("id", key)),
             )
-        rows = by_filter.get(name) or by_filter.setdefault(name, _Rows())
+        rows = by_filter.get(name) or by_filter.setdefault(name, _FilterRows())
         if document not in rows.numbers:
             reading = _filtered_answer(row)
             answer = Answer("", "", doc, "", "", _response_of(row), {name: reading})
@@ -222,7 +222,7 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
     )
 
 
-class _Rows:
+class _FilterRows:
     """The rows of a filter while they are read: lists of values by column, which cost the garbage collector no time."""
 
     def __init__(self) -> None:

@@ -127,11 +127,11 @@ def compare(
             f"--column names {len(columns)} columns for {len(files)} files; name one, or one for each file"
         )
     columns = columns if len(columns) > 1 else [*columns] * len(files)
-    names = _names_of(files, columns)
+    names = _rater_names(files, columns)
     identity = id_column or "id"
     tables = [read_rows(path, column, identity) for path, column in zip(files, columns, strict=True)]
     if kind == "tags" and id_column is None and not any("id" in row for rows in tables for _, row in rows):
-        tables = _numbered(names, tables)
+        tables = _number_rows(names, tables)
     notes: list[str] = []
     raters = []
     for name, rows, column in zip(names, tables, columns, strict=True):
@@ -149,16 +149,16 @@ def compare(
                 ratings[key] = rating
             elif rating not in (None, ratings[key]):
                 both = f"{quoted(ratings[key])} before, {quoted(rating)} here"
-                raise ValueError(f"{where}: {_named(key)} stands here a second time and differs ({both})")
+                raise ValueError(f"{where}: {_item_name(key)} stands here a second time and differs ({both})")
         if repeated:
             notes.append(f"{name}: {repeated} rows say again what was said before; they count once.")
         raters.append(Rater(name, ratings))
-    pairs = _pairs_of(raters, notes)
+    pairs = _pair_raters(raters, notes)
     results = _compare_tags(pairs, text_column, notes) if kind == "tags" else _compare_ratings(pairs, raters, notes)
     return Comparison(kind, (*results, *_means(results)), tuple(dict.fromkeys(notes)))
 
 
-def _names_of(files: Sequence[Path], columns: Sequence[str]) -> list[str]:
+def _rater_names(files: Sequence[Path], columns: Sequence[str]) -> list[str]:
     """Short, distinct names of the raters: of files, of columns, or of both."""
     both = [f"{path}:{column}" for path, column in zip(files, columns, strict=True)]
     for names in ([path.name for path in files], columns, both):
@@ -167,7 +167,7 @@ def _names_of(files: Sequence[Path], columns: Sequence[str]) -> list[str]:
     raise ValueError(f"one column of one file is named twice: {', '.join(both)}; for two columns --column A B")
 
 
-def _numbered(names: Sequence[str], tables: Sequence[list[Row]]) -> list[list[Row]]:
+def _number_rows(names: Sequence[str], tables: Sequence[list[Row]]) -> list[list[Row]]:
     """Number the rows of files without ids. The files must have equally many, or equal numbers would mean nothing."""
     if len({len(rows) for rows in tables}) > 1:
         lengths = ", ".join(f"{name} {len(rows)}" for name, rows in zip(names, tables, strict=True))
@@ -178,7 +178,7 @@ def _numbered(names: Sequence[str], tables: Sequence[list[Row]]) -> list[list[Ro
     return [[(where, {**row, "id": f"row {number}"}) for number, (where, row) in enumerate(rows, 1)] for rows in tables]
 
 
-def _pairs_of(raters: Sequence[Rater], notes: list[str]) -> list[Pair]:
+def _pair_raters(raters: Sequence[Rater], notes: list[str]) -> list[Pair]:
     """All pairs of raters with common items. Items that only one of them rated are counted in the notes."""
     pairs = []
     for first, second in combinations(raters, 2):
@@ -190,12 +190,12 @@ def _pairs_of(raters: Sequence[Rater], notes: list[str]) -> list[Pair]:
         if pair.items:
             pairs.append(pair)
     if not pairs:
-        some = "; ".join(f"{rater.name} has {', '.join(map(_named, [*rater.ratings][:2]))}" for rater in raters[:2])
+        some = "; ".join(f"{rater.name} has {', '.join(map(_item_name, [*rater.ratings][:2]))}" for rater in raters[:2])
         raise ValueError(f"no item was judged by two raters: {some} (--id NAME says which column holds the ids)")
     return pairs
 
 
-def _named(key: Key) -> str:
+def _item_name(key: Key) -> str:
     """An item in a message: its id, and its aspect where it has one."""
     return quoted(key[0]) + (f" ({quoted(key[1])})" if key[1] else "")
 
@@ -251,7 +251,7 @@ def _compare_tags(pairs: Iterable[Pair], text_column: str | None, notes: list[st
             languages = {tagged.language for tagged in both if tagged is not None} - {None}
             if len(languages) > 1:
                 raise ValueError(
-                    f"{pair.name}: {_named(key)} is of two languages, {' and '.join(sorted(languages))}; are these the "
+                    f"{pair.name}: {_item_name(key)} is of two languages, {' and '.join(sorted(languages))}; are these the "
                     "same documents (--id NAME says which column holds the ids)?"
                 )
             language = str(*languages)
@@ -261,7 +261,7 @@ def _compare_tags(pairs: Iterable[Pair], text_column: str | None, notes: list[st
                 continue
             text = next((tagged.text for tagged in both if tagged.text is not None), None)
             if text is None and text_column:
-                raise ValueError(f"{pair.name}: {_named(key)} has no {text_column!r} in either")
+                raise ValueError(f"{pair.name}: {_item_name(key)} has no {text_column!r} in either")
             text = parse(both[0].tagged)[0] if text is None else text
             spans = [annotate(tagged.tagged, text, report) for tagged, report in zip(both, reports, strict=True)]
             if spans[0] is None or spans[1] is None:
@@ -315,9 +315,7 @@ def render_table(comparison: Comparison) -> str:
     lines = [["raters", "language" if comparison.kind == "tags" else "aspect", *first.counts, *first.estimates]]
     for result in comparison.results:
         counts = [str(result.counts.get(name, "")) for name in first.counts]
-        lines.append(
-            [_short(result.raters), _short(result.group), *counts, *map(_in_digits, result.estimates.values())]
-        )
+        lines.append([_short(result.raters), _short(result.group), *counts, *map(_format, result.estimates.values())])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     aligned = [str.ljust, str.ljust, *[str.rjust] * len(first.counts), *[str.ljust] * len(first.estimates)]
     rows = ["  ".join(f(cell, w) for f, cell, w in zip(aligned, line, widths, strict=True)).rstrip() for line in lines]
@@ -331,7 +329,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _in_digits(figure: Figure) -> str:
+def _format(figure: Figure) -> str:
     if math.isnan(figure.value):
         return "-"
     return f"{figure.value:.3f}" + ("" if math.isnan(figure.low) else f" [{figure.low:.3f}, {figure.high:.3f}]")

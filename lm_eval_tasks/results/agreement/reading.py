@@ -33,9 +33,9 @@ def read_rows(path: Path, column: str, id_column: str) -> list[Row]:
     if name.endswith((".jsonl", ".jsonl.gz")):
         placed_rows: Iterator[Row] = ((f"line {number}", row) for number, row in read_json_lines(path))
     elif name.endswith(".json"):
-        placed_rows = _json(path)
+        placed_rows = _read_json(path)
     elif name.endswith((".csv", ".tsv")):
-        placed_rows = _delimited(path, "," if name.endswith(".csv") else "\t")
+        placed_rows = _read_delimited(path, "," if name.endswith(".csv") else "\t")
     else:
         raise ValueError(f"{path}: which format? The name of a file must end in .jsonl, .jsonl.gz, .json, .csv or .tsv")
     rows = []
@@ -60,7 +60,7 @@ def _columns(rows: Iterable[Row]) -> str:
     return ", ".join(map(quoted, [*names][:12])) + (", ..." if len(names) > 12 else "")
 
 
-def _json(path: Path) -> Iterator[Row]:
+def _read_json(path: Path) -> Iterator[Row]:
     try:
         values = json.loads(path.read_text("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -75,7 +75,7 @@ def _json(path: Path) -> Iterator[Row]:
         yield f"row {number}", value
 
 
-def _delimited(path: Path, delimiter: str) -> Iterator[Row]:
+def _read_delimited(path: Path, delimiter: str) -> Iterator[Row]:
     csv.field_size_limit(min(sys.maxsize, 1 << 30))  # answers are longer than the default allows
     with path.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.DictReader(stream, delimiter=delimiter, strict=True)  # strict: a quote that never ends is an error

@@ -23,12 +23,12 @@ from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.compare.comparison import Comparison, Difference, Incomparable, Joined, Refusal
+from lm_eval_tasks.results.compare.comparison import Comparison, Difference, DocumentCounts, Incomparable, Refusal
 from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
 from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure
 from lm_eval_tasks.runs import Answers, Run, TaskRun, headline_filter, labels
 
-__all__ = ["Comparison", "Difference", "Incomparable", "Joined", "Refusal", "compare_runs"]
+__all__ = ["Comparison", "Difference", "DocumentCounts", "Incomparable", "Refusal", "compare_runs"]
 
 _REMEDIES = {
     "documents": "Run both models on the same data: the same mirror or revision, the same retriever.",
@@ -87,7 +87,7 @@ def compare_runs(
     groups = _common_groups(runs)
     refused: list[Refusal] = []
     notes: dict[str, list[str]] = {}  # text to the tasks that it concerns
-    joined: list[Joined] = []
+    joined: list[DocumentCounts] = []
     compared: dict[str, _Task] = {}
     uncompared: dict[str, str] = {}  # metric to why not
     for name in progress(_chosen_tasks(runs, models, groups, tasks)):
@@ -110,7 +110,7 @@ def compare_runs(
         refused += differing
         if not differing:
             chosen = _chosen_metrics(task, metrics, every_metric)
-            joined.append(task.summary(len(runs)))
+            joined.append(task.count_documents(len(runs)))
             compared[name] = _Task(task.any_run, read_by, chosen)
             if not chosen and not metrics:
                 task_notes.append("no metric is in two runs (answers of --predict_only are scored by `score`)")
@@ -136,12 +136,12 @@ def compare_runs(
             raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(has)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
     rows = [*_difference_rows(runs, chosen_groups, compared)]
-    messages = [f"{_few(names, 3)}: {note}" for note, names in notes.items()]
+    messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()]
     for model, run in zip(models, runs, strict=True):
         alone = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if alone and not tasks:
-            messages.append(f"only {model} has {_few(alone)}")
-    return Comparison(tuple(models), tuple(_in_order(_corrected(rows))), tuple(joined), tuple(messages), tuple(refused))
+            messages.append(f"only {model} has {_abbreviated(alone)}")
+    return Comparison(tuple(models), tuple(_sorted(_corrected(rows))), tuple(joined), tuple(messages), tuple(refused))
 
 
 # ---------------------------------------------------------------------------------------------------- what is compared
@@ -167,7 +167,7 @@ def _chosen_tasks(
 ) -> list[str]:
     common = [name for name, number in Counter(name for run in runs for name in run.tasks).items() if number > 1]
     if not common:
-        has = "; ".join(f"{model} has {_few(list(run.tasks))}" for model, run in zip(models, runs, strict=True))
+        has = "; ".join(f"{model} has {_abbreviated(list(run.tasks))}" for model, run in zip(models, runs, strict=True))
         raise UsageError(f"no task is in two runs: {has}")
     chosen: list[str] = []
     for name in requested or common:
@@ -176,11 +176,11 @@ def _chosen_tasks(
         elif name in common:
             chosen.append(name)
         else:
-            raise UsageError(f"no two runs have the task {name}; they have {_few([*groups, *common], 40)}")
+            raise UsageError(f"no two runs have the task {name}; they have {_abbreviated([*groups, *common], 40)}")
     return list(dict.fromkeys(chosen))
 
 
-def _few(names: Sequence[str], most: int = 6) -> str:
+def _abbreviated(names: Sequence[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
@@ -243,7 +243,7 @@ def _refusal_message(refused: Sequence[Refusal]) -> str:
         by_reason.setdefault((refusal.kind, reason), []).append(refusal)
     lines = []
     for first, *rest in by_reason.values():
-        more = f" (and {len(rest)} more tasks: {_few([refusal.task for refusal in rest])})" if rest else ""
+        more = f" (and {len(rest)} more tasks: {_abbreviated([refusal.task for refusal in rest])})" if rest else ""
         lines.append(f"{first.task}: {first.reason}{more}. {_REMEDIES[first.kind]}".rstrip())
     return "the runs cannot be compared. " + " ".join(lines)
 
@@ -328,7 +328,7 @@ def _corrected(rows: Sequence[Difference]) -> list[Difference]:
     return corrected
 
 
-def _in_order(rows: Sequence[Difference]) -> list[Difference]:
+def _sorted(rows: Sequence[Difference]) -> list[Difference]:
     """Rows sorted by benchmark, in the order of the runs; within one, headlines first, and groups before tasks."""
     benchmarks = list(dict.fromkeys(row.benchmark for row in rows if not row.group))
     metrics = list(dict.fromkeys(row.metric for row in rows))

@@ -89,7 +89,7 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
     rows: list[tuple[str, ...]] = []
     for entry in entries:
         for run, figure in entry.figures.items():
-            value = _bounded(*figure[:3])
+            value = _with_bounds(*figure[:3])
             if not is_measurable(figure, entry.measured.unit):
                 value = NOT_MEASURABLE + value.removeprefix(number(figure.value))
             rows.append((entry.metric, f"{letters[run]} (this run)", value, *[""] * len(runs)))
@@ -99,11 +99,11 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
                 reasons = [f"not comparable: {why}" for why in delta.why_none]
                 remarks = reasons or [*delta.differs_in, *filter(None, [delta.method])]
                 numbers = ", ".join(str(notes.setdefault(note, len(notes) + 1)) for note in remarks)
-                text = "none" if delta.why_none else _bounded(delta.difference, delta.low, delta.high, sign=True)
+                text = "none" if delta.why_none else _with_bounds(delta.difference, delta.low, delta.high, sign=True)
                 cells[delta.run] = f"{text} ({numbers})" if numbers else text
             shots = f", {row.num_fewshot} shots" if row.num_fewshot else ""
             name = f"{row.model}{shots}" + (f" ({row.task})" if row.task != entry.task else "")
-            rows.append((entry.metric, name, _published(row), *(cells.get(run, "") for run in runs)))
+            rows.append((entry.metric, name, _published_value(row), *(cells.get(run, "") for run in runs)))
     after = [f"({place}) {note}" for note, place in notes.items()]
     if all_of := next((entry.total for entry in entries if len(entry.rows) < entry.total), 0):
         after.append(f"Of {all_of} published figures: the first, the middle, the last, and those next to the runs.")
@@ -118,12 +118,12 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
     )
 
 
-def _bounded(value: float, low: float, high: float, sign: bool = False) -> str:
+def _with_bounds(value: float, low: float, high: float, sign: bool = False) -> str:
     bounds = "" if math.isnan(low) else f" [{number(low, sign=sign)}, {number(high, sign=sign)}]"
     return f"{number(value, sign=sign)}{bounds}"
 
 
-def _published(row: PublishedRow) -> str:
+def _published_value(row: PublishedRow) -> str:
     if row.count is not None:
         return f"{number(row.value)} ({row.count}/{row.n})"
     return number(row.value) + (f" ± {number(row.spread)}" if row.spread is not None else "")

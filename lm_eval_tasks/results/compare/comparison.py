@@ -71,7 +71,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Joined:
+class DocumentCounts:
     """The number of documents of a task that at least two runs have (`documents`), and of those that only one model has
     (`only`, by model; ``None`` for a model that did not run the task)."""
 
@@ -100,7 +100,7 @@ class Comparison:
 
     models: tuple[str, ...]  # all different
     differences: tuple[Difference, ...]  # headline metrics first, groups before their tasks
-    joined: tuple[Joined, ...]  # of each task, which documents were compared
+    joined: tuple[DocumentCounts, ...]  # of each task, which documents were compared
     notes: tuple[str, ...]  # what a reader should know: other generation settings, left out documents and metrics
     refused: tuple[Refusal, ...] = ()  # tasks that cannot be compared, and were left out
 

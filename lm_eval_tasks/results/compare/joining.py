@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_eval_tasks.results.compare.comparison import Joined, Refusal
+from lm_eval_tasks.results.compare.comparison import DocumentCounts, Refusal
 from lm_eval_tasks.runs import Answers, FilteredAnswers, TaskRun, differing_columns
 
 
@@ -69,11 +69,11 @@ class JoinedTask:
         by_run = {number: run.answers.readings.get(filter_name) for number, run in self.runs.items()}
         return {number: readings for number, readings in by_run.items() if readings is not None}
 
-    def summary(self, runs: int) -> Joined:
+    def count_documents(self, runs: int) -> DocumentCounts:
         """The number of common documents, and of those that only one of the `runs` has."""
         times = np.bincount(np.concatenate([run.places for run in self.runs.values()]), minlength=len(self.documents))
         only = {number: int((times[run.places] == 1).sum()) for number, run in self.runs.items()}
-        return Joined(self.name, int((times > 1).sum()), tuple(map(only.get, range(runs))))
+        return DocumentCounts(self.name, int((times > 1).sum()), tuple(map(only.get, range(runs))))
 
 
 def check_joined(task: JoinedTask, notes: list[str]) -> list[Refusal]:
@@ -88,10 +88,10 @@ def check_joined(task: JoinedTask, notes: list[str]) -> list[Refusal]:
             )
             for run in task.runs.values()
         }
-        if different := _different({model: of_run for model, of_run in keys.items() if of_run}):
+        if different := _distinct({model: of_run for model, of_run in keys.items() if of_run}):
             reason = f"the detector, or its calibration, differs: {different}"
             refusals.append(Refusal(task.name, "detectors", reason))
-    if not refusals and not task.summary(0).documents:
+    if not refusals and not task.count_documents(0).documents:
         first = [
             f"{run.model} has {task.documents[run.places[np.argsort(run.answers.contents, kind='stable')[0]]]}"
             for run in task.runs.values()
@@ -111,7 +111,7 @@ def calibrations_of(readings: FilteredAnswers) -> dict[str, list[int]]:
     return keys
 
 
-def _differing(
+def _first_difference(
     task: JoinedTask, digests_of: Callable[[Answers], NDArray[np.bytes_]]
 ) -> tuple[str, tuple[tuple[JoinedRun, int], tuple[JoinedRun, int]], int] | None:
     """The first document whose digest differs between runs: its name, run and place of both answers, and the number of
@@ -141,7 +141,7 @@ def _differing(
 
 def _refuse_documents(task: JoinedTask) -> list[Refusal]:
     """A refusal if documents of one name differ in content."""
-    difference = _differing(task, lambda answers: answers.contents)
+    difference = _first_difference(task, lambda answers: answers.contents)
     if difference is None:
         return []
     name, places, number = difference
@@ -159,7 +159,7 @@ def _refuse_prompts(task: JoinedTask) -> list[Refusal]:
     runs = task.runs.values()
     if len({run.task.settings.chat_template for run in runs}) > 1:
         return []
-    difference = _differing(task, lambda answers: answers.prompts)
+    difference = _first_difference(task, lambda answers: answers.prompts)
     if difference is None:
         return []
     name, places, number = difference
@@ -191,11 +191,11 @@ def _refuse_settings(task: JoinedTask, notes: list[str]) -> list[Refusal]:
         ("version of the task", {m: r.version for m, r in with_results.items()}),
         ("way to count words", {m: words for m, r in with_record.items() if (words := r.provenance.get("words"))}),
     ]
-    notes += [f"another {name}: {different}" for name, values in allowed if (different := _different(values))]
+    notes += [f"another {name}: {different}" for name, values in allowed if (different := _distinct(values))]
     return [
         Refusal(task.name, kind, f"the {name} differs: {different}")
         for kind, name, values in forbidden
-        if (different := _different(values))
+        if (different := _distinct(values))
     ]
 
 
@@ -215,7 +215,7 @@ def _describe_calibration(run: TaskRun) -> str:
     return f"{calibration.get('file')} ({calibration.get('annotations')}, {calibration.get('source')})"
 
 
-def _different(values: Mapping[str, Any]) -> str:
+def _distinct(values: Mapping[str, Any]) -> str:
     """The distinct values, each with its first model; empty where all are the same."""
     kinds: dict[str, str] = {}
     for model, value in values.items():

@@ -73,15 +73,15 @@ def write_leaderboard(place: Path, site: Path, reports: bool = False) -> Site:
     named = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries])
     run_pages = []
     for entry, label in zip(entries, named, strict=True):
-        there = (path for path in _reports_of(entry, place, site) if path.is_file())
+        there = (path for path in _report_paths(entry, place, site) if path.is_file())
         report = next((quote(os.path.relpath(path, site).replace(os.sep, "/")) for path in there), "")
-        run_pages.append(run := {"label": label, "page": f"{_RUNS}/run-{_name_of(entry)}.html", "report": report})
+        run_pages.append(run := {"label": label, "page": f"{_RUNS}/run-{_page_id(entry)}.html", "report": report})
         to_report = f"../{report}" if report else ""
         _write(site / run["page"], _render("run.html.jinja", entry=entry, run=run, report=to_report))
     other_tasks = Counter(name for entry in entries for name in entry.others)
     tables = {"sections": sections_of(entries), "unreadable": unreadable}
     _write(index, _render("index.html.jinja", runs=run_pages, other_tasks=dict(sorted(other_tasks.items())), **tables))
-    pages = {site / run["page"] for run in run_pages} | {_reports_of(entry, place, site)[1] for entry in entries}
+    pages = {site / run["page"] for run in run_pages} | {_report_paths(entry, place, site)[1] for entry in entries}
     for path in (site / _RUNS).glob("*.html"):  # pages of runs that are gone
         if path not in pages and _OURS.fullmatch(path.name):
             path.unlink(missing_ok=True)
@@ -98,21 +98,21 @@ def _write(path: Path, html: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- reports
 
 
-def _name_of(entry: Entry) -> str:
+def _page_id(entry: Entry) -> str:
     """Sixteen hexadecimal digits that identify a run of the site."""
     return hashlib.sha256(f"{entry.folder}\n{entry.model}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _reports_of(entry: Entry, place: Path, site: Path) -> tuple[Path, Path]:
+def _report_paths(entry: Entry, place: Path, site: Path) -> tuple[Path, Path]:
     """The paths of a user's report beside the run's files, and of the site's own, whose name has a digest of the run's
     files."""
-    site_report = site / _RUNS / f"report-{_name_of(entry)}-{entry.digest[:12]}.html"
+    site_report = site / _RUNS / f"report-{_page_id(entry)}-{entry.digest[:12]}.html"
     return place / entry.folder / "report.html", site_report
 
 
 def _write_reports(entries: Sequence[Entry], place: Path, site: Path) -> None:
     """Write the missing reports. If one cannot be written, the log says why."""
-    missing = [entry for entry in entries if not any(path.is_file() for path in _reports_of(entry, place, site))]
+    missing = [entry for entry in entries if not any(path.is_file() for path in _report_paths(entry, place, site))]
     if not missing:
         return
     from lm_eval_tasks.results.report import write_report
@@ -122,7 +122,7 @@ def _write_reports(entries: Sequence[Entry], place: Path, site: Path) -> None:
         try:
             (files,) = (files for files in find_files(folder) if files.folder == folder)
             runs = [run for run in read_files(files) if run.model == entry.model]
-            write_report(runs, _reports_of(entry, place, site)[1])
+            write_report(runs, _report_paths(entry, place, site)[1])
         except (OSError, ValueError) as error:
             log.warning("%s: no report could be written: %s", folder, error)
 

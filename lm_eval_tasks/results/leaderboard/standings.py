@@ -157,7 +157,7 @@ def _tables(group: _RunGroup, tasks: Sequence[TaskEntry]) -> Iterator[Table]:
     """A table for each metric, together with the one that it is traded against, as neither is meaningful alone."""
     traded = {headline.key: headline.metric.traded_against for task in tasks for headline in task.headlines}
     if len(tasks) == 1:
-        yield _table("", group, [("", _named(key), key, [tasks[0].task]) for key in traded])
+        yield _table("", group, [("", _key_title(key), key, [tasks[0].task]) for key in traded])
         return
     remaining = dict.fromkeys(traded)
     for (metric, name), traded_with in traded.items():
@@ -175,10 +175,10 @@ def _tables(group: _RunGroup, tasks: Sequence[TaskEntry]) -> Iterator[Table]:
                 for key in together
                 if task in having[key]
             ]
-        yield _table(_named((" and ".join(metric for metric, _ in together), name)), group, columns)
+        yield _table(_key_title((" and ".join(metric for metric, _ in together), name)), group, columns)
 
 
-def _named(key: MetricOfFilter) -> str:
+def _key_title(key: MetricOfFilter) -> str:
     return key[0] if key[1] in ("answer", "tags") else ", ".join(key)
 
 

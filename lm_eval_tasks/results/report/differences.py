@@ -16,7 +16,7 @@ from lm_eval_tasks.results.compare.rendering import p_value
 from lm_eval_tasks.results.report.doubts import CORRECTED
 from lm_eval_tasks.results.report.families import language_name, title_of
 from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import NO_BREAK, bounds, few, not_measurable, points, shown, unbroken
+from lm_eval_tasks.results.report.numbers import NO_BREAK, abbreviated, bounds, not_measurable, points, shown, unbroken
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
 _NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's errors are too little known."
@@ -142,7 +142,7 @@ def _verdicts(comparison: Comparison, family: str, metric: str, headlines: Seque
     verdicts.sort(key=lambda verdict: not verdict.better)
     if len(verdicts) > _PAIRS:
         verdicts = [verdict for verdict in verdicts if verdict.better][:_PAIRS]
-    return verdicts + [Verdict(_ALIKE.format(model=_named(model))) for model in alike]
+    return verdicts + [Verdict(_ALIKE.format(model=_short_name(model))) for model in alike]
 
 
 def _split_rows(
@@ -162,7 +162,7 @@ def _verdict(row: Difference, comparison: Comparison) -> Verdict:
     unit = row.measured.unit
     first, second = comparison.models[row.first], comparison.models[row.second]
     if row.n == 0 or math.isnan(row.p):
-        return Verdict(f"Of {_named(first)} and {_named(second)} nothing can be said.")
+        return Verdict(f"Of {_short_name(first)} and {_short_name(second)} nothing can be said.")
     p = p_value(row.p_adjusted)
     sure = (f"p < {p[1:]}" if p.startswith("<") else f"p = {p}").replace(" ", NO_BREAK)
     between = _bounds(row.low, row.high, unit)
@@ -170,7 +170,7 @@ def _verdict(row: Difference, comparison: Comparison) -> Verdict:
         statement = "They differ" if row.significant else "No difference is shown"
         sure = f"95 % bounds {between}; {sure}" if between else sure
         size = points(row.difference, unit) if row.is_measurable else NOT_MEASURABLE
-        return Verdict(f"{statement}: {_named(first)} less {_named(second)} is {size} ({sure}).")
+        return Verdict(f"{statement}: {_short_name(first)} less {_short_name(second)} is {size} ({sure}).")
     size, low, high = (
         points(number, unit).removeprefix("+")
         for number in (abs(row.difference), *sorted((abs(row.low), abs(row.high))))
@@ -206,18 +206,18 @@ def _language_verdicts(rows: Sequence[Difference], comparison: Comparison) -> It
         ahead, behind = sorted(models, key=lambda model: -len(won[model]))
         better, worse = comparison.models[ahead], comparison.models[behind]
         if not won[ahead]:
-            names = f"{_named(better)} and {_named(worse)}"
+            names = f"{_short_name(better)} and {_short_name(worse)}"
             yield Verdict(f"Between {names}, no difference is shown in any of {len(listed)} languages.")
             continue
-        clauses = [f"in {len(won[ahead])} of {len(listed)} languages ({few(won[ahead], _NAMED)})"]
+        clauses = [f"in {len(won[ahead])} of {len(listed)} languages ({abbreviated(won[ahead], _NAMED)})"]
         if lost := won[behind]:
-            clauses.append(f"it is the other way round in {len(lost)} ({few(lost, _NAMED)})")
+            clauses.append(f"it is the other way round in {len(lost)} ({abbreviated(lost, _NAMED)})")
         if undecided := len(listed) - len(won[ahead]) - len(lost):
             clauses.append(f"no difference is shown in {undecided}")
         yield Verdict("; ".join(clauses) + ".", better, worse, listed[0].measured.verdict)
 
 
-def _named(label: str) -> str:
+def _short_name(label: str) -> str:
     return label.rpartition("/")[2] or label
 
 

@@ -28,14 +28,14 @@ class Family:
     results: Mapping[str, Any] = field(default_factory=dict)  # of a complete group: ``metric,filter`` to value
 
     @property
-    def any(self) -> TaskRun:
+    def any_task(self) -> TaskRun:
         """One of its tasks, for what they share: metrics and filters."""
         return next(iter(self.tasks.values()))
 
     @property
     def filter(self) -> str:
         """The filter whose readings of the answers count."""
-        return self.any.headline_filter
+        return self.any_task.headline_filter
 
     @property
     def is_whole(self) -> bool:
@@ -50,24 +50,24 @@ class Family:
         """The unweighted mean of a metric over the languages, with bounds of :mod:`custom_metrics.statistics.strata`; for a
         single task, its figure. If languages share passages, the standard error is that of the group's results,
         which is clustered by passage."""
-        figures, share = [*self.figures(metric).values()], self.any.metric(metric).is_share
+        figures, share = [*self.figures(metric).values()], self.any_task.metric(metric).is_share
         mean = mean_of(figures, share)
         value, error = (self.results.get(f"{name},{self.filter}") for name in (metric, f"{metric}_stderr"))
         if isinstance(error, float) and isinstance(value, float) and math.isclose(value, mean.value) and not share:
             return mean_of(figures, share, error)
         return mean
 
-    def drawn(self, metric: str) -> dict[str, Figure]:
+    def drawable(self, metric: str) -> dict[str, Figure]:
         """Figures to draw: by language, sorted, and last their mean (:data:`MEAN`). What is not measurable has no value."""
         figures = dict(sorted(self.figures(metric).items()))
         if len(figures) > 1:
             figures[MEAN] = self.mean(metric)
-        unit = self.any.metric(metric).unit
+        unit = self.any_task.metric(metric).unit
         return {language: without_point(figure, unit) for language, figure in figures.items()}
 
-    def drawn_mean(self, metric: str) -> Figure:
-        """:meth:`mean` as it is drawn."""
-        return [*self.drawn(metric).values()][-1]
+    def drawable_mean(self, metric: str) -> Figure:
+        """:meth:`mean`, without a value if it is not measurable."""
+        return [*self.drawable(metric).values()][-1]
 
 
 def families(run: Run) -> list[Family]:

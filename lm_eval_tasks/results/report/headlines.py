@@ -31,7 +31,7 @@ class Headline:
     measured: Metric
     filter: str
     figure: Figure  # undefined where no document is in the denominator
-    says: str  # a sentence that explains the number
+    explanation: str  # a sentence that explains the number
     doubts: tuple[Doubt, ...] = ()
     languages: Mapping[str, Figure] = field(default_factory=dict)  # if the number is a mean over them; else empty
     is_whole: bool = False  # whether the mean is over every language of its group
@@ -88,19 +88,19 @@ def headlines_of_family(model: str, family: Family, read_answers: ReadAnswers = 
     is_alike = all(
         one_sided(task, family.filter)[0] or broken[language].are_equal for language, task in family.tasks.items()
     )
-    table, listed = family.any.table, []
+    table, listed = family.any_task.table, []
     for metric in _metrics_of(family):
         figures, mean = family.figures(metric.name), family.mean(metric.name)
         listed.append(
             Headline(
                 model=model,
-                benchmark=title_of(family.any),
+                benchmark=title_of(family.any_task),
                 family=family.name,
                 question=table.question(family.name) if table else "",
                 measured=metric,
                 filter=family.filter,
                 figure=mean,
-                says=_sentence(family, metric, mean),
+                explanation=_sentence(family, metric, mean),
                 doubts=doubts_of(family, metric, mean, broken),
                 languages=figures if len(figures) > 1 else {},
                 is_whole=family.is_whole,
@@ -113,7 +113,7 @@ def headlines_of_family(model: str, family: Family, read_answers: ReadAnswers = 
 def _metrics_of(family: Family) -> list[Metric]:
     """The metrics of a family that have a headline, in order: those with a sentence. Of a metric and its fallbacks, the
     first that is defined; or the last."""
-    task, listed = family.any, {metric.name for metric in family.any.metrics}
+    task, listed = family.any_task, {metric.name for metric in family.any_task.metrics}
     more = sorted({*task.figures.get(family.filter, {})} - listed)
     chosen: list[Metric] = []
     places: dict[str | None, int] = {}  # in `chosen`, of a metric or its fallback
@@ -127,7 +127,7 @@ def _metrics_of(family: Family) -> list[Metric]:
     return chosen
 
 
-def metrics_beside(metric: Metric) -> list[str]:
+def metrics_in_sentence(metric: Metric) -> list[str]:
     """The other metrics whose numbers the sentence of a metric contains."""
     return [name for name in _PLACE.findall(metric.sentence) if name not in ("value", "rest")]
 
@@ -157,7 +157,7 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
         without = f", undefined in {', '.join(undefined)}" if undefined else ""
         details.append(f"mean over {len(defined)}{of_group} languages{named}{without}")
     text = "; ".join(details)
-    others = {name: family.any.metric(name) for name in metrics_beside(metric)}
+    others = {name: family.any_task.metric(name) for name in metrics_in_sentence(metric)}
     texts = {name: range_of(family.mean(name), other.unit) for name, other in others.items()}
     if unknown:
         flagged = "".join(f"the detector flagged {texts[name]}; " for name, other in others.items() if other.is_raw)

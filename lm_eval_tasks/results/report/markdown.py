@@ -45,7 +45,7 @@ def summary(headlines: Sequence[Headline], differences: str = "", command: str =
     lines = ["## Grounded generation", "", *_table(headlines, notes)]
     if notes:
         lines += ["", *(f"{number}. {escaped(text)}." for text, number in notes.items())]
-    meanings = [f"- **{escaped(row.model)}**, {escaped(row.family)}: {escaped(row.says)}" for row in headlines]
+    meanings = [f"- **{escaped(row.model)}**, {escaped(row.family)}: {escaped(row.explanation)}" for row in headlines]
     lines += ["", "<details><summary>What the numbers mean</summary>", "", *meanings, "", "</details>"]
     if differences:
         lines += ["", "### Differences", "", differences.strip()]

@@ -50,7 +50,7 @@ def _result(headline: Headline, family: Family) -> Any:
     """A headline as ``huggingface_hub.EvalResult``."""
     from huggingface_hub import EvalResult
 
-    task, provenance = family.any, family.any.provenance
+    task, provenance = family.any_task, family.any_task.provenance
     path = str(task.config.get("dataset_path") or task.benchmark or "unknown")
     where = f"mean over {len(headline.languages)} languages" if headline.languages else language_name(task.language)
     named = f"{headline.benchmark if task.benchmark else family.name}{f' ({where})' if where else ''}"

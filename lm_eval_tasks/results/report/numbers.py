@@ -66,7 +66,7 @@ def with_bounds(figure: Figure, unit: Unit) -> str:
     return not_measurable(figure, unit) or (f"{value} [{between}]" if between else value)
 
 
-def few(names: Sequence[str], most: int) -> str:
+def abbreviated(names: Sequence[str], most: int) -> str:
     """At most `most` names, and the number of further ones: ``de, fr and 3 more``."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

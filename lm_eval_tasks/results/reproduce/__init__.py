@@ -35,17 +35,17 @@ class Compared(NamedTuple):
     details: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, name: str, there: Any, local: Any, kind: str = "sha256") -> Compared:
+    def compare(cls, name: str, there: Any, local: Any, kind: str = "sha256") -> Compared:
         """Compare two sums or versions (`kind`)."""
         if there == local:
             return cls(SAME, name)
         return cls(DIFFERS, name, (f"{kind} there: {there}", f"{kind} here:  {local}"))
 
     @classmethod
-    def of_file(cls, name: str, sha256: Any, local: Path | None) -> Compared:
+    def compare_file(cls, name: str, sha256: Any, local: Path | None) -> Compared:
         if local is None:
             return cls(ABSENT, name, (f"sha256 there: {sha256}",))
-        return cls.of(name, sha256, sha256_of(local))
+        return cls.compare(name, sha256, sha256_of(local))
 
 
 @dataclass
@@ -123,7 +123,7 @@ def _versions(run: RecordedRun) -> Iterator[Compared]:
             installed = version(name)
         except PackageNotFoundError:
             installed = "none"
-        yield Compared.of(f"{name} {number}", str(number), installed, "version")
+        yield Compared.compare(f"{name} {number}", str(number), installed, "version")
 
 
 def _public_files(run: RecordedRun, place: str | None) -> tuple[list[Compared], list[str], str]:
@@ -155,7 +155,7 @@ def _public_files(run: RecordedRun, place: str | None) -> tuple[list[Compared], 
             local = None
         if local is None:
             missing.append(file)
-        compared.append(Compared.of_file(f"{repository}@{revision[:12]} {path}", entry.get("sha256"), local))
+        compared.append(Compared.compare_file(f"{repository}@{revision[:12]} {path}", entry.get("sha256"), local))
     into = folder if folder is not None and place != sources.SAMPLE else None
     return compared, notes, sources.fetch_command(missing, into) if missing else ""
 
@@ -176,7 +176,7 @@ def _local_files(run: RecordedRun, path: Path) -> Iterator[Compared]:
             candidates += [location / name, location, *map(Path, glob.glob(str(location), recursive=True))]
         candidates.append(path.parent / Path(name).name)
         local = next((file for file in candidates if file.name == Path(name).name and file.is_file()), None)
-        yield Compared.of_file(f"{option}: {name}", entry.get("sha256"), local)
+        yield Compared.compare_file(f"{option}: {name}", entry.get("sha256"), local)
 
 
 def _encoders(run: RecordedRun) -> Iterator[Compared]:
@@ -198,7 +198,7 @@ def _encoders(run: RecordedRun) -> Iterator[Compared]:
             if encoder.folder is None:
                 cached = snapshot_download(encoder.repository, revision=encoder.revision, local_files_only=True)
                 encoder = replace(encoder, folder=Path(cached))
-            yield Compared.of(name, entry["weights"], encoding.weights_of(encoder)[1])
+            yield Compared.compare(name, entry["weights"], encoding.weights_of(encoder)[1])
         except sources.CorruptSource as error:
             yield Compared(DIFFERS, name, (there, f"here: {error}"))
         except (OSError, ValueError) as error:  # no such folder, or not in the cache
@@ -222,7 +222,7 @@ def _detectors(run: RecordedRun) -> Iterator[Compared]:
             name = f"calibration {calibration.get('file')}"
             try:
                 local = load(str(metadata_of(run.configs[task], "calibration") or of_detector)).sha256
-                yield Compared.of(name, calibration.get("sha256"), local)
+                yield Compared.compare(name, calibration.get("sha256"), local)
             except CalibrationError as error:
                 yield Compared(ABSENT, name, (str(error),))
 
@@ -240,4 +240,4 @@ def _compare_detector(entry: Mapping[str, Any], named: Any) -> Compared:
         detector = shared_detector(str(named or entry.get("name")), options)
     except (OSError, ValueError) as error:
         return Compared(ABSENT, name, (f"version there: {there}; here: {error}",))
-    return Compared.of(name, there, detector.version, "version")
+    return Compared.compare(name, there, detector.version, "version")

@@ -120,9 +120,9 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
             notes.append(f"The files came from a mirror that {sources.MIRROR_VARIABLE} named; set it to yours.")
     if not words:
         return [], notes
-    words = _without(words, "--output_path", "-o")
+    words = _drop_option(words, "--output_path", "-o")
     if task:
-        words = [*_without(words, "--tasks", "-t"), "--tasks", task]
+        words = [*_drop_option(words, "--tasks", "-t"), "--tasks", task]
     if named_here:
         words += ["--metadata", f"mirror={named_here}"]  # the harness takes the last one
     commands = [environment + " ".join(map(shell_word, [*words, "--output_path", OUTPUT]))]
@@ -137,7 +137,7 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
     return commands, notes
 
 
-def _without(words: list[str], name: str, short: str) -> list[str]:
+def _drop_option(words: list[str], name: str, short: str) -> list[str]:
     """The words of a command line without an option, which may be abbreviated, and its values."""
     words_left, of_option = [], False
     for word in words:

@@ -130,7 +130,7 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
     groups = {group: members for group, members in listed.items() if members and work.files.keys() >= set(members)}
     in_groups = {task for members in groups.values() for task in members}
     launch = processes.here()
-    with _alone_in(work.folder) as partial:
+    with _locked_folder(work.folder) as partial:
         if launch.number > 1:
             processes.barrier()
             tag_part(work, launch.rank, launch.number)
@@ -138,7 +138,7 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
         elif workers > 1:
             _in_workers(work, workers)
         tracker = EvaluationTracker(output_path=str(partial))
-        with filters.wrapped(work.stored):
+        with filters.wrapped(work.stored_detector):
             results = simple_evaluate(
                 model=LoggedAnswers(samples),
                 tasks=[*groups, *(task for task in tasks if task not in in_groups)],
@@ -162,7 +162,7 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
             tracker.save_results_samples(task_name=task, samples=rows)
         source = partial / tracker.general_config_tracker.model_name_sanitized
         written = _move(source, work.folder, str(tracker.date_id), {task: len(rows) for task, rows in logged.items()})
-        for store in work.stores():
+        for store in work.span_files():
             store.unlink(missing_ok=True)
     return written
 
@@ -195,7 +195,7 @@ def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: An
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[Path]:
+def _locked_folder(folder: Path) -> Iterator[Path]:
     """A hidden folder to write to, below a folder that is locked for scoring; remains of killed runs there are removed."""
     from filelock import FileLock, Timeout
 
@@ -266,20 +266,20 @@ class Work(NamedTuple):
 
         return TaskManager(include_path=task_folder(), include_defaults=False, metadata=dict(self.metadata))
 
-    def stores(self) -> list[Path]:
+    def span_files(self) -> list[Path]:
         """The existing files of spans of this detector, for any number of processes."""
         mine = re.compile(re.escape(self._stem()) + r"(\.part\d+)?\.jsonl")
         return sorted(path for path in self.folder.glob(".spans_*.jsonl") if mine.fullmatch(path.name))
 
-    def store(self, number: int) -> Path:
+    def span_file(self, number: int) -> Path:
         """The file of spans of one process; that of the first has no number."""
         return self.folder / f"{self._stem()}{f'.part{number}' if number else ''}.jsonl"
 
-    def stored(self, detector: Any, number: int = 0, size: int = 1) -> StoredDetector:
+    def stored_detector(self, detector: Any, number: int = 0, size: int = 1) -> StoredDetector:
         """A detector that does the part of one of `size` processes, and reads the stored spans of all."""
         options = pairs("detector_args", self.metadata.get("detector_args"), "score")
-        mine = self.store(number)
-        other_stores = [path for path in self.stores() if path != mine]
+        mine = self.span_file(number)
+        other_stores = [path for path in self.span_files() if path != mine]
         return StoredDetector(detector, mine, options, other_stores, (number, size))
 
     def _stem(self) -> str:
@@ -307,7 +307,7 @@ def tag_part(work: Work, number: int, size: int) -> None:
     """Tag the part of one of `size` processes. If the detector fails, its spans so far are stored."""
     answerer = LoggedAnswers(work.samples())
     tasks = work.task_manager().load(list(work.files))["tasks"]
-    with filters.wrapped(lambda detector: work.stored(detector, number, size)):
+    with filters.wrapped(lambda detector: work.stored_detector(detector, number, size)):
         for task in tasks.values():
             task.build_all_requests()
             requests = list(task.instances)

@@ -89,16 +89,16 @@ def derive_documents(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, A
 
 def _derived(reader: TaskReader, answer: Answer) -> dict[str, Any]:
     judged = reader.judge(answer)
-    return {_KINDS: _bits(judged.kinds), _LABEL: digest_of(judged.label), _SHARE: judged.share}
+    return {_KINDS: _bits_of(judged.kinds), _LABEL: digest_of(judged.label), _SHARE: judged.share}
 
 
 @cache
-def _bits(kinds: frozenset[str]) -> int:
+def _bits_of(kinds: frozenset[str]) -> int:
     return sum(1 << _NAMES.index(kind) for kind in kinds)
 
 
 @cache
-def _kinds(bits: int) -> frozenset[str]:
+def _kinds_of(bits: int) -> frozenset[str]:
     return frozenset(kind for place, kind in enumerate(_NAMES) if bits >> place & 1)
 
 
@@ -134,9 +134,9 @@ class DocumentSampler:
         kinds, labels, shares = derived
         self._share = np.fmax.reduce(shares, axis=0, initial=np.nan)
         self._bits = np.nan_to_num(kinds).astype(np.int64)
-        self._bits[shares >= most_hallucinated(shares)] |= _bits(frozenset({"hallucinated"}))
+        self._bits[shares >= most_hallucinated(shares)] |= _bits_of(frozenset({"hallucinated"}))
         highest, lowest = (each.reduce(labels, axis=0, initial=np.nan) for each in (np.fmax, np.fmin))
-        disagree = np.where(highest != lowest, _bits(frozenset({"disagree"})), 0)
+        disagree = np.where(highest != lowest, _bits_of(frozenset({"disagree"})), 0)
         self._of_documents = np.bitwise_or.reduce(self._bits, axis=0) | disagree
 
     def _columns(self, model: str) -> tuple[Floats, ...]:
@@ -159,12 +159,12 @@ class DocumentSampler:
             CorruptSource: a samples file has changed since it was read.
         """
         task = next(iter(self._tasks.values()))
-        kinds = [*map(_kinds, self._of_documents.tolist())]
+        kinds = [*map(_kinds_of, self._of_documents.tolist())]
         counts = Counter(kind for of_document in kinds for kind in of_document)
         reader, documents = reader_of(task), []
         for document in choose(self._contents.tolist(), kinds, self._share.tolist(), number):
             rows = zip(self._answers, self._rows[:, document].tolist(), self._bits[:, document].tolist(), strict=True)
-            answered = [(model, row, _kinds(bits)) for model, row, bits in rows if row >= 0]
+            answered = [(model, row, _kinds_of(bits)) for model, row, bits in rows if row >= 0]
             laid_out = reader.lay_out({model: self._answers[model][row] for model, row, _ in answered})
             judged = zip(laid_out.answers, answered, strict=True)
             answers = tuple(answer._replace(kinds=of_answer) for answer, (_, _, of_answer) in judged)

@@ -130,7 +130,7 @@ class NomiraclReader(TaskReader):
             kind, verdict, tone = "wrong", mistake, "bad"
         if strict is not None and str(strict.answer) != label:
             verdict += f" (strict reading: {strict.answer})"
-        return ShownAnswer(label, verdict, tone, _kinds(kind, "abstained" if label == NO_ANSWER else ""))
+        return ShownAnswer(label, verdict, tone, _nonempty(kind, "abstained" if label == NO_ANSWER else ""))
 
     def _document(self, answer: Answer) -> Document:
         doc = answer.doc
@@ -168,7 +168,7 @@ class ClapnqReader(TaskReader):
             verdict, tone = ("wrong: abstained", "bad") if answerable else ("right: abstained", "good")
         else:
             verdict, tone = ("answered", "plain") if answerable else ("wrong: answered", "bad")
-        kinds = _kinds("abstained" if abstained else "", "wrong" if abstained == answerable else "")
+        kinds = _nonempty("abstained" if abstained else "", "wrong" if abstained == answerable else "")
         return ShownAnswer("abstained" if abstained else "answered", verdict, tone, kinds, share)
 
     def _document(self, answer: Answer) -> Document:
@@ -199,7 +199,7 @@ class MfavaReader(TaskReader):
         """The label is whether the answer abstains, and how many quarters of its words are flagged."""
         share = self._value(answer, "detected_rate")
         if self._value(answer, "abstention_rate") == 1.0:
-            return ShownAnswer("abstained", "abstained", kinds=_kinds("abstained"), share=share)
+            return ShownAnswer("abstained", "abstained", kinds=_nonempty("abstained"), share=share)
         if share is None:
             return ShownAnswer("not read", "no detector has read it", "unsure")
         flagged, tone = ("nothing", "good") if share == 0 else (f"{shown(share, 'share')} of the words", "bad")
@@ -225,13 +225,13 @@ class DetectionReader(TaskReader):
         """The label is whether the detector's agreement with the annotators is at least one half: else the answer is
         ``wrong``. It is ``invalid`` if another text came back."""
         if self._value(answer, "lost_rate") == 1.0:
-            return ShownAnswer("lost", _LOST, "unsure", _kinds("invalid"))
+            return ShownAnswer("lost", _LOST, "unsure", _nonempty("invalid"))
         overlap = self._value(answer, "iou")
         agreement = overlap if overlap is not None else self._value(answer, "f1")
         if agreement is None:
             return ShownAnswer("", "agreement unknown")
         is_good = agreement >= 0.5
-        kinds = _kinds("" if is_good else "wrong")
+        kinds = _nonempty("" if is_good else "wrong")
         return ShownAnswer(str(is_good), f"agreement {agreement:.2f}", "good" if is_good else "bad", kinds)
 
     def _document(self, answer: Answer) -> Document:
@@ -256,7 +256,7 @@ class DetectionReader(TaskReader):
         return judged._replace(text=text_of(original, ANSWER_LENGTH, alignment.spans))
 
 
-def _kinds(*names: str) -> frozenset[str]:
+def _nonempty(*names: str) -> frozenset[str]:
     """Those names that are not empty."""
     return frozenset(filter(None, names))
 

@@ -74,7 +74,7 @@ class Summary(NamedTuple):
         return max(self.metrics, key=lambda metric: metric.measured.prominence)
 
     @property
-    def severe(self) -> dict[str, str]:
+    def severe_doubts(self) -> dict[str, str]:
         """Model to the worst doubts about its number on the first screen, without details except the number of languages
         concerned."""
         by_model = {}

@@ -25,22 +25,22 @@ def plots_of(runs: Sequence[Run]) -> list[Plot]:
         by_family.setdefault(model.family.name, []).append(model)
     plots: list[Plot | None] = []
     for alike in by_family.values():  # the same tasks of different models
-        if _have(alike, languages.ERROR_RATES):
+        if _have_metrics(alike, languages.ERROR_RATES):
             plots += [languages.error_rates(alike), languages.heat_map(alike, languages.ERROR_RATES)]
-        if _have(alike, languages.WORD_RATES):
+        if _have_metrics(alike, languages.WORD_RATES):
             plots += [languages.word_rates(alike), languages.heat_map(alike, [*languages.WORD_RATES][1:])]
             plots += correlations(alike)
-        if _have(alike, languages.DETECTOR_FIGURES):
+        if _have_metrics(alike, languages.DETECTOR_FIGURES):
             plots.append(languages.detectors(alike))
-        if _have(alike, clapnq.ASPECTS):
+        if _have_metrics(alike, clapnq.ASPECTS):
             plots.append(clapnq.ratings(alike))
         plots.append(clapnq.comparisons(alike))
-    answered = [model for model in models if _have(by_family[model.family.name], clapnq.ANSWERED)]
-    retrieved = [model for model in models if _have(by_family[model.family.name], clapnq.RETRIEVED)]
+    answered = [model for model in models if _have_metrics(by_family[model.family.name], clapnq.ANSWERED)]
+    retrieved = [model for model in models if _have_metrics(by_family[model.family.name], clapnq.RETRIEVED)]
     plots += [clapnq.length(answered), clapnq.caution(answered)] if answered else []
     plots += [clapnq.retrieval(retrieved)] if retrieved else []
     return [plot for plot in plots if plot is not None]
 
 
-def _have(models: Sequence[Model], metrics: Iterable[str]) -> bool:
-    return {*metrics} <= {metric.name for model in models for metric in model.family.any.metrics}
+def _have_metrics(models: Sequence[Model], metrics: Iterable[str]) -> bool:
+    return {*metrics} <= {metric.name for model in models for metric in model.family.any_task.metrics}

@@ -117,7 +117,7 @@ def ratings(models: Sequence[Model]) -> Plot:
     """A judge's ratings of systems' answers: the models are judges; the system is named if the results name it."""
     entries = []
     for entry, (_, _, family) in zip(by_task(models, ASPECTS), models, strict=True):
-        files = family.any.provenance.get("local_files") or ()
+        files = family.any_task.provenance.get("local_files") or ()
         systems = [str(file["system"]) for file in files if isinstance(file, dict) and file.get("system")]
         entries.append(entry._replace(group=", ".join(dict.fromkeys(systems))))
     axis = Axis("rating", limits=(0.9, 4.1))
@@ -138,9 +138,9 @@ def ratings(models: Sequence[Model]) -> Plot:
 def comparisons(models: Sequence[Model]) -> Plot | None:
     """The share of comparisons that each system wins, by judge; ``None`` where there are none."""
     entries = [
-        Entry(judge, colour, metric.removeprefix(_WINS), {"win_rate": family.drawn_mean(metric)})
+        Entry(judge, colour, metric.removeprefix(_WINS), {"win_rate": family.drawable_mean(metric)})
         for judge, colour, family in models
-        for metric in family.any.figures.get(family.filter, {})
+        for metric in family.any_task.figures.get(family.filter, {})
         if metric.startswith(_WINS)
     ]
     axis = Axis("comparisons won (%)", 100, ranges.PERCENT)

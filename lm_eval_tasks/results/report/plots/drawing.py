@@ -67,7 +67,7 @@ def panels(
     return figure, grid[: len(titles)]
 
 
-def look(series: int, is_mean: bool = False) -> Mapping[str, Any]:
+def marker_style(series: int, is_mean: bool = False) -> Mapping[str, Any]:
     """The marker of a series; for a mean it is large and hollow."""
     colour = COLOURS[series % len(COLOURS)]
     return {
@@ -94,18 +94,18 @@ def legend(figure: Any, entries: Sequence[tuple[str, Mapping[str, Any]]]) -> Non
     figure.legend(handles, names, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.4)
 
 
-def marks(
-    axes: Any, points: Sequence[tuple[Figure, Figure]], look: Mapping[str, Any], width: float, alpha: float
+def draw_points(
+    axes: Any, points: Sequence[tuple[Figure, Figure]], style: Mapping[str, Any], width: float, alpha: float
 ) -> None:
     """Draw points of one style, with their bounds in both directions where they have them."""
     bounds = [((x.low, y.value), (x.high, y.value)) for x, y in points]
     bounds += [((x.value, y.low), (x.value, y.high)) for x, y in points]
-    segments(axes, bounds, color=look["color"], linewidth=width, alpha=alpha)
+    draw_lines(axes, bounds, color=style["color"], linewidth=width, alpha=alpha)
     marked = [(x.value, y.value) for x, y in points if not math.isnan(x.value + y.value)]
-    axes.plot([x for x, _ in marked], [y for _, y in marked], linestyle="none", **look)
+    axes.plot([x for x, _ in marked], [y for _, y in marked], linestyle="none", **style)
 
 
-def segments(axes: Any, ends: Iterable[tuple[tuple[float, float], tuple[float, float]]], **style: Any) -> None:
+def draw_lines(axes: Any, ends: Iterable[tuple[tuple[float, float], tuple[float, float]]], **style: Any) -> None:
     """Draw straight lines of one style as one path, which keeps files small. Lines with an unknown end are not drawn."""
     drawable = [(start, end) for start, end in ends if not math.isnan(sum(start) + sum(end))]
     if drawable:

@@ -100,7 +100,7 @@ def word_rates(models: Sequence[Model]) -> Plot:
 def heat_map(models: Sequence[Model], metrics: Sequence[str]) -> Plot:
     """A heat map of languages by model, a panel for each metric; means over languages are last."""
     tables = {
-        metric: {model: {MEAN: family.drawn_mean(metric), **family.drawn(metric)} for model, _, family in models}
+        metric: {model: {MEAN: family.drawable_mean(metric), **family.drawable(metric)} for model, _, family in models}
         for metric in metrics
     }
     languages = sorted({language for model in models for language in model.family.tasks})
@@ -169,7 +169,7 @@ def detectors(models: Sequence[Model]) -> Plot:
             figures = []
             for detector, _, family in models:
                 task = family.tasks.get(language)
-                figure = family.drawn(metric)[language] if task else UNDEFINED
+                figure = family.drawable(metric)[language] if task else UNDEFINED
                 figures.append(figure)
                 if task:
                     published = rows_for(task.task, metric)

@@ -17,7 +17,7 @@ from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.numbers import few
+from lm_eval_tasks.results.report.numbers import abbreviated
 from lm_eval_tasks.results.report.plots.drawing import INK, readable
 
 LIGHT, DARK = "#16191f", "#e9ecf1"
@@ -83,7 +83,7 @@ def by_language(models: Iterable[Model], metrics: Sequence[str]) -> list[Entry]:
     """An entry for each language, model by model; the mean is last if a model has several languages."""
     entries: list[Entry] = []
     for model, colour, family in models:
-        drawn = {metric: family.drawn(metric) for metric in metrics}
+        drawn = {metric: family.drawable(metric) for metric in metrics}
         entries += [
             Entry(model, colour, language, {metric: figures[language] for metric, figures in drawn.items()})
             for language in drawn[metrics[0]]
@@ -94,7 +94,7 @@ def by_language(models: Iterable[Model], metrics: Sequence[str]) -> list[Entry]:
 def by_task(models: Iterable[Model], metrics: Iterable[str]) -> list[Entry]:
     """An entry for each task, in the order of the families."""
     return [
-        Entry(model, colour, family.name, {metric: family.drawn_mean(metric) for metric in metrics})
+        Entry(model, colour, family.name, {metric: family.drawable_mean(metric) for metric in metrics})
         for model, colour, family in models
     ]
 
@@ -131,7 +131,7 @@ def not_drawn(entries: Iterable[Entry]) -> str:
         if lacking:
             why = "its bounds span more than half of the scale" if all(lacking) else "a rate is undefined"
             reasons.setdefault(why, []).append(f"{entry.group} of {entry.model}")
-    return "".join(f" Not drawn, because {why}: {few(names, _NAMED)}." for why, names in reasons.items())
+    return "".join(f" Not drawn, because {why}: {abbreviated(names, _NAMED)}." for why, names in reasons.items())
 
 
 @dataclass(frozen=True)

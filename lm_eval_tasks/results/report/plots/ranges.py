@@ -47,28 +47,28 @@ def draw(panels: Sequence[Panel], series: Sequence[str], behind: str = "") -> An
     figure, grid = drawing.panels(titles, x_axes, width, 0.6 + height * lines, 0.6 + 0.075 * widest)
     figure.get_layout_engine().set(w_pad=0.1)
     for axes, panel in zip(grid, panels, strict=True):
-        _fill(axes, panel, len(series))
-    legend = [(name, {"linewidth": 1.4, **drawing.look(number)}) for number, name in enumerate(series)]
+        _draw_panel(axes, panel, len(series))
+    legend = [(name, {"linewidth": 1.4, **drawing.marker_style(number)}) for number, name in enumerate(series)]
     if behind:
         legend.append((behind, {"marker": "|", "markersize": 7, "color": drawing.INK, "alpha": 0.5}))
     drawing.legend(figure, legend if len(legend) > 1 else [])
     return figure
 
 
-def _fill(axes: Any, panel: Panel, series: int) -> None:
+def _draw_panel(axes: Any, panel: Panel, series: int) -> None:
     left, right = panel.x.limits or SHARE
     for is_mean, strength in ((True, 1.0), (False, 0.12)):  # rules between the lines
         heights = [place - 0.5 for place, line in enumerate(panel.lines) if place and line.is_mean == is_mean]
         rules = [((left, y), (right, y)) for y in heights]
-        drawing.segments(axes, rules, color=drawing.INK, linewidth=0.7, alpha=strength)
+        drawing.draw_lines(axes, rules, color=drawing.INK, linewidth=0.7, alpha=strength)
     ticks = [((x, place - 0.32), (x, place + 0.32)) for place, line in enumerate(panel.lines) for x in line.behind]
-    drawing.segments(axes, ticks, color=drawing.INK, linewidth=0.9, alpha=0.35)
+    drawing.draw_lines(axes, ticks, color=drawing.INK, linewidth=0.9, alpha=0.35)
     for number in range(series):
         middle = (number - (series - 1) / 2) * 0.8 / series
         points = [
             (panel.x.scaled(line.figures[number]), Figure(place + middle)) for place, line in enumerate(panel.lines)
         ]
-        drawing.marks(axes, points, drawing.look(number), 1.4, 0.6)
+        drawing.draw_points(axes, points, drawing.marker_style(number), 1.4, 0.6)
     for place, line in enumerate(panel.lines):
         if all(math.isnan(figure.value) and not is_unknown(figure) for figure in line.figures):
             axes.text(0.01, place, "undefined", transform=axes.get_yaxis_transform(), va="center", fontsize=7)

@@ -23,7 +23,7 @@ class _Dot(NamedTuple):
     y: Figure
 
     @property
-    def look(self) -> tuple[int, bool]:
+    def marker_style(self) -> tuple[int, bool]:
         """The number of its colour, and whether it is a mean."""
         return self.entry.colour, self.entry.group == MEAN
 
@@ -74,10 +74,10 @@ def draw(panels: Sequence[Panel], names: Mapping[int, str] | None = None, same_l
     drawn = [panel.dots for panel in panels]
     everywhere = [dot for dots in drawn for dot in dots]
     for axes, panel, dots in zip(grid, panels, drawn, strict=True):
-        for look in dict.fromkeys(dot.look for dot in dots):
-            alike = [(dot.x, dot.y) for dot in dots if dot.look == look]
-            zorder, line, alpha = (4, 1.8, 0.9) if look[1] else (3, 0.9, 0.45)
-            drawing.marks(axes, alike, {**drawing.look(*look), "zorder": zorder}, line, alpha)
+        for style in dict.fromkeys(dot.marker_style for dot in dots):
+            alike = [(dot.x, dot.y) for dot in dots if dot.marker_style == style]
+            zorder, line, alpha = (4, 1.8, 0.9) if style[1] else (3, 0.9, 0.45)
+            drawing.draw_points(axes, alike, {**drawing.marker_style(*style), "zorder": zorder}, line, alpha)
         if not dots:
             unknown = any(is_unknown(figure) for entry in panel.entries for figure in panel.figures(entry))
             axes.text(0.5, 0.5, NOT_MEASURABLE if unknown else "undefined", transform=axes.transAxes, ha="center")
@@ -93,9 +93,9 @@ def draw(panels: Sequence[Panel], names: Mapping[int, str] | None = None, same_l
         if names or axes.get_subplotspec().is_first_col():
             axes.set_ylabel(panel.y.label)
     if names:
-        drawing.legend(figure, [(name, drawing.look(number)) for number, name in names.items()])
-    elif any(is_mean for _, is_mean in (dot.look for dot in everywhere)):
-        hollow = {**drawing.look(0, is_mean=True), "markeredgecolor": drawing.INK}
+        drawing.legend(figure, [(name, drawing.marker_style(number)) for number, name in names.items()])
+    elif any(is_mean for _, is_mean in (dot.marker_style for dot in everywhere)):
+        hollow = {**drawing.marker_style(0, is_mean=True), "markeredgecolor": drawing.INK}
         drawing.legend(figure, [("mean over languages", hollow)])
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the panels have their places, which labels must not move
@@ -133,7 +133,7 @@ def _label(axes: Any, dots: Sequence[_Dot]) -> None:
     at_one_place: dict[tuple[int, int], list[_Dot]] = {}
     for dot in dots:
         x, y = axes.transData.transform(dot.place)
-        is_mean = dot.look[1]
+        is_mean = dot.marker_style[1]
         occupied.append(Bbox([(x, y), (x, y)]).padded((6 if is_mean else 3) * unit))
         if dot.entry.group and not is_mean:
             at_one_place.setdefault((round(x / unit / 2), round(y / unit / 2)), []).append(dot)
