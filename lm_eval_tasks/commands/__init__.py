@@ -99,12 +99,12 @@ def add_retriever_options(parser: argparse.ArgumentParser) -> None:
     options = parser.add_argument_group("options of the retrievers", "in lm_eval: --metadata NAME=VALUE")
     for name, (retrievers, means) in OPTIONS.items():
         help_text = f"{', '.join(retrievers)}: {means}"
-        spelt = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
+        flags = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
         if name == "bm25_split":
-            options.add_argument(*spelt, dest=_OF_RETRIEVER + name, action="store_true", default=None, help=help_text)
+            options.add_argument(*flags, dest=_OF_RETRIEVER + name, action="store_true", default=None, help=help_text)
         else:
             kind = int if name == "encoder_batch_size" else str
-            options.add_argument(*spelt, dest=_OF_RETRIEVER + name, type=kind, metavar="VALUE", help=help_text)
+            options.add_argument(*flags, dest=_OF_RETRIEVER + name, type=kind, metavar="VALUE", help=help_text)
 
 
 def retriever_options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -118,8 +118,8 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
             "--log_samples -o RESULTS`."
         )
     if len(detectors) > 1:
-        named = "; ".join(f"{d['name']} version {d['version']}" for d in detectors.values())
-        raise CalibrationError(f"these runs are of several detectors ({named}); a calibration is of one")
+        names = "; ".join(f"{d['name']} version {d['version']}" for d in detectors.values())
+        raise CalibrationError(f"these runs are of several detectors ({names}); a calibration is of one")
     (detector,) = detectors.values()
     return Calibration(detector, languages, note=note)
 

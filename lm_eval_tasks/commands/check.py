@@ -49,12 +49,12 @@ def run(arguments: argparse.Namespace) -> int:
     no_task = UsageError("check: say what would be run, e.g. --tasks nomiracl_de,clapnq_rag")
     if not arguments.unknown:  # the harness would print its help
         raise no_task
-    before = sys.argv
-    sys.argv = [before[0], "run", *arguments.unknown]
+    arguments_before = sys.argv
+    sys.argv = [arguments_before[0], "run", *arguments.unknown]
     try:
         typed = HarnessCLI().parse_args()
     finally:
-        sys.argv = before
+        sys.argv = arguments_before
     config = EvaluatorConfig.from_cli(typed)
     if not config.tasks:
         raise no_task
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     shots = {"num_fewshot": config.num_fewshot} if config.num_fewshot else {}
     manager = config.process_tasks({**config.metadata, **shots})
     dry_run = _DryRun(config)
-    dry_run.find_model(named=bool(typed.model))
+    dry_run.find_model(is_named=bool(typed.model))
     requests = [request for spec in _split_groups(manager, config.tasks) for request in dry_run.prepare(manager, spec)]
     dry_run.try_model(requests)
     say(*dry_run.report())
@@ -105,7 +105,7 @@ class _DryRun:
     def ready(self) -> bool:
         return not (self.missing or self.problems or self.problems_of_tasks)
 
-    def find_model(self, named: bool) -> None:
+    def find_model(self, is_named: bool) -> None:
         """Make a model without weights, or load the tokenizer of another; and check the folder of the results."""
         from lm_eval.api.registry import get_model
 
@@ -120,7 +120,7 @@ class _DryRun:
             except UsageError as error:
                 self.problems.append(f"--output_path: {error}")
         try:
-            kind = get_model(config.model) if named else None
+            kind = get_model(config.model) if is_named else None
             if isinstance(kind, type) and issubclass(kind, DocumentAnswerer):
                 options = {name: getattr(config, name) for name in ("batch_size", "max_batch_size", "device")}
                 self.model = kind.create_from_arg_obj(config.model_args, options)
@@ -257,11 +257,11 @@ class _DryRun:
         limit = f"; answers of up to {answer} tokens" if answer else ""
         self.lines += [f"{name}: {questions} questions; prompts of {lengths}{limit}", *tagging]
         self.examples.setdefault(str(task.config.doc_to_text), (name, prompts[0]))
-        over = sum(count + (answer or 0) > self.window for count in counts) if self.window is not None else 0
-        if over:
+        too_long = sum(count + (answer or 0) > self.window for count in counts) if self.window is not None else 0
+        if too_long:
             self._task_problem(
                 name,
-                f"{over} of {len(counts)} prompts do not fit: the longest has {max(counts)} tokens, an answer up to "
+                f"{too_long} of {len(counts)} prompts do not fit: the longest has {max(counts)} tokens, an answer up to "
                 f"{answer or 0}, and the model takes {self.window} in all; what is over would be cut",
             )
 

@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def separate(place: Path, into: Path) -> list[Path]:
-    """Lay results out as ``into/tasks/<folder>/<date>/<task>/`` and ``into/groups/<folder>/<date>/<group>/``.
+def separate(place: Path, output: Path) -> list[Path]:
+    """Lay results out as ``output/tasks/<folder>/<date>/<task>/`` and ``output/groups/<folder>/<date>/<group>/``.
 
     Each folder has a results file with only that task, and its samples of the same run, as a hard link if the file system
     has links. A group's results file has what the configurations of its tasks share, such as their data set. Results of
@@ -55,23 +55,23 @@ def separate(place: Path, into: Path) -> list[Path]:
 
     Raises:
         MissingSource: there is no results file, or none with a score.
-        ValueError: a results file cannot be read, or holds ``NaN``; or `into` is below `place`, where the next call would
+        ValueError: a results file cannot be read, or holds ``NaN``; or `output` is below `place`, where the next call would
             read its files as results.
     """
     from lm_eval_tasks.data.atomic import finished
     from lm_eval_tasks.data.sources import MissingSource
 
-    if place.is_dir() and place.resolve() in (into.resolve(), *into.resolve().parents):
-        raise ValueError(f"{into}: lies in {place}; name a folder beside it (-o)")
+    if place.is_dir() and place.resolve() in (output.resolve(), *output.resolve().parents):
+        raise ValueError(f"{output}: lies in {place}; name a folder beside it (-o)")
     files = [place] if place.is_file() else finished(place, "results_*.json") if place.is_dir() else []
-    written = [path for file in files for path in _separate_file(file, into)]
+    written = [path for file in files for path in _separate_file(file, output)]
     if not written:
         reason = "no score in its results (--predict_only?)" if files else "no results file (results_<date>.json)"
         raise MissingSource(f"{place.resolve()}: {reason}")
     return written
 
 
-def _separate_file(file: Path, into: Path) -> Iterator[Path]:
+def _separate_file(file: Path, output: Path) -> Iterator[Path]:
     from lm_eval_tasks.data.atomic import whole_file
     from lm_eval_tasks.runs.results_file import leaves_of, read_results
 
@@ -89,21 +89,21 @@ def _separate_file(file: Path, into: Path) -> Iterator[Path]:
         if not any(_is_score(key, value) for key, value in scores.items()):
             continue
         is_task = name in results["configs"]
-        alone = dict(results)
+        separated = dict(results)
         for section in _BY_NAME:
             if isinstance(results.get(section), Mapping):
-                alone[section] = {key: value for key, value in results[section].items() if key == name}
+                separated[section] = {key: value for key, value in results[section].items() if key == name}
         if not is_task:
             tasks = leaves_of(name, results.get("group_subtasks") or {})
             first, *rest = [results["configs"][task] for task in tasks if task in results["configs"]] or [{}]
-            alone["configs"] = {
+            separated["configs"] = {
                 name: {
                     key: value
                     for key, value in first.items()
                     if all(key in config and config[key] == value for config in rest)
                 }
             }
-        folder = into / ("tasks" if is_task else "groups") / file.resolve().parent.name / date / name
+        folder = output / ("tasks" if is_task else "groups") / file.resolve().parent.name / date / name
         samples = file.with_name(f"samples_{name}_{date}.jsonl")
         if is_task and samples.is_file():
             with whole_file(folder / samples.name) as partial:
@@ -113,7 +113,7 @@ def _separate_file(file: Path, into: Path) -> Iterator[Path]:
                     shutil.copyfile(samples, partial)
         written = folder / f"results_{date}.json"
         with whole_file(written) as partial:
-            partial.write_text(json.dumps(alone, indent=2, ensure_ascii=False), "utf-8")
+            partial.write_text(json.dumps(separated, indent=2, ensure_ascii=False), "utf-8")
         yield written
 
 

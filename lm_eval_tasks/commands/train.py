@@ -135,16 +135,16 @@ def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iter
     documents = labelled_answers(mirror)
     log.info("training on %d documents of %d languages", len(documents), len({d.language for d in documents}))
     weights = training.train_all(readable(documents), processes=os.cpu_count() or 1)
-    folder, place = lexical.WEIGHTS, Path(calibration.__file__).parent / "calibrations" / "lexical.json"
+    folder, calibration_file = lexical.WEIGHTS, Path(calibration.__file__).parent / "calibrations" / "lexical.json"
     if output is not None:
-        folder, place = output / "weights", output / "calibration.json"
+        folder, calibration_file = output / "weights", output / "calibration.json"
     for name, content in weights.items():
         with whole_file(folder / name) as partial:
             partial.write_bytes(content)
         yield folder / name
-    with whole_file(place) as partial:
+    with whole_file(calibration_file) as partial:
         _calibrate(documents, folder).save(partial)
-    yield place
+    yield calibration_file
 
 
 def _calibrate(documents: Sequence[LabelledAnswer], folder: Path) -> Calibration:
@@ -191,24 +191,24 @@ def _train_transformers(recipe: Recipe, arguments: argparse.Namespace) -> Iterat
         raise UsageError(f"--synthetic {arguments.synthetic}: a number of documents, from 0 on")
     left_out: Counter[str] = Counter()
     # The answers left out are measured, so their languages are needed too.
-    wanted = [*languages, *without] if languages else None
-    documents, ingredients = read_data(split_names(recipe.data), arguments.mirror, left_out, wanted)
-    there = {document.language for document in documents}
-    if unknown := [code for code in languages if code not in there]:
+    needed = [*languages, *without] if languages else None
+    documents, ingredients = read_data(split_names(recipe.data), arguments.mirror, left_out, needed)
+    available = {document.language for document in documents}
+    if unknown := [code for code in languages if code not in available]:
         raise UsageError(
-            f"--languages {', '.join(unknown)}: the data has none in it; there are {', '.join(sorted(there))}"
+            f"--languages {', '.join(unknown)}: the data has none in it; there are {', '.join(sorted(available))}"
         )
     sets = split(documents, recipe.held_out, recipe.split_seed, without, arguments.keep_translations)
-    spoken = sorted({document.language for document in sets.learn})
-    if recipe.one_language and len(spoken) > 1:
+    learned = sorted({document.language for document in sets.learn})
+    if recipe.one_language and len(learned) > 1:
         raise UsageError(
-            f"recipe {recipe.name} is for one language, and the data is in {', '.join(spoken)}; name one with --languages"
+            f"recipe {recipe.name} is for one language, and the data is in {', '.join(learned)}; name one with --languages"
         )
     sets.counts.update(left_out)
     log.info(
         "%d answers (%d texts) to learn from, %d (%d) to choose by, %d (%d) to measure, %d (%d) left out; languages: %s",
         *(len(sets.learn), sets.texts["learn"], len(sets.choose), sets.texts["choose"]),
-        *(len(sets.measure), sets.texts["measure"], len(sets.left_out), sets.texts["left_out"], ", ".join(spoken)),
+        *(len(sets.measure), sets.texts["measure"], len(sets.left_out), sets.texts["left_out"], ", ".join(learned)),
     )
     if sets.translated:
         log.warning(

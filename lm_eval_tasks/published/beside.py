@@ -70,10 +70,10 @@ def compare_with_published(runs: Sequence[Run]) -> list[PublishedComparison]:
 
     If a source has rows of the runs' split, its rows of other splits are left out.
     """
-    named = list(zip(labels(runs), runs, strict=True))
+    labelled = list(zip(labels(runs), runs, strict=True))
     comparisons = []
     for task in dict.fromkeys(name for run in runs for name in run.tasks):
-        task_runs = [(label, run, run.tasks[task]) for label, run in named if task in run.tasks]
+        task_runs = [(label, run, run.tasks[task]) for label, run in labelled if task in run.tasks]
         metrics = dict.fromkeys(
             metric for _, _, task_run in task_runs for figures in task_run.figures.values() for metric in figures
         )
@@ -94,8 +94,8 @@ def _compare_source(
         filters = (name for name in task_run.figures if name == source.filter or not source.filter)
         if defined := [figure for name in filters if not math.isnan((figure := task_run.figure(metric, name)).value)]:
             figures[label] = defined[0]
-    having = [(label, run, task_run) for label, run, task_run in runs if label in figures]
-    splits = {str(task_run.provenance.get("split") or "") for _, _, task_run in having}
+    measured = [(label, run, task_run) for label, run, task_run in runs if label in figures]
+    splits = {str(task_run.provenance.get("split") or "") for _, _, task_run in measured}
     of_split = [row for row in rows if row.split in splits] or list(rows)
     notable = _notable_rows(of_split, [figure.value for figure in figures.values()])
     return PublishedComparison(
@@ -103,10 +103,10 @@ def _compare_source(
         metric=metric,
         source=source,
         figures=figures,
-        rows=tuple((row, tuple(_difference(row, figures[entry[0]], *entry) for entry in having)) for row in notable),
+        rows=tuple((row, tuple(_difference(row, figures[entry[0]], *entry) for entry in measured)) for row in notable),
         total=len(of_split),
         measured=runs[0][2].metric(metric),
-        run_filters=tuple(dict.fromkeys(name for _, _, task_run in having for name in task_run.figures)),
+        run_filters=tuple(dict.fromkeys(name for _, _, task_run in measured for name in task_run.figures)),
     )
 
 
@@ -117,8 +117,8 @@ def _notable_rows(rows: Sequence[PublishedRow], values: Sequence[float]) -> list
     chosen = {0, len(ranked) // 2, len(ranked) - 1}
     for value in values:
         above = sum(row.value >= value for row in ranked)
-        chosen |= {at for at in (above - 1, above) if 0 <= at < len(ranked)}
-    return [ranked[at] for at in sorted(chosen)]
+        chosen |= {index for index in (above - 1, above) if 0 <= index < len(ranked)}
+    return [ranked[index] for index in sorted(chosen)]
 
 
 def _difference(row: PublishedRow, figure: Figure, label: str, run: Run, task_run: TaskRun) -> PublishedDifference:
@@ -154,8 +154,8 @@ def mismatches(row: PublishedRow, run: TaskRun) -> list[str]:
     subset = str(options.get("subset") or "")
     reasons = [f"the {subset.replace('_', '-')} questions alone"] if subset in _SUBSETS and not counted else []
     for reason in run.not_comparable:
-        lacking = _LACKING.fullmatch(reason)
-        if not (counted and lacking and lacking["subset"] != counted):
+        match = _LACKING.fullmatch(reason)
+        if not (counted and match and match["subset"] != counted):
             reasons.append(reason)
     split = str(run.provenance.get("split") or "")
     if row.split and split != row.split and not any(split and split in reason for reason in reasons):

@@ -71,10 +71,10 @@ class Column:
             numbers = np.array(values, dtype=float)
         else:
             numbers = np.array([_number(value) for value in values])
-        places = [at for at in np.flatnonzero(np.isnan(numbers)).tolist() if values[at] is not None]
-        blocks = [[values[at] for at in places[start : start + _BLOCK]] for start in range(0, len(places), _BLOCK)]
+        indices = [i for i in np.flatnonzero(np.isnan(numbers)).tolist() if values[i] is not None]
+        blocks = [[values[i] for i in indices[start : start + _BLOCK]] for start in range(0, len(indices), _BLOCK)]
         packed = [zlib.compress(json.dumps(block).encode(), 1) for block in blocks]
-        return cls(numbers, np.array(places, dtype=np.int64), packed)
+        return cls(numbers, np.array(indices, dtype=np.int64), packed)
 
     @property
     def has_value(self) -> NDArray[np.bool_]:
@@ -134,8 +134,8 @@ class Answers:
     def __len__(self) -> int:
         return len(self.contents)
 
-    def __getitem__(self, at: int) -> Answer:
-        return next(self.select([range(len(self))[at]]))
+    def __getitem__(self, index: int) -> Answer:
+        return next(self.select([range(len(self))[index]]))
 
     def __iter__(self) -> Iterator[Answer]:
         return self.select(range(len(self)))
@@ -218,7 +218,7 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
         if any(article is not None for article in articles)
         else None,
         passages if any(passages) else None,
-        {at: identity for at, (identity, key) in enumerate(zip(ids, keys, strict=True)) if identity != key},
+        {index: identity for index, (identity, key) in enumerate(zip(ids, keys, strict=True)) if identity != key},
     )
 
 

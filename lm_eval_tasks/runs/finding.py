@@ -91,16 +91,16 @@ def read_files(files: RunFiles) -> list[Run]:
         run = _run_of_date(files, date)
         if not run.tasks:
             continue
-        model, before = run.model, runs.get(run.model, Run(run.model, files.folder, {}))
+        model, earlier = run.model, runs.get(run.model, Run(run.model, files.folder, {}))
         older.setdefault(model, []).extend(
-            f"{name} of {dates[model, name]}" for name in run.tasks if name in before.tasks
+            f"{name} of {dates[model, name]}" for name in run.tasks if name in earlier.tasks
         )
         dates |= {(model, name): date for name in run.tasks}
         runs[model] = replace(
             run,
-            tasks={**before.tasks, **run.tasks},
-            groups={**before.groups, **run.groups},
-            group_results={**before.group_results, **run.group_results},
+            tasks={**earlier.tasks, **run.tasks},
+            groups={**earlier.groups, **run.groups},
+            group_results={**earlier.group_results, **run.group_results},
         )
     for names in filter(None, older.values()):
         log.warning("%s: of each task the newest results count; passed over: %s", files.folder, ", ".join(names))

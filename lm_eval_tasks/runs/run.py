@@ -155,4 +155,4 @@ def labels(runs: Sequence[Run]) -> list[str]:
         names = [form.format(run) for run in runs]
         if len({*names}) == len(names):
             return names
-    return [f"{name} #{names[: at + 1].count(name)}" for at, name in enumerate(names)]
+    return [f"{name} #{names[: index + 1].count(name)}" for index, name in enumerate(names)]

@@ -183,9 +183,9 @@ def _pair_raters(raters: Sequence[Rater], notes: list[str]) -> list[Pair]:
     pairs = []
     for first, second in combinations(raters, 2):
         pair = Pair(first, second, [key for key in first.ratings if key in second.ratings])
-        alone = [(rater.name, len(rater.ratings) - len(pair.items)) for rater in (first, second)]
-        if any(number for _, number in alone):
-            numbers = ", ".join(f"{number} in {name} alone" for name, number in alone)
+        unshared = [(rater.name, len(rater.ratings) - len(pair.items)) for rater in (first, second)]
+        if any(number for _, number in unshared):
+            numbers = ", ".join(f"{number} in {name} alone" for name, number in unshared)
             notes.append(f"{pair.name}: {len(pair.items)} in both; {numbers}.")
         if pair.items:
             pairs.append(pair)

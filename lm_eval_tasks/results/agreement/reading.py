@@ -138,11 +138,11 @@ def parse_tagged(
             raise CorruptSource(f"{where}: {name!r} is no text but {quoted(value)}")
     if not (texts[column] or "").strip():
         return None
-    code = spoken = language or texts["language"]
-    if spoken:
-        code = _CODES.get(spoken.strip().lower(), spoken.strip().lower())
+    code = name_or_code = language or texts["language"]
+    if name_or_code:
+        code = _CODES.get(name_or_code.strip().lower(), name_or_code.strip().lower())
         if not re.fullmatch("[a-z]{2,3}", code):
             raise ValueError(
-                f"{where}: unknown language {quoted(spoken)}; known are ISO 639 codes and mFAVA's languages"
+                f"{where}: unknown language {quoted(name_or_code)}; known are ISO 639 codes and mFAVA's languages"
             )
     return Tagged(str(texts[column]), texts[text_column] if text_column else None, code or None)

@@ -81,8 +81,8 @@ def compare_runs(
         CorruptSource: a samples file is damaged.
     """
     if len(runs) < 2:
-        there = f"only one run was found ({runs[0].folder})" if runs else "no run was found"
-        raise UsageError(f"{there}; a comparison needs two or more")
+        found_runs = f"only one run was found ({runs[0].folder})" if runs else "no run was found"
+        raise UsageError(f"{found_runs}; a comparison needs two or more")
     models = labels(runs)
     groups = _common_groups(runs)
     refused: list[Refusal] = []
@@ -132,15 +132,15 @@ def compare_runs(
         if why := [f"{metric}: {uncompared[metric]}" for metric in missing if metric in uncompared]:
             raise Incomparable(f"the runs cannot be compared. {'; '.join(why)}")
         if missing:
-            has = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
-            raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(has)}")
+            listed = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
+            raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
     rows = [*_difference_rows(runs, chosen_groups, compared)]
     messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()]
     for model, run in zip(models, runs, strict=True):
-        alone = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
-        if alone and not tasks:
-            messages.append(f"only {model} has {_abbreviated(alone)}")
+        unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
+        if unshared and not tasks:
+            messages.append(f"only {model} has {_abbreviated(unshared)}")
     return Comparison(tuple(models), tuple(_sorted(_corrected(rows))), tuple(joined), tuple(messages), tuple(refused))
 
 
@@ -155,8 +155,8 @@ def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:
             if name in second.groups and {*second.groups[name]} == {*members}:
                 common.setdefault(name, members)
     times = Counter(name for run in runs for name in run.tasks)
-    for group, of_group in catalogue.groups().items():
-        both = [name for name in of_group if times[name] > 1]
+    for group, tasks in catalogue.groups().items():
+        both = [name for name in tasks if times[name] > 1]
         if len(both) > 1:
             common.setdefault(group, both)
     return common
@@ -276,8 +276,8 @@ def _difference_rows(
             for number in pair:  # over all tasks that the run has
                 values = [value for measured in all_measured if not math.isnan(value := measured.run_value(number))]
                 own_values.append(fmean(values) if values else math.nan)
-                of_run = runs[number].tasks
-                figures = [of_run[member].figure(metric.name, filter_name) for member in tasks if member in of_run]
+                done = runs[number].tasks
+                figures = [done[member].figure(metric.name, filter_name) for member in tasks if member in done]
                 measurable.append(is_measurable(mean_of(figures, metric.is_share), metric.unit))
             yield Difference(
                 task=name,
@@ -317,14 +317,14 @@ def _difference_rows(
 def _corrected(rows: Sequence[Difference]) -> list[Difference]:
     """Rows with p corrected by Holm over a metric's comparisons: all languages and pairs of models; groups apart."""
     families: dict[tuple[object, ...], list[int]] = {}
-    for place, row in enumerate(rows):
-        families.setdefault((row.benchmark or row.task, row.metric, row.filter, row.group), []).append(place)
+    for index, row in enumerate(rows):
+        families.setdefault((row.benchmark or row.task, row.metric, row.filter, row.group), []).append(index)
     corrected = list(rows)
-    for places in families.values():
-        adjusted = holm([rows[place].p for place in places])
+    for indices in families.values():
+        adjusted = holm([rows[index].p for index in indices])
         tested = max(1, np.isfinite(adjusted).sum())
-        for place, p in zip(places, adjusted.tolist(), strict=True):
-            corrected[place] = replace(rows[place], p_adjusted=p, family=int(tested))
+        for index, p in zip(indices, adjusted.tolist(), strict=True):
+            corrected[index] = replace(rows[index], p_adjusted=p, family=int(tested))
     return corrected
 
 

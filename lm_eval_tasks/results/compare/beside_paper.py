@@ -35,12 +35,12 @@ def select_published(
         UsageError: no source has a figure for any of them.
     """
     groups = {name: members for run in runs for name, members in run.groups.items()}
-    wanted = None if tasks is None else {member for name in tasks for member in (name, *groups.get(name, ()))}
+    task_names = None if tasks is None else {member for name in tasks for member in (name, *groups.get(name, ()))}
     by_name = {task.task: task for run in runs for task in run.tasks.values()}
     selected = [
         entry
         for entry in compare_with_published(runs)
-        if (wanted is None or entry.task in wanted)
+        if (task_names is None or entry.task in task_names)
         and (
             entry.metric in metrics
             if metrics is not None
@@ -67,7 +67,7 @@ def render_with_paper(
         return csv_of(_rows(published))
     if form == "json":
         return json_of({**({} if comparison is None else comparison.as_json()), "published": _rows(published)})
-    letters = {model: letter_of(place) for place, model in enumerate(models)}
+    letters = {model: letter_of(index) for index, model in enumerate(models)}
     by_source: dict[tuple[str, str], list[PublishedComparison]] = {}
     for entry in published:
         by_source.setdefault((entry.task, entry.source.name), []).append(entry)
@@ -104,7 +104,7 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
             shots = f", {row.num_fewshot} shots" if row.num_fewshot else ""
             name = f"{row.model}{shots}" + (f" ({row.task})" if row.task != entry.task else "")
             rows.append((entry.metric, name, _published_value(row), *(cells.get(run, "") for run in runs)))
-    after = [f"({place}) {note}" for note, place in notes.items()]
+    after = [f"({number}) {note}" for note, number in notes.items()]
     if all_of := next((entry.total for entry in entries if len(entry.rows) < entry.total), 0):
         after.append(f"Of {all_of} published figures: the first, the middle, the last, and those next to the runs.")
     filter_name = first.source.filter

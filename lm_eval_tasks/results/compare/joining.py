@@ -37,20 +37,20 @@ class JoinedTask:
         """Join runs by the names of their documents. Documents of one run that share a name are numbered, ordered by
         their content."""
         numbers: dict[str, int] = {}
-        named = {}
+        run_numbers = {}
         for number, (_, _, answers) in runs.items():
             keys = [*answers.keys]
             if len({*keys}) < len(keys):
                 times: Counter[str] = Counter()
-                for at in np.argsort(answers.contents, kind="stable").tolist():
-                    key = keys[at]
+                for index in np.argsort(answers.contents, kind="stable").tolist():
+                    key = keys[index]
                     times[key] += 1
-                    keys[at] = key if times[key] == 1 else f"{key} #{times[key]}"
-            named[number] = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+                    keys[index] = key if times[key] == 1 else f"{key} #{times[key]}"
+            run_numbers[number] = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
         names = sorted(numbers)
         ranks = np.empty(len(names), dtype=np.int64)
         ranks[[numbers[key] for key in names]] = np.arange(len(names))
-        return cls(name, {number: JoinedRun(*run, ranks[named[number]]) for number, run in runs.items()}, names)
+        return cls(name, {number: JoinedRun(*run, ranks[run_numbers[number]]) for number, run in runs.items()}, names)
 
     @property
     def any_run(self) -> TaskRun:
@@ -88,7 +88,7 @@ def check_joined(task: JoinedTask, notes: list[str]) -> list[Refusal]:
             )
             for run in task.runs.values()
         }
-        if different := _distinct({model: of_run for model, of_run in keys.items() if of_run}):
+        if different := _distinct({model: run_keys for model, run_keys in keys.items() if run_keys}):
             reason = f"the detector, or its calibration, differs: {different}"
             refusals.append(Refusal(task.name, "detectors", reason))
     if not refusals and not task.count_documents(0).documents:
@@ -124,11 +124,11 @@ def _first_difference(
         digests = digests_of(run.answers)
         order = np.argsort(run.answers.contents, kind="stable")
         order = order[digests[order] != b""]
-        at = run.places[order]
-        new = seen_in[at] < 0
-        seen[at[new]], seen_in[at[new]], seen_at[at[new]] = digests[order[new]], number, order[new]
-        unequal = seen[at] != digests[order]
-        differs[at[unequal]] = True
+        documents = run.places[order]
+        new = seen_in[documents] < 0
+        seen[documents[new]], seen_in[documents[new]], seen_at[documents[new]] = digests[order[new]], number, order[new]
+        unequal = seen[documents] != digests[order]
+        differs[documents[unequal]] = True
         if first is None and unequal.any():
             answer = int(order[unequal][0])
             first = int(run.places[answer]), run, answer
@@ -145,7 +145,7 @@ def _refuse_documents(task: JoinedTask) -> list[Refusal]:
     if difference is None:
         return []
     name, places, number = difference
-    docs = [run.answers[at].doc for run, at in places]
+    docs = [run.answers[index].doc for run, index in places]
     where = "its content"
     if columns := differing_columns(*docs):
         values = [f"{_short(doc.get(columns[0]))} in {run.model}" for doc, (run, _) in zip(docs, places, strict=True)]

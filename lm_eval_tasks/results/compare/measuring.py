@@ -130,7 +130,7 @@ def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> Pair
         return compare_rates(strata, tasks[0].metric)
     names = None
     if len(used) > 1 and all(task.names for task, *_ in used):
-        names = [[task.names[place] for place in np.unique(task.clusters[both])] for task, both, _ in used]
+        names = [[task.names[index] for index in np.unique(task.clusters[both])] for task, both, _ in used]
     return compare_ratios([pair for *_, pair in used], tasks[0].harmonic, clusters=names)
 
 
@@ -156,7 +156,7 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
         rated = first[1] in ASPECTS
         measured = _by_document(task, filter_name, metric, partial(_arrays, metric=metric, parse=_judge_ratios))
         questions = {
-            number: [run.answers.ids.get(at, key) for at, key in enumerate(run.answers.keys)]
+            number: [run.answers.ids.get(index, key) for index, key in enumerate(run.answers.keys)]
             for number, run in task.runs.items()
         }
         return replace(_in_clusters(task, measured, questions, "questions"), names=(), harmonic=rated)
@@ -197,18 +197,18 @@ def _by_document(
         raise NotMeasured(_SEVERAL_FORMS)
     (shape,) = shapes
     values = {}
-    for number, of_run in run_values.items():
+    for number, array in run_values.items():
         values[number] = np.full((len(task.documents), *shape), np.nan)
-        if of_run is not None:
-            values[number][task.runs[number].places] = of_run
+        if array is not None:
+            values[number][task.runs[number].places] = array
     return Measured(metric, values, np.arange(len(task.documents)), "documents")
 
 
 def _in_clusters(task: JoinedTask, measured: Measured, labels: Mapping[int, Sequence[str]], unit: str) -> Measured:
     """The same values with documents clustered by label (run to the label of each answer), in the order of the labels."""
     names = np.full(len(task.documents), "", dtype=object)
-    for number, of_run in labels.items():
-        names[task.runs[number].places] = of_run
+    for number, run_labels in labels.items():
+        names[task.runs[number].places] = run_labels
     distinct, clusters = np.unique(names, return_inverse=True)
     return replace(measured, clusters=clusters, names=tuple(distinct.tolist()), unit=unit)
 
@@ -216,7 +216,7 @@ def _in_clusters(task: JoinedTask, measured: Measured, labels: Mapping[int, Sequ
 def _by_passage(task: JoinedTask, measured: Measured) -> Measured:
     """The values of an annotated task, clustered by passage: documents about one passage are not independent, not even
     across tasks. Means then become ratios of sums to numbers of documents. Values of other tasks stay as they are."""
-    passages = {number: named for number, run in task.runs.items() if (named := run.answers.passages)}
+    passages = {number: clusters for number, run in task.runs.items() if (clusters := run.answers.passages)}
     clustered = _in_clusters(task, measured, passages, "passages")
     if not passages or not all(clustered.names):
         return measured

@@ -127,18 +127,18 @@ def _explanations(comparison: Comparison, names: Sequence[str]) -> list[str]:
     if any(row.only_first or row.only_second for row in rows):
         lines.append("Only one: documents that count for one of both models alone, and are left out of both values.")
     values = [pair for row in rows for pair in ((row.first_value, row.first_own), (row.second_value, row.second_own))]
-    if any(abs(value - of_run) > 1e-9 for value, of_run in values):
+    if any(abs(value - run_value) > 1e-9 for value, run_value in values):
         lines.append("In brackets: the run's own value, over all documents that count for that model.")
     if methods := dict.fromkeys(row.method for row in rows if row.method):
         lines.append(f"Methods: {'; '.join(methods)}.")
-    alone = [
+    unshared = [
         f"{task.task}: {', '.join(f'{n} in {name} only' for name, n in zip(names, task.only, strict=True) if n)}"
         for task in comparison.joined
         if any(task.only)
     ]
-    if alone:
-        more = f"; and {len(alone) - 5} more tasks" if len(alone) > 5 else ""
-        lines.append(f"Documents that are not compared: {'; '.join(alone[:5])}{more}.")
+    if unshared:
+        more = f"; and {len(unshared) - 5} more tasks" if len(unshared) > 5 else ""
+        lines.append(f"Documents that are not compared: {'; '.join(unshared[:5])}{more}.")
     lines += [f"{note}." for note in comparison.notes]
     return lines + [f"{refusal.task} is left out: {refusal.reason}." for refusal in comparison.refused]
 
@@ -148,20 +148,20 @@ def _explanations(comparison: Comparison, names: Sequence[str]) -> list[str]:
 _ARROWS = {True: " ↑", False: " ↓", None: ""}
 
 
-def letter_of(place: int) -> str:
+def letter_of(index: int) -> str:
     """The letter that stands for a model in tables."""
-    return chr(ord("A") + place) if place < 26 else f"M{place + 1}"
+    return chr(ord("A") + index) if index < 26 else f"M{index + 1}"
 
 
 def legend(models: Sequence[str]) -> tuple[str, ...]:
     """The letters of the models, with their names."""
-    return tuple(f"{letter_of(place)} = {on_one_line(model)}" for place, model in enumerate(models))
+    return tuple(f"{letter_of(index)} = {on_one_line(model)}" for index, model in enumerate(models))
 
 
 def sections(comparison: Comparison) -> list[Section]:
     """The comparison as tables: one of all differences."""
     names = [on_one_line(name) for name in comparison.models]
-    letters = [letter_of(place) for place in range(len(names))]
+    letters = [letter_of(index) for index in range(len(names))]
     two = len(names) == 2
     filters = {(row.benchmark, row.metric, row.filter) for row in comparison.differences}
     several = len(filters) > len({filtered[:2] for filtered in filters})

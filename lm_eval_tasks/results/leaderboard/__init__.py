@@ -52,36 +52,36 @@ class Site:
     unreadable: Mapping[str, str]  # folder to why no run could be read from it
 
 
-def write_leaderboard(place: Path, site: Path, reports: bool = False) -> Site:
+def write_leaderboard(folder: Path, site: Path, reports: bool = False) -> Site:
     """Write or update the site of all runs below a folder.
 
     Args:
-        place: folder of runs.
-        site: folder of the site, created if missing; it may be in `place`. It also holds a cache of the runs.
+        folder: folder of runs.
+        site: folder of the site, created if missing; it may be in `folder`. It also holds a cache of the runs.
         reports: whether to write a report of each run that has none, or has changed since.
 
     Raises:
-        MissingSource: there is no run in `place`.
+        MissingSource: there is no run in `folder`.
         UsageError: `site` holds an ``index.html`` that is not a leaderboard's.
     """
     index = site / _INDEX
     if index.is_file() and _GENERATOR not in index.read_text("utf-8", errors="replace")[:4096]:
         raise UsageError(f"{index} is not a leaderboard's; name another folder (-o)")
-    entries, unreadable, updated = read_entries(place, site / _CACHE)
+    entries, unreadable, updated = read_entries(folder, site / _CACHE)
     if reports:
-        _write_reports(entries, place, site)
-    named = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries])
+        _write_reports(entries, folder, site)
+    run_labels = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries])
     run_pages = []
-    for entry, label in zip(entries, named, strict=True):
-        there = (path for path in _report_paths(entry, place, site) if path.is_file())
-        report = next((quote(os.path.relpath(path, site).replace(os.sep, "/")) for path in there), "")
+    for entry, label in zip(entries, run_labels, strict=True):
+        written = (path for path in _report_paths(entry, folder, site) if path.is_file())
+        report = next((quote(os.path.relpath(path, site).replace(os.sep, "/")) for path in written), "")
         run_pages.append(run := {"label": label, "page": f"{_RUNS}/run-{_page_id(entry)}.html", "report": report})
         to_report = f"../{report}" if report else ""
         _write(site / run["page"], _render("run.html.jinja", entry=entry, run=run, report=to_report))
     other_tasks = Counter(name for entry in entries for name in entry.others)
     tables = {"sections": sections_of(entries), "unreadable": unreadable}
     _write(index, _render("index.html.jinja", runs=run_pages, other_tasks=dict(sorted(other_tasks.items())), **tables))
-    pages = {site / run["page"] for run in run_pages} | {_report_paths(entry, place, site)[1] for entry in entries}
+    pages = {site / run["page"] for run in run_pages} | {_report_paths(entry, folder, site)[1] for entry in entries}
     for path in (site / _RUNS).glob("*.html"):  # pages of runs that are gone
         if path not in pages and _OURS.fullmatch(path.name):
             path.unlink(missing_ok=True)
@@ -103,26 +103,26 @@ def _page_id(entry: Entry) -> str:
     return hashlib.sha256(f"{entry.folder}\n{entry.model}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _report_paths(entry: Entry, place: Path, site: Path) -> tuple[Path, Path]:
+def _report_paths(entry: Entry, folder: Path, site: Path) -> tuple[Path, Path]:
     """The paths of a user's report beside the run's files, and of the site's own, whose name has a digest of the run's
     files."""
     site_report = site / _RUNS / f"report-{_page_id(entry)}-{entry.digest[:12]}.html"
-    return place / entry.folder / "report.html", site_report
+    return folder / entry.folder / "report.html", site_report
 
 
-def _write_reports(entries: Sequence[Entry], place: Path, site: Path) -> None:
+def _write_reports(entries: Sequence[Entry], root: Path, site: Path) -> None:
     """Write the missing reports. If one cannot be written, the log says why."""
-    missing = [entry for entry in entries if not any(path.is_file() for path in _report_paths(entry, place, site))]
+    missing = [entry for entry in entries if not any(path.is_file() for path in _report_paths(entry, root, site))]
     if not missing:
         return
     from lm_eval_tasks.results.report import write_report
 
     for entry in tqdm(missing, desc="Writing reports", unit=" runs", disable=None):
-        folder = place / entry.folder
+        folder = root / entry.folder
         try:
             (files,) = (files for files in find_files(folder) if files.folder == folder)
             runs = [run for run in read_files(files) if run.model == entry.model]
-            write_report(runs, _report_paths(entry, place, site)[1])
+            write_report(runs, _report_paths(entry, root, site)[1])
         except (OSError, ValueError) as error:
             log.warning("%s: no report could be written: %s", folder, error)
 

@@ -154,10 +154,10 @@ def _task(task: TaskRun) -> TaskEntry:
         if answers:
             joined = JoinedTask.join(task.task, {0: (task.task, task, answers)})
             documents = zip(answers.contents.tolist(), answers.keys, range(len(answers)), strict=True)
-            order = [at for _, _, at in sorted(documents)]
-            passages = dict.fromkeys(answers.passages[at] for at in order) if answers.passages else {"": None}
-            named = passages if all(passages) else ()
-            conditions["documents"] = _digest([*map(answers.content, order), *named])
+            order = [index for _, _, index in sorted(documents)]
+            passages = dict.fromkeys(answers.passages[index] for index in order) if answers.passages else {"": None}
+            passage_names = passages if all(passages) else ()
+            conditions["documents"] = _digest([*map(answers.content, order), *passage_names])
     return TaskEntry(
         task=task.task,
         language=task.language,
@@ -216,12 +216,12 @@ _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError
 """Errors that reading a damaged results file can raise."""
 
 
-def read_entries(place: Path, cache: Path) -> tuple[list[Entry], dict[str, str], int]:
+def read_entries(root: Path, cache: Path) -> tuple[list[Entry], dict[str, str], int]:
     """The runs below a folder, ordered by folder; the folders that no run could be read from, and why; and the number of
     folders that had to be read, because the cache has no current entry of them.
 
     Args:
-        place: folder of runs.
+        root: folder of runs.
         cache: folder of cache files; damaged ones are written anew, and those of runs that are gone removed.
 
     Raises:
@@ -231,25 +231,25 @@ def read_entries(place: Path, cache: Path) -> tuple[list[Entry], dict[str, str],
     unreadable: dict[str, str] = {}
     cache_files: list[Path] = []
     updated = 0
-    for files in tqdm(find_files(place), desc="Reading runs", unit=" runs", disable=None):
-        folder = files.folder.relative_to(place).as_posix() if place.is_dir() else "."
+    for files in tqdm(find_files(root), desc="Reading runs", unit=" runs", disable=None):
+        folder = files.folder.relative_to(root).as_posix() if root.is_dir() else "."
         samples = (path for tasks in files.samples.values() for path in tasks.values())
         paths = sorted({*files.results.values(), *samples})
         cache_file = cache / f"{hashlib.sha256(folder.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.json"
         try:
-            of_folder = _load(cache_file, paths)
-            if of_folder is None:
+            folder_entries = _load(cache_file, paths)
+            if folder_entries is None:
                 updated += 1
                 states = [_state(path) for path in paths]
                 digest = hashlib.sha256(json.dumps(states).encode()).hexdigest()
-                of_folder = [replace(entry_of(run, folder), digest=digest) for run in read_files(files)]
-                _save(cache_file, states, of_folder)
+                folder_entries = [replace(entry_of(run, folder), digest=digest) for run in read_files(files)]
+                _save(cache_file, states, folder_entries)
         except _DAMAGED as error:
             reason = str(error) or type(error).__name__
-            unreadable[folder] = reason.replace(f"{place}/", "")
+            unreadable[folder] = reason.replace(f"{root}/", "")
             log.warning("%s: cannot be read: %s", files.folder, reason)
         else:
-            entries += of_folder
+            entries += folder_entries
             cache_files.append(cache_file)
     for path in {*cache.glob("*.json")} - {*cache_files}:
         path.unlink(missing_ok=True)

@@ -166,14 +166,14 @@ def _tables(group: _RunGroup, tasks: Sequence[TaskEntry]) -> Iterator[Table]:
         together = [key for key in ((metric, name), (traded_with, name)) if key in remaining]
         for key in together:
             del remaining[key]
-        having = {key: [task for task in tasks if _headline(task, key)] for key in together}
+        by_key = {key: [task for task in tasks if _headline(task, key)] for key in together}
         alone = len(together) == 1
-        columns = [(MEAN_COLUMN, "" if alone else key[0], key, [task.task for task in having[key]]) for key in together]
+        columns = [(MEAN_COLUMN, "" if alone else key[0], key, [task.task for task in by_key[key]]) for key in together]
         for task in tasks:
             columns += [
                 (task.language or task.task, "" if alone else key[0], key, [task.task])
                 for key in together
-                if task in having[key]
+                if task in by_key[key]
             ]
         yield _table(_key_title((" and ".join(metric for metric, _ in together), name)), group, columns)
 
@@ -194,24 +194,24 @@ def _table(title: str, group: _RunGroup, columns: Sequence[tuple[str, str, Metri
     for name, metric, key, tasks in columns:
         figures = {
             number: headlines
-            for number, of_run in runs.items()
-            if len(headlines := [each for task in tasks if (each := _headline(of_run.get(task), key))]) == len(tasks)
+            for number, run_tasks in runs.items()
+            if len(headlines := [each for task in tasks if (each := _headline(run_tasks.get(task), key))]) == len(tasks)
         }
         direction = next((headlines[0].metric.higher_is_better for headlines in figures.values()), None)
         header.append(column := Column(name, metric, direction))
-        of_column = {
+        column_cells = {
             number: _cell(headlines, [runs[number][task] for task in tasks]) for number, headlines in figures.items()
         }
         testable = {
             number: headlines
             for number, headlines in figures.items()
-            if of_column[number].competes
+            if column_cells[number].competes
             and all(len(headline.numbers) for headline in headlines)
             and not any(runs[number][task].unranked for task in tasks)
         }
-        of_models = _ranks(testable, of_column, group) if len(testable) > 1 else {}
-        for number, cell in of_column.items():
-            cells[number][column] = replace(cell, rank=of_models.get(number))
+        run_ranks = _ranks(testable, column_cells, group) if len(testable) > 1 else {}
+        for number, cell in column_cells.items():
+            cells[number][column] = replace(cell, rank=run_ranks.get(number))
     table_tasks = dict.fromkeys(task for *_, tasks in columns for task in tasks)
     rows = [
         Standing(number, by_column, _marks([runs[number][task] for task in table_tasks if task in runs[number]]))
@@ -261,7 +261,7 @@ def _ranks(
 ) -> dict[int, int | None]:
     """The ranks of at least two runs in a column, by their figures of its tasks."""
     first = next(iter(headlines.values()))  # all runs have the same passages
-    strata = [np.array([figure.numbers for figure in of_task]).T for of_task in zip(*headlines.values(), strict=True)]
+    strata = [np.array([figure.numbers for figure in figures]).T for figures in zip(*headlines.values(), strict=True)]
     if _share_passages(first):
         strata = across_strata(strata, [figure.passages for figure in first])
     higher_is_better = first[0].metric.higher_is_better is True

@@ -108,7 +108,7 @@ def _signs(answers: Answers, labelled: bool) -> Iterator[Sign]:
     readings = [answers.readings[name] for name in READINGS]
     both = (readings[0].present & readings[1].present).tolist()  # of a file that was cut, the last may lack one
     strict, robust = (filtered.derived[_LABEL].values() for filtered in readings)
-    for kind, text, has, *labels in zip(kinds, texts, both, strict, robust, strict=True):
-        if has:
-            named = (label if isinstance(label, str) else _LABELS[int(label)] for label in labels)
-            yield Sign(kind, text, Labels(*named))
+    for kind, text, is_read, *labels in zip(kinds, texts, both, strict, robust, strict=True):
+        if is_read:
+            label_names = (label if isinstance(label, str) else _LABELS[int(label)] for label in labels)
+            yield Sign(kind, text, Labels(*label_names))

@@ -73,10 +73,10 @@ def differences(
     titles = {task.benchmark: title_of(task) for run in runs for task in run.tasks.values()}
     metrics = [*_by_metric(comparison, titles)]
     nothing = () if metrics else ("The models are not compared: they were asked nothing that is the same.",)
-    of_models: dict[tuple[str, str], list[Headline]] = {}
+    by_metric: dict[tuple[str, str], list[Headline]] = {}
     for headline in headlines:
-        of_models.setdefault((headline.family, headline.metric), []).append(headline)
-    verdicts = {key: _verdicts(comparison, *key, listed) for key, listed in of_models.items()}
+        by_metric.setdefault((headline.family, headline.metric), []).append(headline)
+    verdicts = {key: _verdicts(comparison, *key, listed) for key, listed in by_metric.items()}
     return Differences(metrics, verdicts, (*nothing, *refused, *comparison.notes))
 
 
@@ -154,8 +154,8 @@ def _split_rows(
         for row in comparison.select(metric)
         if not row.group and row.language in languages and row.task.startswith(family)
     ]
-    alone = len({row.language for row in by_language}) == 1
-    return list(comparison.select(metric, family)) or (by_language if alone else []), by_language
+    is_single = len({row.language for row in by_language}) == 1
+    return list(comparison.select(metric, family)) or (by_language if is_single else []), by_language
 
 
 def _verdict(row: Difference, comparison: Comparison) -> Verdict:
@@ -164,21 +164,21 @@ def _verdict(row: Difference, comparison: Comparison) -> Verdict:
     if row.n == 0 or math.isnan(row.p):
         return Verdict(f"Of {_short_name(first)} and {_short_name(second)} nothing can be said.")
     p = p_value(row.p_adjusted)
-    sure = (f"p < {p[1:]}" if p.startswith("<") else f"p = {p}").replace(" ", NO_BREAK)
-    between = _bounds(row.low, row.high, unit)
+    evidence = (f"p < {p[1:]}" if p.startswith("<") else f"p = {p}").replace(" ", NO_BREAK)
+    interval = _bounds(row.low, row.high, unit)
     if row.better is None:
         statement = "They differ" if row.significant else "No difference is shown"
-        sure = f"95 % bounds {between}; {sure}" if between else sure
+        evidence = f"95 % bounds {interval}; {evidence}" if interval else evidence
         size = points(row.difference, unit) if row.is_measurable else NOT_MEASURABLE
-        return Verdict(f"{statement}: {_short_name(first)} less {_short_name(second)} is {size} ({sure}).")
+        return Verdict(f"{statement}: {_short_name(first)} less {_short_name(second)} is {size} ({evidence}).")
     size, low, high = (
         points(number, unit).removeprefix("+")
         for number in (abs(row.difference), *sorted((abs(row.low), abs(row.high))))
     )
-    if between:
-        sure = f"95 % bounds {low} to {high}; {sure}".replace(" points", "")
+    if interval:
+        evidence = f"95 % bounds {low} to {high}; {evidence}".replace(" points", "")
     better, worse = (first, second) if row.better == row.first else (second, first)
-    return Verdict(f"by {size} ({sure}).{_cost_of(row, comparison)}", better, worse, row.measured.verdict)
+    return Verdict(f"by {size} ({evidence}).{_cost_of(row, comparison)}", better, worse, row.measured.verdict)
 
 
 def _cost_of(row: Difference, comparison: Comparison) -> str:
@@ -240,10 +240,10 @@ def published_tables(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
         yield {"comparison": comparison, "figures": figures, "rows": rows, "why_none": "; ".join(alike)}
 
 
-def _text(against: PublishedDifference, unit: Unit) -> str:
+def _text(delta: PublishedDifference, unit: Unit) -> str:
     """A run's figure minus a published one, with bounds; or the reason why there is no difference."""
-    if against.why_none:
-        return "no difference: " + "; ".join(against.why_none)
-    between = _bounds(against.low, against.high, unit)
-    text = points(against.difference, unit) + (f" [{between}]" if between else "")
-    return f"{text} ({'; '.join(against.differs_in)})" if against.differs_in else text
+    if delta.why_none:
+        return "no difference: " + "; ".join(delta.why_none)
+    interval = _bounds(delta.low, delta.high, unit)
+    text = points(delta.difference, unit) + (f" [{interval}]" if interval else "")
+    return f"{text} ({'; '.join(delta.differs_in)})" if delta.differs_in else text

@@ -85,19 +85,19 @@ def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
     """One text for a doubt, with its detail for each language concerned."""
     number, total, distinct = len(details), len(family.tasks), {*details.values()}
     language, detail = next(((where, text) for where, text in details.items() if text), ("", ""))
-    short = all(len(text) <= _SHORT for text in distinct)
-    if total == 1 or (len(distinct) == 1 and number == total and not (short and detail)):
+    is_short = all(len(text) <= _SHORT for text in distinct)
+    if total == 1 or (len(distinct) == 1 and number == total and not (is_short and detail)):
         # of one task; or a sentence, which holds for other families in the same words
         return f"{summary} ({detail})" if detail else summary
     every = "both" if total == 2 else f"all {total}"
     where = f"in {every if number == total else f'{number} of {total}'} languages"
     more = [f"{number - _NAMED} more"] if number > _NAMED else []
-    named = f"{where}: {', '.join([*[*details][:_NAMED], *more])}"
+    concerned = f"{where}: {', '.join([*[*details][:_NAMED], *more])}"
     if len(distinct) == 1:
-        where = where if number == total else named
+        where = where if number == total else concerned
         return f"{summary} ({detail}, {where})" if detail else f"{summary} ({where})"
-    if not short:
-        return f"{summary} ({named}; in {language}: {detail})"
+    if not is_short:
+        return f"{summary} ({concerned}; in {language}: {detail})"
     texts = [f"{language} {text}" for language, text in details.items()]
     return f"{summary} ({where}: {'; '.join([*texts[:_NAMED], *more])})"
 

@@ -75,8 +75,8 @@ def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task) -> lis
     Raises:
         CorruptSource: a samples file is damaged in the middle.
     """
-    named = [(name, family) for run, name in zip(runs, labels(runs), strict=True) for family in families(run)]
-    listed = [row for name, family in named for row in headlines_of_family(name, family, read_answers)]
+    labelled = [(name, family) for run, name in zip(runs, labels(runs), strict=True) for family in families(run)]
+    listed = [row for name, family in labelled for row in headlines_of_family(name, family, read_answers)]
     order = [*dict.fromkeys(row.family for row in listed)]
     metrics = [*dict.fromkeys((row.family, row.metric) for row in listed)]
     return sorted(listed, key=lambda row: (order.index(row.family), metrics.index((row.family, row.metric))))
@@ -145,17 +145,17 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
         right = sum(round(figure.value * figure.n) for figure in figures.values() if not math.isnan(figure.value))
         details.append(f"{f'{right} of ' if metric.is_share else ''}{mean.n} {metric.counted}")
     unknown = not_measurable(mean, metric.unit)
-    if (between := bounds(mean, metric.unit)) and not unknown:
-        details.append(f"95 % bounds {between}")
+    if (interval := bounds(mean, metric.unit)) and not unknown:
+        details.append(f"95 % bounds {interval}")
     undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
     if len(figures) > 1 and family.is_whole and not undefined:
         details.append(f"mean over all {len(figures)} languages")
     elif len(figures) > 1:
         defined = [language for language in figures if language not in undefined]
         of_group = f" of {family.languages}" if family.languages else ""
-        named = f": {', '.join(defined)}" if len(defined) <= _NAMED else ""
+        names = f": {', '.join(defined)}" if len(defined) <= _NAMED else ""
         without = f", undefined in {', '.join(undefined)}" if undefined else ""
-        details.append(f"mean over {len(defined)}{of_group} languages{named}{without}")
+        details.append(f"mean over {len(defined)}{of_group} languages{names}{without}")
     text = "; ".join(details)
     others = {name: family.any_task.metric(name) for name in metrics_in_sentence(metric)}
     texts = {name: range_of(family.mean(name), other.unit) for name, other in others.items()}
@@ -163,4 +163,4 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
         flagged = "".join(f"the detector flagged {texts[name]}; " for name, other in others.items() if other.is_raw)
         return f"The {metric_name} is {unknown}: {flagged}{text}."
     texts |= {"value": shown(mean.value, metric.unit), "rest": metric.rest}
-    return _PLACE.sub(lambda place: texts.get(place[1], place[0]), metric.sentence) + f" ({text})."
+    return _PLACE.sub(lambda match: texts.get(match[1], match[0]), metric.sentence) + f" ({text})."

@@ -78,13 +78,13 @@ def _table(headlines: Sequence[Headline], notes: dict[str, int]) -> Iterator[str
     yield "| " + " | ".join(["benchmark", "number, 95 % bounds", *map(escaped, models)]) + " |"
     yield "|---|---|" + "---:|" * len(models)
     for (family, _), by_model in rows.items():
-        some = next(iter(by_model.values()))
+        head = next(iter(by_model.values()))
         mean = (
-            f" (mean over {'all ' if some.is_whole else ''}{len(some.languages)} languages)" if some.languages else ""
+            f" (mean over {'all ' if head.is_whole else ''}{len(head.languages)} languages)" if head.languages else ""
         )
-        named = escaped(some.measured.in_prose) + _ARROWS[some.measured.higher_is_better]
+        title = escaped(head.measured.in_prose) + _ARROWS[head.measured.higher_is_better]
         cells = [_cell(by_model.get(model), notes) for model in models]
-        yield "| " + " | ".join([escaped(family) + mean, named, *cells]) + " |"
+        yield "| " + " | ".join([escaped(family) + mean, title, *cells]) + " |"
 
 
 def _cell(headline: Headline | None, notes: dict[str, int]) -> str:

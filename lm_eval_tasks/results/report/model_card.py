@@ -39,8 +39,8 @@ def _headlines(run: Run) -> Iterator[tuple[Headline, Family]]:
     left out."""
     read_answers = caching_reader([run])
     for family in families(run):
-        alone = [Family(task.task, family.benchmark, {language: task}) for language, task in family.tasks.items()]
-        for subset in alone if len(alone) == 1 else (*alone, family):
+        single = [Family(task.task, family.benchmark, {language: task}) for language, task in family.tasks.items()]
+        for subset in single if len(single) == 1 else (*single, family):
             for headline in headlines_of_family("", subset, read_answers):
                 if not math.isnan(headline.figure.value):
                     yield headline, subset
@@ -53,7 +53,7 @@ def _result(headline: Headline, family: Family) -> Any:
     task, provenance = family.any_task, family.any_task.provenance
     path = str(task.config.get("dataset_path") or task.benchmark or "unknown")
     where = f"mean over {len(headline.languages)} languages" if headline.languages else language_name(task.language)
-    named = f"{headline.benchmark if task.benchmark else family.name}{f' ({where})' if where else ''}"
+    title = f"{headline.benchmark if task.benchmark else family.name}{f' ({where})' if where else ''}"
     is_sample = provenance.get("read_from") == "sample"
     files = [file for file in provenance.get("files") or () if isinstance(file, Mapping)]
     # Revisions of the data set itself; none if its files came from elsewhere.
@@ -80,7 +80,7 @@ def _result(headline: Headline, family: Family) -> Any:
         task_type=task.table.task_type if task.table else Benchmark.task_type,
         task_name=family.name,
         dataset_type=path,
-        dataset_name=f"{named}: {_SAMPLE}" if is_sample else named,
+        dataset_name=f"{title}: {_SAMPLE}" if is_sample else title,
         dataset_config=family.name,
         dataset_split=str(provenance.get("split") or "") or None,
         dataset_revision=revision,

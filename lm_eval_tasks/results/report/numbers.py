@@ -61,9 +61,9 @@ def not_measurable(figure: Figure, unit: Unit) -> str:
 
 def with_bounds(figure: Figure, unit: Unit) -> str:
     """The number with its bounds in brackets; if it is not measurable, the text of :func:`not_measurable`."""
-    between = bounds(figure, unit)
+    interval = bounds(figure, unit)
     value = shown(figure.value, unit)
-    return not_measurable(figure, unit) or (f"{value} [{between}]" if between else value)
+    return not_measurable(figure, unit) or (f"{value} [{interval}]" if interval else value)
 
 
 def abbreviated(names: Sequence[str], most: int) -> str:

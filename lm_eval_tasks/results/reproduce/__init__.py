@@ -35,11 +35,11 @@ class Compared(NamedTuple):
     details: tuple[str, ...] = ()
 
     @classmethod
-    def compare(cls, name: str, there: Any, local: Any, kind: str = "sha256") -> Compared:
+    def compare(cls, name: str, recorded: Any, local: Any, kind: str = "sha256") -> Compared:
         """Compare two sums or versions (`kind`)."""
-        if there == local:
+        if recorded == local:
             return cls(SAME, name)
-        return cls(DIFFERS, name, (f"{kind} there: {there}", f"{kind} here:  {local}"))
+        return cls(DIFFERS, name, (f"{kind} there: {recorded}", f"{kind} here:  {local}"))
 
     @classmethod
     def compare_file(cls, name: str, sha256: Any, local: Path | None) -> Compared:
@@ -111,14 +111,14 @@ def render_script(reproduction: Reproduction) -> str:
 
 def _versions(run: RecordedRun) -> Iterator[Compared]:
     """Compare the versions of the libraries in the records."""
-    there: dict[str, Any] = {}
+    recorded: dict[str, Any] = {}
     for record in run.records.values():
-        there |= record.get("versions") or {}
+        recorded |= record.get("versions") or {}
     for name in ("lm_eval", "transformers"):
         of_harness = run.results.get(f"{name}_version")
         if of_harness and of_harness != "N/A":
-            there[name] = of_harness
-    for name, number in there.items():
+            recorded[name] = of_harness
+    for name, number in recorded.items():
         try:
             installed = version(name)
         except PackageNotFoundError:
@@ -126,16 +126,16 @@ def _versions(run: RecordedRun) -> Iterator[Compared]:
         yield Compared.compare(f"{name} {number}", str(number), installed, "version")
 
 
-def _public_files(run: RecordedRun, place: str | None) -> tuple[list[Compared], list[str], str]:
-    """Compare the public files of a run's records with those in the mirror at `place`, by default that of the environment,
+def _public_files(run: RecordedRun, mirror: str | None) -> tuple[list[Compared], list[str], str]:
+    """Compare the public files of a run's records with those in the `mirror`, by default that of the environment,
     else in the caches of downloads. Also returns notes on why a mirror cannot be read, and the command that downloads the
     missing files."""
     records = run.records.values()
-    if not place and any(record.get("read_from") == sources.SAMPLE for record in records):
-        place = sources.SAMPLE
+    if not mirror and any(record.get("read_from") == sources.SAMPLE for record in records):
+        mirror = sources.SAMPLE
     notes, folder = [], None
     try:
-        folder = sources.mirror_folder(place)  # else what LM_EVAL_GROUNDED_MIRROR names here, else the caches
+        folder = sources.mirror_folder(mirror)  # else what LM_EVAL_GROUNDED_MIRROR names here, else the caches
     except sources.MissingSource as error:
         notes.append(f"{error} Or say --mirror DIR.")
     entries = {
@@ -156,23 +156,23 @@ def _public_files(run: RecordedRun, place: str | None) -> tuple[list[Compared], 
         if local is None:
             missing.append(file)
         compared.append(Compared.compare_file(f"{repository}@{revision[:12]} {path}", entry.get("sha256"), local))
-    into = folder if folder is not None and place != sources.SAMPLE else None
-    return compared, notes, sources.fetch_command(missing, into) if missing else ""
+    mirror_folder = folder if folder is not None and mirror != sources.SAMPLE else None
+    return compared, notes, sources.fetch_command(missing, mirror_folder) if missing else ""
 
 
 def _local_files(run: RecordedRun, path: Path) -> Iterator[Compared]:
     """Compare the user's files: where ``--metadata`` or the model's arguments named them, or beside the results."""
     arguments = run.config.get("model_args")
-    scored = next((place for config in run.configs.values() if (place := metadata_of(config, "samples"))), None)
+    scored = next((value for config in run.configs.values() if (value := metadata_of(config, "samples"))), None)
     places = {"samples": scored, **(arguments if isinstance(arguments, Mapping) else {}), **run.metadata}
     entries = [entry for record in run.records.values() for entry in record.get("local_files") or ()]
     entries += run.config.get("answers_from") or []
     for entry in entries:
         option, name = str(entry.get("option")), str(entry.get("name"))
-        named = places.get(option) or []
+        patterns = places.get(option) or []
         candidates = []
-        for place in named if isinstance(named, (list, tuple)) else [named]:
-            location = Path(str(place)).expanduser()
+        for pattern in patterns if isinstance(patterns, (list, tuple)) else [patterns]:
+            location = Path(str(pattern)).expanduser()
             candidates += [location / name, location, *map(Path, glob.glob(str(location), recursive=True))]
         candidates.append(path.parent / Path(name).name)
         local = next((file for file in candidates if file.name == Path(name).name and file.is_file()), None)
@@ -192,7 +192,7 @@ def _encoders(run: RecordedRun) -> Iterator[Compared]:
 
     for entry in entries:
         name = f"encoder {entry.get('model')}@{str(entry.get('revision'))[:12]}"
-        there = f"sha256 there: {entry['weights']} (of its files' sums)"
+        recorded = f"sha256 there: {entry['weights']} (of its files' sums)"
         try:
             encoder = encoding.named(str(entry.get("retriever")), run.metadata)
             if encoder.folder is None:
@@ -200,9 +200,9 @@ def _encoders(run: RecordedRun) -> Iterator[Compared]:
                 encoder = replace(encoder, folder=Path(cached))
             yield Compared.compare(name, entry["weights"], encoding.weights_of(encoder)[1])
         except sources.CorruptSource as error:
-            yield Compared(DIFFERS, name, (there, f"here: {error}"))
+            yield Compared(DIFFERS, name, (recorded, f"here: {error}"))
         except (OSError, ValueError) as error:  # no such folder, or not in the cache
-            yield Compared(ABSENT, name, (there, f"here: {str(error).splitlines()[0]}"))
+            yield Compared(ABSENT, name, (recorded, f"here: {str(error).splitlines()[0]}"))
 
 
 def _detectors(run: RecordedRun) -> Iterator[Compared]:
@@ -211,8 +211,8 @@ def _detectors(run: RecordedRun) -> Iterator[Compared]:
 
     evaluated, arguments = run.config.get("detector"), run.config.get("model_args")
     if isinstance(evaluated, Mapping):
-        named = arguments.get("detector") if isinstance(arguments, Mapping) else None
-        yield _compare_detector(evaluated, named)
+        name_or_path = arguments.get("detector") if isinstance(arguments, Mapping) else None
+        yield _compare_detector(evaluated, name_or_path)
     for task, record in run.records.items():
         detector, calibration = record.get("detector"), record.get("calibration")
         if isinstance(detector, Mapping):
@@ -227,17 +227,17 @@ def _detectors(run: RecordedRun) -> Iterator[Compared]:
                 yield Compared(ABSENT, name, (str(error),))
 
 
-def _compare_detector(entry: Mapping[str, Any], named: Any) -> Compared:
+def _compare_detector(entry: Mapping[str, Any], name_or_path: Any) -> Compared:
     """Compare a detector by its version, for which it is loaded; prompted language models are not."""
     from detector_plugin.filters import shared_detector
 
-    name, there = f"detector {entry.get('name')}", entry.get("version")
+    name, recorded = f"detector {entry.get('name')}", entry.get("version")
     if str(entry.get("name")).startswith("llm:"):
-        why = f"version there: {there}; a language model is not loaded here to compare it"
+        why = f"version there: {recorded}; a language model is not loaded here to compare it"
         return Compared(UNKNOWN, name, (why,))
     options = json.dumps(entry.get("options") or {}, sort_keys=True)
     try:
-        detector = shared_detector(str(named or entry.get("name")), options)
+        detector = shared_detector(str(name_or_path or entry.get("name")), options)
     except (OSError, ValueError) as error:
-        return Compared(ABSENT, name, (f"version there: {there}; here: {error}",))
-    return Compared.compare(name, there, detector.version, "version")
+        return Compared(ABSENT, name, (f"version there: {recorded}; here: {error}",))
+    return Compared.compare(name, recorded, detector.version, "version")

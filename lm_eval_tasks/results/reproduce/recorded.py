@@ -137,13 +137,13 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
     return commands, notes
 
 
-def _drop_option(words: list[str], name: str, short: str) -> list[str]:
+def _drop_option(words: list[str], name: str, abbreviation: str) -> list[str]:
     """The words of a command line without an option, which may be abbreviated, and its values."""
     words_left, of_option = [], False
     for word in words:
         if word.startswith("-"):
             option = word.partition("=")[0]
-            of_option = option == short or (len(option) > 2 and name.startswith(option))
+            of_option = option == abbreviation or (len(option) > 2 and name.startswith(option))
         if not of_option:
             words_left.append(word)
     return words_left

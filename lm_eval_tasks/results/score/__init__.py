@@ -44,7 +44,7 @@ _SHARED = ("system_instruction", "system_instruction_sha", "chat_template", "cha
 
 
 def score(
-    place: Path,
+    path: Path,
     detector: str = DEFAULT_DETECTOR,
     detector_args: Mapping[str, Any] | str | None = None,
     calibration: str | None = None,
@@ -62,7 +62,7 @@ def score(
     the same command continues from there.
 
     Args:
-        place: a samples file, or a folder: of each folder below it, which is one model's, the newest samples of each task.
+        path: a samples file, or a folder: of each folder below it, which is one model's, the newest samples of each task.
         detector, detector_args, calibration, calibration_annotations: as for :func:`lm_eval_tasks.mfava.dataset.load` and
             :func:`lm_eval_tasks.clapnq.dataset.load`.
         output: folder for ``results_*.json`` and ``samples_*.jsonl``; for several models, the parent of a folder for each.
@@ -90,7 +90,7 @@ def score(
     names = ("detector", "detector_args", "calibration", "calibration_annotations")
     values = (detector, detector_args, calibration, calibration_annotations)
     metadata = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-    samples = samples_files(place)
+    samples = samples_files(path)
     tagged = {
         folder: {task: path for task, path in files.items() if is_tagged(task)} for folder, files in samples.items()
     }
@@ -98,17 +98,17 @@ def score(
     others = ", ".join(sorted({task for files in samples.values() for task in files if not is_tagged(task)}))
     if not folders:
         raise MissingSource(
-            f"{place.resolve()}: samples of {others}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, whose answers "
+            f"{path.resolve()}: samples of {others}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, whose answers "
             f"a detector tags"
         )
     if others:
         log.info("passed over, as no detector tags their answers: %s", others)
     written = []
     for folder, files in folders.items():
-        to = (folder if output is None else output / folder.name if len(folders) > 1 else output).resolve()
-        to.mkdir(parents=True, exist_ok=True)
+        target = (folder if output is None else output / folder.name if len(folders) > 1 else output).resolve()
+        target.mkdir(parents=True, exist_ok=True)
         source = next(iter(files.values()))
-        work = Work(files, {**metadata, "samples": str(source if len(files) == 1 else source.parent)}, to)
+        work = Work(files, {**metadata, "samples": str(source if len(files) == 1 else source.parent)}, target)
         if launch.rank == 0:
             written.append(_score_model(work, _earlier_results(source), workers))
         else:
@@ -150,11 +150,11 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
         logged = results.pop("samples")
         for task, rows in logged.items():
             for row in rows:  # the prompt as the model got it: the chat template is not available here
-                before = samples[task][int(row["doc_id"])]
-                arguments = before.get("arguments")
+                sample = samples[task][int(row["doc_id"])]
+                arguments = sample.get("arguments")
                 if isinstance(arguments, Mapping):
                     row["arguments"] = [tuple(fields.values()) for fields in arguments.values()]
-                row["prompt_hash"] = before.get("prompt_hash", row["prompt_hash"])
+                row["prompt_hash"] = sample.get("prompt_hash", row["prompt_hash"])
         _carry_over(earlier, results, tracker.general_config_tracker, work.folder.name)
         results["config"]["scored_from"] = {task: work.files[task].name for task in tasks}
         tracker.save_results_aggregated(results=results, samples=logged)
@@ -174,14 +174,14 @@ def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: An
     carried = {key: value for key, value in settings.items() if key != "bootstrap_iters"}
     results["config"] = {**results["config"], **carried}
     for task, config in results["configs"].items():
-        before = earlier.get("configs", {}).get(task, {})
+        earlier_config = earlier.get("configs", {}).get(task, {})
         metadata = config["metadata"]
-        metadata["provenance"] = of_scored(metadata["provenance"], before, settings.get("model_args"))
-        if typed := metadata_of(before, COMMAND_LINE):
+        metadata["provenance"] = of_scored(metadata["provenance"], earlier_config, settings.get("model_args"))
+        if typed := metadata_of(earlier_config, COMMAND_LINE):
             metadata[COMMAND_LINE] = typed
         for key in ("generation_kwargs", "num_fewshot", "test_split"):  # the answers were made with these
-            if before.get(key) is not None:
-                config[key] = before[key]
+            if earlier_config.get(key) is not None:
+                config[key] = earlier_config[key]
     for task, number in results["n-samples"].items():
         number["original"] = earlier.get("n-samples", {}).get(task, number)["original"]
     results["n-shot"] |= {task: n for task, n in earlier.get("n-shot", {}).items() if task in results["n-shot"]}

@@ -54,7 +54,7 @@ def choose(
         return list(range(len(contents)))
     queues = []  # places by kind, the next one last
     for kind in _TURNS:
-        places = [at for at, own_kinds in enumerate(kinds) if (kind in own_kinds if kind else not own_kinds)]
+        places = [index for index, own_kinds in enumerate(kinds) if (kind in own_kinds if kind else not own_kinds)]
         places.sort(key=contents.__getitem__, reverse=True)
         if kind == "hallucinated":
             places.sort(key=shares.__getitem__)
@@ -99,7 +99,7 @@ def _bits_of(kinds: frozenset[str]) -> int:
 
 @cache
 def _kinds_of(bits: int) -> frozenset[str]:
-    return frozenset(kind for place, kind in enumerate(_NAMES) if bits >> place & 1)
+    return frozenset(kind for bit, kind in enumerate(_NAMES) if bits >> bit & 1)
 
 
 def read_documents(runs: Mapping[str, Run], read_answers: Callable[[TaskRun], Answers]) -> list[DocumentSampler]:
@@ -122,15 +122,15 @@ class DocumentSampler:
         self._answers = {model: read_answers(task) for model, task in tasks.items() if task.samples is not None}
         contents = np.concatenate([np.empty(0, "S16"), *(each.contents for each in self._answers.values())])
         _, first, inverse = np.unique(contents, return_index=True, return_inverse=True)
-        came = np.argsort(first)  # documents in the order in which they come first
-        self._contents = contents[first[came]]
-        shape = len(self._answers), len(came)  # models, documents
+        order = np.argsort(first)  # documents in the order in which they come first
+        self._contents = contents[first[order]]
+        shape = len(self._answers), len(order)  # models, documents
         derived, self._rows = np.full((3, *shape), np.nan), np.full(shape, -1)
         ends = np.cumsum([len(answers) for answers in self._answers.values()])[:-1]
-        places = np.split(np.argsort(came)[inverse], ends)
-        for number, (model, at) in enumerate(zip(self._answers, places, strict=False)):
-            derived[:, number, at] = self._columns(model)
-            self._rows[number, at] = np.arange(len(at))
+        places = np.split(np.argsort(order)[inverse], ends)
+        for number, (model, documents) in enumerate(zip(self._answers, places, strict=False)):
+            derived[:, number, documents] = self._columns(model)
+            self._rows[number, documents] = np.arange(len(documents))
         kinds, labels, shares = derived
         self._share = np.fmax.reduce(shares, axis=0, initial=np.nan)
         self._bits = np.nan_to_num(kinds).astype(np.int64)
@@ -147,9 +147,9 @@ class DocumentSampler:
             for name in columns.keys() & readings.derived.keys():
                 columns[name] = np.fmax(columns[name], readings.derived[name].numbers)
         unread = np.flatnonzero(np.isnan(columns[_KINDS])).tolist()  # by the filter that counts: the file was cut
-        for place, answer in zip(unread, answers.select(unread), strict=True):
+        for index, answer in zip(unread, answers.select(unread), strict=True):
             for name, value in _derived(reader, answer).items():
-                columns[name][place] = np.nan if value is None else value
+                columns[name][index] = np.nan if value is None else value
         return tuple(columns.values())
 
     def sample(self, number: int | None) -> TaskDocuments:
@@ -160,14 +160,14 @@ class DocumentSampler:
         """
         task = next(iter(self._tasks.values()))
         kinds = [*map(_kinds_of, self._of_documents.tolist())]
-        counts = Counter(kind for of_document in kinds for kind in of_document)
+        counts = Counter(kind for document_kinds in kinds for kind in document_kinds)
         reader, documents = reader_of(task), []
         for document in choose(self._contents.tolist(), kinds, self._share.tolist(), number):
             rows = zip(self._answers, self._rows[:, document].tolist(), self._bits[:, document].tolist(), strict=True)
             answered = [(model, row, _kinds_of(bits)) for model, row, bits in rows if row >= 0]
             laid_out = reader.lay_out({model: self._answers[model][row] for model, row, _ in answered})
             judged = zip(laid_out.answers, answered, strict=True)
-            answers = tuple(answer._replace(kinds=of_answer) for answer, (_, _, of_answer) in judged)
+            answers = tuple(answer._replace(kinds=answer_kinds) for answer, (_, _, answer_kinds) in judged)
             documents.append(laid_out._replace(answers=answers, kinds=kinds[document]))
         return TaskDocuments(
             task.task,

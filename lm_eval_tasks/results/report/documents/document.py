@@ -93,17 +93,17 @@ def text_of(value: Any, limit: int, spans: Iterable[Span] = ()) -> Text:
     the longer. Spans that reach beyond the text or the limit are cut."""
     text = value if isinstance(value, str) else "" if value is None else str(value)
     visible = text[:limit]
-    pieces, at = [], 0
+    pieces, position = [], 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
-        start, end = max(at, span.start), min(span.end, len(visible))
+        start, end = max(position, span.start), min(span.end, len(visible))
         if start >= end:
             continue
-        if start > at:
-            pieces.append(Piece(visible[at:start]))
+        if start > position:
+            pieces.append(Piece(visible[position:start]))
         pieces.append(Piece(visible[start:end], span.category or HALLUCINATION))
-        at = end
-    if at < len(visible) or not visible:
-        pieces.append(Piece(visible[at:]))
+        position = end
+    if position < len(visible) or not visible:
+        pieces.append(Piece(visible[position:]))
     return Text(tuple(pieces), len(text) - len(visible))
 
 

@@ -283,15 +283,15 @@ def passages_of(prompt: str, number: int) -> list[Passage]:
         if int(marker[1]) == len(markers) + 1 and (not number or len(markers) < number):
             markers.append(marker.span())
     passages = []
-    for at, (_, start) in enumerate(markers):
-        end = markers[at + 1][0] if at + 1 < len(markers) else len(prompt)
+    for index, (_, start) in enumerate(markers):
+        end = markers[index + 1][0] if index + 1 < len(markers) else len(prompt)
         text = prompt[start:end]
-        if at + 1 == len(markers) and (behind := _BEHIND.search(text)):
+        if index + 1 == len(markers) and (behind := _BEHIND.search(text)):
             text = text[: behind.start()]
         title, colon, body = text.partition(": ")
         if not colon or "\n" in title or len(title) > 200:
             title, body = "", text
-        passages.append(Passage(at + 1, title, text_of(body.strip(), PASSAGE_LENGTH)))
+        passages.append(Passage(index + 1, title, text_of(body.strip(), PASSAGE_LENGTH)))
     return passages
 
 

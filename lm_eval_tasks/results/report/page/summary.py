@@ -54,7 +54,7 @@ class MetricSummary(NamedTuple):
         if math.isnan(value):
             return None
         places = (_WIDTH * (value if math.isnan(number) else number) / self.top for number in (low, value, high))
-        low, value, high = (round(max(0.0, min(_WIDTH, place)), 2) for place in places)
+        low, value, high = (round(max(0.0, min(_WIDTH, position)), 2) for position in places)
         return low, value if headline.is_measurable else None, high
 
 
@@ -116,8 +116,8 @@ def summaries(headlines: Sequence[Headline]) -> tuple[list[Doubt], list[Summary]
         members = list(of_family)
         common = [doubt for doubt in _common(members) if doubt not in everywhere]
         shared = {*everywhere, *common}
-        alone = [replace(row, doubts=tuple(doubt for doubt in row.doubts if doubt not in shared)) for row in members]
-        metrics = [MetricSummary([*group]) for _, group in groupby(alone, key=lambda row: row.metric)]
+        own_rows = [replace(row, doubts=tuple(doubt for doubt in row.doubts if doubt not in shared)) for row in members]
+        metrics = [MetricSummary([*group]) for _, group in groupby(own_rows, key=lambda row: row.metric)]
         listed.append(Summary(family, members[0].benchmark, members[0].question, common, metrics))
     return everywhere, listed
 
@@ -136,12 +136,12 @@ def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list
     Documents that another model got right come first. A wrong answer that declines makes nothing up.
     """
     candidates = []
-    for place, task in enumerate(documents):
+    for order, task in enumerate(documents):
         for number, document in enumerate(task.documents, 1):
             kinds = [answer.kinds for answer in document.answers]
             made_up = any("hallucinated" in own or ("wrong" in own and "abstained" not in own) for own in kinds)
             if task.task in tasks and made_up:
-                rank = ("disagree" not in document.kinds, task.language != "en", number, place)
+                rank = ("disagree" not in document.kinds, task.language != "en", number, order)
                 question = " ".join("".join(piece.text for piece in document.question.pieces).split())
                 text = question if len(question) <= _QUESTION else f"{question[:_QUESTION].rstrip()}…"
                 candidates.append((rank, task.task, (f"{task.task}-{number}", text, document.language)))

@@ -54,14 +54,14 @@ def _correlation(models: Sequence[Model], name: str, title: str, caption: str, x
     entries = [entry for entry in by_language(models, (x.metric, y.metric)) if entry.group != MEAN]
     if x is _WEB_SHARE:
         shares = web_shares()
-        for place, (*_, language, figures) in enumerate(entries):
+        for index, (*_, language, figures) in enumerate(entries):
             share = Figure(shares.get(language, math.nan))
-            entries[place] = entries[place]._replace(figures={**figures, x.metric: share})
+            entries[index] = entries[index]._replace(figures={**figures, x.metric: share})
     texts = {model.name: _in_words([entry for entry in entries if entry.model == model.name], x, y) for model in models}
     notes = {
         model: words.replace(", ρ", "\nρ").replace("undefined, ", "undefined,\n") for model, words in texts.items()
     }
-    spelt = "; ".join(f"{model}: {words}" for model, words in texts.items())
+    summary = "; ".join(f"{model}: {words}" for model, words in texts.items())
     logarithm = " of the logarithm" if x.is_log else ""
     family_name = models[0].family.name
     return Plot(
@@ -69,7 +69,7 @@ def _correlation(models: Sequence[Model], name: str, title: str, caption: str, x
         title=f"{title} ({family_name})",
         caption=(
             f"A point is a language. {caption} Pearson's r{logarithm} and Spearman's ρ over languages, with two-sided p. "
-            f"{spelt}." + not_drawn(entry._replace(figures={y.metric: entry.figures[y.metric]}) for entry in entries)
+            f"{summary}." + not_drawn(entry._replace(figures={y.metric: entry.figures[y.metric]}) for entry in entries)
         ),
         columns=("model", "language", "name", *columns_of(x.metric, y.metric)),
         rows=rows_of(entries, lambda entry: (language_name(entry.group),)),
@@ -88,8 +88,8 @@ def _in_words(entries: Sequence[Entry], x: Axis, y: Axis) -> str:
         return f"correlation undefined, {why} (n = {result.n})"
     parts = []
     for symbol, value, p in (("r", result.pearson, result.pearson_p), ("ρ", result.spearman, result.spearman_p)):
-        sure = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-        parts.append(f"{symbol} = {value:.2f} ({sure})".replace("-", "−"))
+        evidence = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+        parts.append(f"{symbol} = {value:.2f} ({evidence})".replace("-", "−"))
     return f"{', '.join(parts)}, n = {result.n}"
 
 

@@ -66,7 +66,7 @@ def word_rates(models: Sequence[Model]) -> Plot:
         for language, task in family.tasks.items()
     }
     annotations = sorted({*kinds.values()} - {""})
-    rests = f" Corrections rest on {', '.join(annotations)} annotations." if annotations else ""
+    basis = f" Corrections rest on {', '.join(annotations)} annotations." if annotations else ""
     languages = sorted({entry.group for entry in entries}, key=lambda group: (group == MEAN, group))
     figures = {(entry.model, entry.group): [*entry.figures.values()] for entry in entries}
 
@@ -87,7 +87,7 @@ def word_rates(models: Sequence[Model]) -> Plot:
         caption=(
             "Detected: what the detector flags. Estimated: corrected by precision and recall, Equation 1 of Islam et al. "
             "(2025). Rogan-Gladen: corrected by true and false positive rates, which does not assume that answers are as "
-            f"often wrong as the calibration texts. Lines are 95 % bounds.{rests} "
+            f"often wrong as the calibration texts. Lines are 95 % bounds.{basis} "
             "A line without a mark: the bounds span more than half of the scale, so the rate is not measurable. Without a "
             "line the rate is undefined."
         ),
@@ -181,11 +181,11 @@ def detectors(models: Sequence[Model]) -> Plot:
                     key = (metric, language, language_name(language), detector)
                     rows.append((*key, *cells(figure), len(teams), max(teams, default=None), above))
             lines.append(ranges.Line(language_label(language), figures, teams))
-        reached = [number for line in lines for figure in line.figures for number in figure[:3]]
-        reached += [team for line in lines for team in line.behind]
-        lowest = min([0.0, *(number for number in reached if not math.isnan(number))])  # of a negative correlation
+        values = [number for line in lines for figure in line.figures for number in figure[:3]]
+        values += [team for line in lines for team in line.behind]
+        lowest = min([0.0, *(number for number in values if not math.isnan(number))])  # of a negative correlation
         panels.append(ranges.Panel(metric, lines, Axis(label, limits=(lowest - 0.03, 1.03))))
-    otherwise = f" Measured otherwise than the teams: {'; '.join(dict.fromkeys(differing))}." if differing else ""
+    caveat = f" Measured otherwise than the teams: {'; '.join(dict.fromkeys(differing))}." if differing else ""
     names = short_names(model.name for model in models).values()
     return Plot(
         name=f"{models[0].family.name}_detectors",
@@ -193,7 +193,7 @@ def detectors(models: Sequence[Model]) -> Plot:
         caption=(
             "Ticks are the teams of SemEval-2025 Task 3 (Vázquez et al. 2025). They were not given the page that the "
             "detectors here read. iou: intersection over union of flagged characters. rho: rank correlation of "
-            f"probabilities with the annotators' votes. Lines are 95 % bounds.{otherwise}"
+            f"probabilities with the annotators' votes. Lines are 95 % bounds.{caveat}"
         ),
         columns=("metric", "language", "name", "detector", *columns_of("value"), "teams", "best team", "teams above"),
         rows=tuple(rows),

@@ -127,9 +127,9 @@ def not_drawn(entries: Iterable[Entry]) -> str:
     """A sentence of a caption about points that are not drawn, and why; empty where all are."""
     reasons: dict[str, list[str]] = {}
     for entry in entries:
-        lacking = [is_unknown(figure) for figure in entry.figures.values() if math.isnan(figure.value)]
-        if lacking:
-            why = "its bounds span more than half of the scale" if all(lacking) else "a rate is undefined"
+        missing = [is_unknown(figure) for figure in entry.figures.values() if math.isnan(figure.value)]
+        if missing:
+            why = "its bounds span more than half of the scale" if all(missing) else "a rate is undefined"
             reasons.setdefault(why, []).append(f"{entry.group} of {entry.model}")
     return "".join(f" Not drawn, because {why}: {abbreviated(names, _NAMED)}." for why, names in reasons.items())
 

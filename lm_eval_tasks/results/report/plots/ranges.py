@@ -58,20 +58,18 @@ def draw(panels: Sequence[Panel], series: Sequence[str], behind: str = "") -> An
 def _draw_panel(axes: Any, panel: Panel, series: int) -> None:
     left, right = panel.x.limits or SHARE
     for is_mean, strength in ((True, 1.0), (False, 0.12)):  # rules between the lines
-        heights = [place - 0.5 for place, line in enumerate(panel.lines) if place and line.is_mean == is_mean]
+        heights = [y - 0.5 for y, line in enumerate(panel.lines) if y and line.is_mean == is_mean]
         rules = [((left, y), (right, y)) for y in heights]
         drawing.draw_lines(axes, rules, color=drawing.INK, linewidth=0.7, alpha=strength)
-    ticks = [((x, place - 0.32), (x, place + 0.32)) for place, line in enumerate(panel.lines) for x in line.behind]
+    ticks = [((x, y - 0.32), (x, y + 0.32)) for y, line in enumerate(panel.lines) for x in line.behind]
     drawing.draw_lines(axes, ticks, color=drawing.INK, linewidth=0.9, alpha=0.35)
     for number in range(series):
         middle = (number - (series - 1) / 2) * 0.8 / series
-        points = [
-            (panel.x.scaled(line.figures[number]), Figure(place + middle)) for place, line in enumerate(panel.lines)
-        ]
+        points = [(panel.x.scaled(line.figures[number]), Figure(y + middle)) for y, line in enumerate(panel.lines)]
         drawing.draw_points(axes, points, drawing.marker_style(number), 1.4, 0.6)
-    for place, line in enumerate(panel.lines):
+    for y, line in enumerate(panel.lines):
         if all(math.isnan(figure.value) and not is_unknown(figure) for figure in line.figures):
-            axes.text(0.01, place, "undefined", transform=axes.get_yaxis_transform(), va="center", fontsize=7)
+            axes.text(0.01, y, "undefined", transform=axes.get_yaxis_transform(), va="center", fontsize=7)
     axes.set_yticks(range(len(panel.lines)), [line.label for line in panel.lines])
     axes.set(xlim=panel.x.limits, ylim=(len(panel.lines) - 0.5, -0.5))
     axes.grid(False, axis="y")
