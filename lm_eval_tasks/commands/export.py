@@ -142,7 +142,7 @@ def export_clapnq(
             corpus = dataset.open_corpus(str(folder) if folder else None)
             rows = [_insert_gold(row, gold[row["id"]], corpus, top_k, seed, places) for row in rows]
     record = provenance.of_dataset(documents)
-    record.pop("not_comparable", None)  # speaks of figures
+    record.pop("not_comparable", None)  # concerns figures only
     usable = [row for row in rows if row["answers"] or not row["answerable"]]
     left_out = {"answerable, without a gold answer": len(rows) - len(usable)} if len(usable) < len(rows) else {}
     if not usable:

@@ -20,7 +20,7 @@ __all__ = ["PublishedRow", "Source", "all_rows", "family_of", "rows_for", "sourc
 _KEYS = ("model", "task", "split", "num_fewshot")
 _IN_CHARACTERS = ("length",)
 _CALIBRATED = "mfava_table10"
-"""The table whose precision and recall stand in the calibration of its detector, which corrects rates."""
+"""The table whose precision and recall are in the calibration of its detector, which corrects rates."""
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def mismatches(row: PublishedRow, run: TaskRun) -> list[str]:
         return ["the results do not say what they were measured on: they have no provenance"]
     recorded = run.provenance.get("options")
     options: Mapping[str, Any] = recorded if isinstance(recorded, Mapping) else {}
-    counted = source.subset.get(row.metric, "")  # what the run lacks of the other subset is not said
+    counted = source.subset.get(row.metric, "")  # missing questions of the other subset do not matter
     subset = str(options.get("subset") or "")
     reasons = [f"the {subset.replace('_', '-')} questions alone"] if subset in _SUBSETS and not counted else []
     for reason in run.not_comparable:

@@ -244,7 +244,7 @@ class _FilterRows:
         """The rows of documents in the given order, with empty ones for documents that have none."""
         numbers = [self.numbers.get(document, -1) for document in order]
         for column in (*self._columns[0].values(), *self._columns[1].values()):
-            column += [None] * (len(self._places) + 1 - len(column))  # the last is of no row
+            column += [None] * (len(self._places) + 1 - len(column))  # the last stands for a missing row
         columns, derived = (
             {name: Column.from_values([column[number] for number in numbers]) for name, column in by_name.items()}
             for by_name in self._columns

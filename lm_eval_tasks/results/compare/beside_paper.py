@@ -1,4 +1,4 @@
-"""Published figures as tables beside a comparison: ``compare --paper``."""
+"""Tables of published figures for a comparison: ``compare --paper``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def select_published(
 def render_with_paper(
     comparison: Comparison | None, published: Sequence[PublishedComparison], models: Sequence[str], form: str
 ) -> str:
-    """A comparison, ``None`` for one run alone, followed by a table of the published figures for each task and source.
+    """A comparison (``None`` for a single run), followed by a table of published figures for each task and source.
 
     `form` is as of :func:`render`; models are the labels of the runs. A CSV file holds the published figures alone, as its
     columns are others than those of the comparison."""

@@ -39,7 +39,7 @@ class Difference:
     family: int
     n: int  # what was paired, in `unit`: documents, articles, questions
     unit: str
-    only_first: int  # documents that count for one of the models alone, and are in neither value
+    only_first: int  # documents that count only for one of the models, and are in neither value
     only_second: int
     first_own: float  # the models' values over all documents that count for them, as their runs report them
     second_own: float

@@ -256,7 +256,7 @@ _LATEX: dict[str, str | int | None] = {
 
 
 def _latex(tables: Sequence[Section]) -> str:
-    """Tables of the package booktabs; the words stand before and after them."""
+    """Tables of the package booktabs, with their paragraphs before and after."""
 
     def escape(text: str) -> str:
         return text.translate(str.maketrans(_LATEX))

@@ -16,7 +16,7 @@ from lm_eval_tasks.results.compare.rendering import p_value
 from lm_eval_tasks.results.report.doubts import CORRECTED
 from lm_eval_tasks.results.report.families import language_name, title_of
 from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import NO_BREAK, abbreviated, bounds, not_measurable, points, shown, unbroken
+from lm_eval_tasks.results.report.numbers import NO_BREAK, as_text, bounds, not_measurable, points, shorten, unbroken
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
 _NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's errors are too little known."
@@ -107,8 +107,8 @@ def _row(row: Difference, models: Sequence[str], width: float) -> dict[str, Any]
         "task": f"{row.task}, mean over {row.tasks} tasks" if row.group else row.task,
         "first": models[row.first],
         "second": models[row.second],
-        "first_value": shown(row.first_value, unit) if row.first_measurable else NOT_MEASURABLE,
-        "second_value": shown(row.second_value, unit) if row.second_measurable else NOT_MEASURABLE,
+        "first_value": as_text(row.first_value, unit) if row.first_measurable else NOT_MEASURABLE,
+        "second_value": as_text(row.second_value, unit) if row.second_measurable else NOT_MEASURABLE,
         "difference": points(row.difference, unit) if row.is_measurable else NOT_MEASURABLE,
         "bounds": _bounds(row.low, row.high, unit),
         "p": p_value(row.p_adjusted),
@@ -188,7 +188,7 @@ def _cost_of(row: Difference, comparison: Comparison) -> str:
     cost = next((price for price in traded if (price.first, price.second, price.filter) == pair), None)
     if cost is None or cost.better in (None, row.better) or not (cost.first_measurable and cost.second_measurable):
         return ""
-    more, less = (shown(value, cost.measured.unit) for value in (cost.first_value, cost.second_value))
+    more, less = (as_text(value, cost.measured.unit) for value in (cost.first_value, cost.second_value))
     if row.better != row.first:
         more, less = less, more
     return unbroken(f" {row.measured.cost}: {more}, not {less}.")
@@ -209,9 +209,9 @@ def _language_verdicts(rows: Sequence[Difference], comparison: Comparison) -> It
             names = f"{_short_name(better)} and {_short_name(worse)}"
             yield Verdict(f"Between {names}, no difference is shown in any of {len(listed)} languages.")
             continue
-        clauses = [f"in {len(won[ahead])} of {len(listed)} languages ({abbreviated(won[ahead], _NAMED)})"]
+        clauses = [f"in {len(won[ahead])} of {len(listed)} languages ({shorten(won[ahead], _NAMED)})"]
         if lost := won[behind]:
-            clauses.append(f"it is the other way round in {len(lost)} ({abbreviated(lost, _NAMED)})")
+            clauses.append(f"it is the other way round in {len(lost)} ({shorten(lost, _NAMED)})")
         if undecided := len(listed) - len(won[ahead]) - len(lost):
             clauses.append(f"no difference is shown in {undecided}")
         yield Verdict("; ".join(clauses) + ".", better, worse, listed[0].measured.verdict)
@@ -230,14 +230,14 @@ def published_tables(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
         figures = []
         for run, figure in comparison.figures.items():
             unknown = not_measurable(figure, unit)  # says the bounds
-            figures.append((run, unknown or shown(figure.value, unit), "" if unknown else bounds(figure, unit)))
+            figures.append((run, unknown or as_text(figure.value, unit), "" if unknown else bounds(figure, unit)))
         reasons = {delta.why_none for _, deltas in comparison.rows for delta in deltas}
-        alike = next(iter(reasons)) if len(reasons) == 1 else ()
+        why = next(iter(reasons)) if len(reasons) == 1 else ()
         rows = [
-            (row.model, shown(row.value, unit), [] if alike else [(delta.run, _text(delta, unit)) for delta in deltas])
+            (row.model, as_text(row.value, unit), [] if why else [(delta.run, _text(delta, unit)) for delta in deltas])
             for row, deltas in comparison.rows
         ]
-        yield {"comparison": comparison, "figures": figures, "rows": rows, "why_none": "; ".join(alike)}
+        yield {"comparison": comparison, "figures": figures, "rows": rows, "why_none": "; ".join(why)}
 
 
 def _text(delta: PublishedDifference, unit: Unit) -> str:

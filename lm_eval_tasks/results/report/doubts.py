@@ -20,7 +20,7 @@ from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
 from lm_eval_tasks.harness.run_warnings import FEW, NOTEWORTHY
 from lm_eval_tasks.results.report.answers import READINGS
 from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.numbers import shown
+from lm_eval_tasks.results.report.numbers import as_text
 from lm_eval_tasks.runs import TaskRun
 
 CORRECTED = ("estimated_rate", "rogan_gladen_rate")
@@ -134,7 +134,7 @@ def _task_doubts(task: TaskRun, metric: Metric, filter_name: str) -> Findings:
         other_filter = READINGS[1 - READINGS.index(filter_name)]
         theirs = task.figure(metric.name, other_filter)
         if abs(theirs.value - figure.value) > _APART:
-            detail = f"{shown(theirs.value, metric.unit)}, not {shown(figure.value, metric.unit)}"
+            detail = f"{as_text(theirs.value, metric.unit)}, not {as_text(figure.value, metric.unit)}"
             yield "readings", f"the {other_filter} reading of the same answers gives another number", detail
     if metric.name in CORRECTED:
         yield from _correction_doubts(task, metric.name, filter_name, figure)
@@ -145,7 +145,7 @@ def unreadable_doubts(task: TaskRun, filter_name: str) -> Findings:
     for metric, summary in _UNREAD.items():
         figure = task.figure(metric, filter_name)
         if figure.value > (MOST_INVALID if metric == "invalid_rate" else NOTEWORTHY):
-            counts = f"{round(figure.value * figure.n)} of {figure.n}" if figure.n else shown(figure.value, "share")
+            counts = f"{round(figure.value * figure.n)} of {figure.n}" if figure.n else as_text(figure.value, "share")
             yield "abstains" if metric == "abstention_rate" else "invalid", summary, counts
 
 
@@ -168,7 +168,7 @@ def _correction_doubts(task: TaskRun, metric: str, filter_name: str, figure: Fig
         limit, compared, rate = ("0", "less", fpr) if figure.value == 0 else ("100 %", "more", recall)
         summary = f"the corrected rate is cut off at {limit}: the detector flags {compared} than it does where "
         summary += "nothing is made up" if figure.value == 0 else "everything is"
-        yield "clipped", summary, f"{shown(detected, 'share')}, there {shown(rate, 'share')}"
+        yield "clipped", summary, f"{as_text(detected, 'share')}, there {as_text(rate, 'share')}"
     elif figure.value > 1:
         yield "clipped", "the estimated rate is above 100 %, as Equation 1 has no upper bound", ""
     if not math.isnan(detected + fpr + recall + prevalence):

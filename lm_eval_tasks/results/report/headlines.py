@@ -13,7 +13,7 @@ from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.results.report.answers import ReadAnswers, read_task, signs_of_run
 from lm_eval_tasks.results.report.doubts import Doubt, doubts_of, one_sided
 from lm_eval_tasks.results.report.families import Family, families, title_of
-from lm_eval_tasks.results.report.numbers import bounds, not_measurable, range_of, shown, with_bounds
+from lm_eval_tasks.results.report.numbers import as_text, bounds, not_measurable, range_of, with_bounds
 from lm_eval_tasks.runs import Run, labels
 
 _NAMED = 5  # languages of a mean
@@ -50,7 +50,7 @@ class Headline:
     @property
     def value(self) -> str:
         """The number; if it is not measurable, a note with its bounds."""
-        return not_measurable(self.figure, self.measured.unit) or shown(self.figure.value, self.measured.unit)
+        return not_measurable(self.figure, self.measured.unit) or as_text(self.figure.value, self.measured.unit)
 
     @property
     def bounds(self) -> str:
@@ -69,7 +69,7 @@ class Headline:
 
 
 def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task) -> list[Headline]:
-    """The headlines of runs, ordered by family and metric, so that models stand beside each other. `read_answers` is used
+    """The headlines of runs, ordered by family and metric, so that models are next to each other. `read_answers` is used
     to find signs of a broken run.
 
     Raises:
@@ -162,5 +162,5 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     if unknown:
         flagged = "".join(f"the detector flagged {texts[name]}; " for name, other in others.items() if other.is_raw)
         return f"The {metric_name} is {unknown}: {flagged}{text}."
-    texts |= {"value": shown(mean.value, metric.unit), "rest": metric.rest}
+    texts |= {"value": as_text(mean.value, metric.unit), "rest": metric.rest}
     return _PLACE.sub(lambda match: texts.get(match[1], match[0]), metric.sentence) + f" ({text})."

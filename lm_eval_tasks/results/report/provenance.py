@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, without_point
-from lm_eval_tasks.results.report.numbers import bounds, shown
+from lm_eval_tasks.results.report.numbers import as_text, bounds
 from lm_eval_tasks.results.reproduce.recorded import commands_of, read_recorded
 from lm_eval_tasks.runs import Run, TaskRun
 
@@ -33,7 +33,7 @@ def command_files(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
 
 
 def _tasks(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, TaskRun]]:
-    """Models and their tasks of a benchmark, task by task, so that models stand beside each other."""
+    """The tasks of a benchmark with their model, ordered by task, so that models are next to each other."""
     names = dict.fromkeys(
         task.task for run in runs.values() for task in run.tasks.values() if task.benchmark == benchmark
     )
@@ -53,7 +53,7 @@ def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[dict[str, Any]]
                     "model": model,
                     "filter": filter_name,
                     "metric": name,
-                    "value": shown(value, metric.unit) if is_measurable(figure, metric.unit) else NOT_MEASURABLE,
+                    "value": as_text(value, metric.unit) if is_measurable(figure, metric.unit) else NOT_MEASURABLE,
                     "bounds": bounds(figure, metric.unit),
                     "n": figure.n,
                     "denominator": str(entry.get("denominator") or metric.denominator),

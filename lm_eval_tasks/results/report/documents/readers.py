@@ -26,7 +26,7 @@ from lm_eval_tasks.results.report.documents.document import (
     spans_in,
     text_of,
 )
-from lm_eval_tasks.results.report.numbers import shown
+from lm_eval_tasks.results.report.numbers import as_text
 from lm_eval_tasks.runs import Answer, FilteredAnswer, TaskRun
 
 _MARKER = re.compile(r"^\[(\d{1,3})\] ", re.MULTILINE)
@@ -202,7 +202,7 @@ class MfavaReader(TaskReader):
             return ShownAnswer("abstained", "abstained", kinds=_nonempty("abstained"), share=share)
         if share is None:
             return ShownAnswer("not read", "no detector has read it", "unsure")
-        flagged, tone = ("nothing", "good") if share == 0 else (f"{shown(share, 'share')} of the words", "bad")
+        flagged, tone = ("nothing", "good") if share == 0 else (f"{as_text(share, 'share')} of the words", "bad")
         return ShownAnswer(str(math.ceil(4 * share)), f"{flagged} flagged", tone, share=share)
 
     def _document(self, answer: Answer) -> Document:

@@ -13,7 +13,7 @@ from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.report.documents import TaskDocuments
 from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import shown, unbroken
+from lm_eval_tasks.results.report.numbers import as_text, unbroken
 
 _SEVERE = ("broken", "alike", "undefined", "invalid", "clipped", "unlike")
 """Kinds of doubts that the first screen shows beside a model, the worst first. The others are shown below."""
@@ -45,7 +45,7 @@ class MetricSummary(NamedTuple):
     @property
     def scale(self) -> tuple[str, str]:
         """The values at 0 and 100 of an interval, as text."""
-        return shown(0.0, self.measured.unit), shown(self.top, self.measured.unit)
+        return as_text(0.0, self.measured.unit), as_text(self.top, self.measured.unit)
 
     def interval(self, headline: Headline) -> tuple[float, float | None, float] | None:
         """Lower bound, value and upper bound on a scale of 0 to 100, to be drawn; without bounds, the value three times.

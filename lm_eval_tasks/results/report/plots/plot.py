@@ -17,7 +17,7 @@ from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.numbers import abbreviated
+from lm_eval_tasks.results.report.numbers import shorten
 from lm_eval_tasks.results.report.plots.drawing import INK, readable
 
 LIGHT, DARK = "#16191f", "#e9ecf1"
@@ -131,7 +131,7 @@ def not_drawn(entries: Iterable[Entry]) -> str:
         if missing:
             why = "its bounds span more than half of the scale" if all(missing) else "a rate is undefined"
             reasons.setdefault(why, []).append(f"{entry.group} of {entry.model}")
-    return "".join(f" Not drawn, because {why}: {abbreviated(names, _NAMED)}." for why, names in reasons.items())
+    return "".join(f" Not drawn, because {why}: {shorten(names, _NAMED)}." for why, names in reasons.items())
 
 
 @dataclass(frozen=True)
