@@ -12,7 +12,7 @@ import pytest
 
 from custom_metrics.statistics.figures import UNDEFINED
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.agreement import Comparison, Result, compare, table
+from lm_eval_tasks.results.agreement import Comparison, Result, compare, render_table
 
 NAN = math.nan
 A, B = (1, 2, 3, 4, 4, 2), (1, 2, 4, 4, 3, 1)
@@ -344,7 +344,7 @@ def test_silver_and_gold_of_the_public_data(hub: str) -> None:
     assert [tuple(values(result).values()) for result in found.results] == [
         pytest.approx(of, abs=5e-7) for of in kappas
     ]
-    assert [line.split("  ", 1)[1].split() for line in table(found).splitlines()[1:4]] == [
+    assert [line.split("  ", 1)[1].split() for line in render_table(found).splitlines()[1:4]] == [
         "ar 248 24528 0 0 0.594 [0.555, 0.636] 0.483 [0.445, 0.523]".split(),
         "de 331 52730 0 0 0.823 [0.795, 0.847] 0.689 [0.661, 0.716]".split(),
         "tr 244 30160 0 1 0.703 [0.664, 0.740] 0.588 [0.553, 0.621]".split(),
@@ -356,7 +356,7 @@ def test_silver_and_gold_of_the_public_data(hub: str) -> None:
 
 def test_the_table_cannot_act_on_a_terminal() -> None:
     sly = Result("a\x1b[2J, b\nc", "\u202ef" * 100, {"items": 1}, {"kappa": UNDEFINED})
-    shown = table(Comparison("ratings", (sly,), ()))
+    shown = render_table(Comparison("ratings", (sly,), ()))
     assert not {"\x1b", "\u202e"} & {*shown}
     assert len(shown.splitlines()) == 4
     assert max(map(len, shown.splitlines())) < 160

@@ -29,7 +29,7 @@ def compared(*places: Path, **options: Any) -> Comparison:
 
 
 def the(comparison: Comparison, metric: str, task: str) -> Difference:
-    (row,) = comparison.of(metric, task)
+    (row,) = comparison.select(metric, task)
     return row
 
 
@@ -97,7 +97,7 @@ def test_mfava_is_compared_over_articles_with_a_common_calibration(two_models: P
 
 def test_a_group_is_the_mean_over_its_languages(whole: Comparison) -> None:
     group = the(whole, "error_rate", "nomiracl")
-    tasks = [row for row in whole.of("error_rate") if not row.group]
+    tasks = [row for row in whole.select("error_rate") if not row.group]
     assert (group.group, group.tasks, len(tasks), group.n) == (True, 18, 18, sum(row.n for row in tasks))
     assert group.difference == pytest.approx(np.mean([row.difference for row in tasks]))
     assert group.family == 1
@@ -107,7 +107,7 @@ def test_a_group_is_the_mean_over_its_languages(whole: Comparison) -> None:
 def test_holm_is_over_the_languages_and_pairs_of_a_metric(two_models: Path) -> None:
     found = compared(two_models, two_models, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"])
     assert len(found.models) == len(set(found.models)) == 4
-    rows = list(found.of("accuracy"))
+    rows = list(found.select("accuracy"))
     assert len(rows) == 2 * 6
     assert {row.family for row in rows} == {12}
     smallest = min(rows, key=lambda row: row.p)

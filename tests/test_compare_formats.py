@@ -16,7 +16,7 @@ import pytest
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import FORMATS
 from lm_eval_tasks.definition.catalogue import metric_of
-from lm_eval_tasks.results.compare import Comparison, Difference, Joined, Refusal
+from lm_eval_tasks.results.compare import Comparison, Difference, DocumentCounts, Refusal
 from lm_eval_tasks.results.compare.rendering import number, p_value, render, sentences
 from tests.changed_runs import written_samples
 from tests.golden import golden
@@ -66,7 +66,7 @@ def comparison(*rows: Difference, **parts: Any) -> Comparison:
 
 def test_text_for_a_terminal() -> None:
     """The table, and in words what is better, what the columns are, where bounds and p come from, and all notes."""
-    joined = (Joined("nomiracl_de", 207, (3, 0)),)
+    joined = (DocumentCounts("nomiracl_de", 207, (3, 0)),)
     refused = (Refusal("clapnq_rag", "documents", "32 of 32 documents differ"),)
     notes = ("all: another chat template",)
     text = render(comparison(GROUP, ROW, EQUAL, UNKNOWN, joined=joined, notes=notes, refused=refused))

@@ -80,7 +80,7 @@ def cells(table: Any) -> dict[str, dict[str, tuple[float, str, str]]]:
 
 def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tmp_path: Path) -> None:
     site = write_leaderboard(folder, tmp_path / "site")
-    assert (site.runs, site.read, [*site.unreadable]) == (2, 2, [])
+    assert (site.runs, site.updated, [*site.unreadable]) == (2, 2, [])
     page = page_of(site.index)
     assert [heading.text.strip() for heading in page.iter("h2")] == ["clapnq_gold", "clapnq_rag", "mfava", "nomiracl"]
     runs = {run.model: run for run in read_runs([folder])}
@@ -302,20 +302,20 @@ def test_after_a_run_was_added_that_run_alone_is_read(folder: Path, tmp_path: Pa
     first = write_leaderboard(folder, site)
     before = first.index.read_bytes()
     pages = {path: path.stat().st_mtime_ns for path in (site / "runs").iterdir()}
-    assert write_leaderboard(folder, site).read == 0
+    assert write_leaderboard(folder, site).updated == 0
     assert first.index.read_bytes() == before
     assert {path: path.stat().st_mtime_ns for path in (site / "runs").iterdir()} == pages
 
     new = another(folder, "new")
     added = write_leaderboard(folder, site)
-    assert (added.runs, added.read) == (3, 1)
+    assert (added.runs, added.updated) == (3, 1)
     assert {path: path.stat().st_mtime_ns for path in pages} == pages
 
     for path in new.iterdir():  # copied to another machine: other times, the same content
         os.utime(path, (1, 1))
-    assert write_leaderboard(folder, site).read == 0
+    assert write_leaderboard(folder, site).updated == 0
     named(new, "new name")
-    assert write_leaderboard(folder, site).read == 1
+    assert write_leaderboard(folder, site).updated == 1
     assert "new name" in first.index.read_text("utf-8")
 
     shutil.rmtree(new)
@@ -334,9 +334,9 @@ def test_what_was_kept_heals(folder: Path, tmp_path: Path) -> None:
     checksum = "0" * 64
     for damaged in ("", whole[: len(whole) // 2], whole.replace("0.", "1.", 1), f"{checksum}\n{{}}", "[" * 100_000):
         kept.write_text(damaged, "utf-8")
-        assert write_leaderboard(folder, site).read == 1
+        assert write_leaderboard(folder, site).updated == 1
         assert (index.read_bytes(), kept.read_text("utf-8")) == (before, whole)
-    assert write_leaderboard(folder, site).read == 0
+    assert write_leaderboard(folder, site).updated == 0
 
 
 def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -239,7 +239,7 @@ def logged(rows: list[tuple[str, dict[str, Any]]]) -> Answers:
 def joined(name: str, *models: list[tuple[str, Any]]) -> JoinedTask:
     """A task of several models, each with the passage and the values of every document."""
     unknown: Any = None  # its results file
-    return JoinedTask.of(
+    return JoinedTask.join(
         name, {number: (f"model {number}", unknown, logged(rows)) for number, rows in enumerate(models)}
     )
 
@@ -326,5 +326,5 @@ def test_numbers_whose_mean_a_figure_is_are_by_passage(
     rows = [(name, {"precision": value}) for name, value in zip(names, values, strict=True)]
     found = measure(joined("t", rows), "precision", "tags", aggregation)
     assert len(found.numbers(0)) == numbers
-    assert float(np.mean(found.numbers(0))) == pytest.approx(mean) == pytest.approx(found.own(0))
+    assert float(np.mean(found.numbers(0))) == pytest.approx(mean) == pytest.approx(found.run_value(0))
     assert found.is_mean == (names == [""] * 5)

@@ -15,8 +15,8 @@ import pytest
 from custom_metrics.statistics.intervals import newcombe
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.published import family_of, rows_for
-from lm_eval_tasks.published.beside import NEWCOMBE, OWN_BOUNDS, answered_otherwise, beside_paper, differs
-from lm_eval_tasks.results.compare.beside_paper import asked_beside_paper, render_with_paper
+from lm_eval_tasks.published.beside import NEWCOMBE, OWN_BOUNDS, compare_with_published, generation_notes, mismatches
+from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
 from lm_eval_tasks.runs import Settings, TaskRun, labels, read_runs
 from tests.conftest import command, run
 from tests.test_published_tables import figure
@@ -136,12 +136,12 @@ def lacking(task: str, *reasons: str, **more: Any) -> TaskRun:
 )
 def test_what_differs(row: tuple[str, str, str], metric: str, run: TaskRun, reasons: list[str]) -> None:
     found = next(figure for figure in rows_for(row[2], metric) if (figure.source.name, figure.model) == row[:2])
-    assert differs(found, run) == reasons
+    assert mismatches(found, run) == reasons
 
 
 def test_a_figure_of_a_split_that_is_not_public_says_so() -> None:
     row = figure(*IN_TABLE_5, "rougeL", split="test")
-    assert differs(row, task_run("clapnq_gold", {})) == ["split validation, this figure is of split test"]
+    assert mismatches(row, task_run("clapnq_gold", {})) == ["split validation, this figure is of split test"]
 
 
 @pytest.mark.parametrize(
@@ -157,10 +157,10 @@ def test_how_answers_were_made_is_said_beside_the_difference(
     generation: dict[str, Any], model: str, said: list[str]
 ) -> None:
     row = figure(*BY_GPT, "error_rate")
-    found = answered_otherwise(row, task_run("nomiracl_en", {}, **generation), model)
+    found = generation_notes(row, task_run("nomiracl_en", {}, **generation), model)
     assert [reason.partition(" (")[0] for reason in found] == said
     unknown = figure(*IN_TABLE_5, "rougeL", split="validation")
-    assert answered_otherwise(unknown, task_run("clapnq_gold", {}, **generation), model) == []
+    assert generation_notes(unknown, task_run("clapnq_gold", {}, **generation), model) == []
 
 
 # ------------------------------------------------------------------------------------------------------------ beside runs
@@ -172,9 +172,9 @@ def test_of_a_long_ranking_the_ends_the_middle_and_the_neighbours_are_shown(two_
         task_run("mushroom_de", {"split": "test"}),
         figures={"tags": {"iou": {"value": 0.5, "low": 0.45, "high": 0.55, "n": 148}}},
     )
-    (found,) = beside_paper([dataclasses.replace(run_, tasks={"mushroom_de": task})])
+    (found,) = compare_with_published([dataclasses.replace(run_, tasks={"mushroom_de": task})])
     values = [row.value for row, _ in found.rows]
-    assert found.of == 28
+    assert found.total == 28
     assert len(values) == 5
     assert values == sorted(values, reverse=True)
     above = max(value for value in values if value < 0.5)
@@ -182,7 +182,7 @@ def test_of_a_long_ranking_the_ends_the_middle_and_the_neighbours_are_shown(two_
     assert above == max(value for value in ranking if value < 0.5)
     assert {max(ranking), min(ranking)} <= {*values}
     for row, (against,) in found.rows:
-        assert against.by == OWN_BOUNDS
+        assert against.method == OWN_BOUNDS
         assert (against.difference, against.low, against.high) == pytest.approx(
             (0.5 - row.value, 0.45 - row.value, 0.55 - row.value)
         )
@@ -237,7 +237,7 @@ def test_released_answers_scored_again_differ_by_nothing_from_the_published_row(
 def test_the_whole_passage_is_the_papers_row(hub: str, tmp_path: Path) -> None:
     arguments = ["--model", "grounded-baseline", "--model_args", "strategy=full_passage", "--tasks", "clapnq_gold"]
     run([command("lm_eval"), *arguments, "--output_path", ".", "--metadata", f"mirror={hub}"], tmp_path)
-    found = beside_paper(read_runs([tmp_path]))
+    found = compare_with_published(read_runs([tmp_path]))
     rows = {
         each.metric: (row, against) for each in found for row, (against,) in each.rows if row.model == "Full Passage"
     }
@@ -284,13 +284,13 @@ def test_two_runs_are_compared_with_each_other_and_with_the_paper(
 
 def test_what_is_asked_for_is_shown(two_models: Path) -> None:
     runs = read_runs([two_models])
-    found = asked_beside_paper(runs, ["nomiracl"], ["error_rate"])
+    found = select_published(runs, ["nomiracl"], ["error_rate"])
     assert len(found) == 16  # of 18 languages one is in no released answer, and one has no relevant question there
     assert {one.metric for one in found} == {"error_rate"}
-    assert {one.metric for one in asked_beside_paper(runs, ["nomiracl_de"])} == {"hallucination_rate", "error_rate"}
-    every = asked_beside_paper(runs, ["nomiracl_de"], every=True)
+    assert {one.metric for one in select_published(runs, ["nomiracl_de"])} == {"hallucination_rate", "error_rate"}
+    every = select_published(runs, ["nomiracl_de"], every=True)
     assert {one.metric for one in every} == {"hallucination_rate", "error_rate", "accuracy", "invalid_rate"}
-    of_retrieval = {one.source.name for one in asked_beside_paper(runs, ["clapnq_rag"])}
+    of_retrieval = {one.source.name for one in select_published(runs, ["clapnq_rag"])}
     assert of_retrieval == {"clapnq_table4", "clapnq_table6"}
 
 
@@ -334,6 +334,6 @@ def test_tables_for_papers(two_models: Path, capsys: pytest.CaptureFixture[str])
 def test_hostile_names_stay_names(two_models: Path) -> None:
     (_, lexical) = read_runs([two_models])
     hostile = dataclasses.replace(lexical, model="<b>\x1b[31m\u202e=cmd|" + "x" * 300)
-    text = render_with_paper(None, asked_beside_paper([hostile], ["nomiracl_de"]), labels([hostile]), "text")
+    text = render_with_paper(None, select_published([hostile], ["nomiracl_de"]), labels([hostile]), "text")
     assert "=cmd|" in text
     assert not {"\x1b", "\u202e"} & {*text}

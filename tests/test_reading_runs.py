@@ -204,7 +204,7 @@ def test_values_of_any_kind_come_back_from_their_columns(tmp_path: Path) -> None
     column = answers.readings["none"].columns["m"]
     expected = [values[0], None, *values[1:]]  # by doc_id: the last row is of the second document
     assert [*column.values()] == expected
-    assert column.others.tolist() == [5, 6, 7, 8]
+    assert column.non_numeric.tolist() == [5, 6, 7, 8]
     late = answers.readings["none"].columns["n"]
     assert [*late.values()] == [None, 7] + [None] * 8
     assert [answer.key for answer in answers] == [*answers.keys] == [f"d{n}" for n in (0, 1, *range(2, 17, 2))]

@@ -54,11 +54,11 @@ def test_published_figures_stand_beside_and_plots_are_written(
 ) -> None:
     pytest.importorskip("matplotlib", reason="plots need matplotlib")
     run, page, svg = two_models / "baseline-lexical", tmp_path / "r.html", tmp_path / "svg"
-    tables = {(table["found"].task, table["found"].metric): table for table in published_tables(read_runs([run]))}
+    tables = {(row["comparison"].task, row["comparison"].metric): row for row in published_tables(read_runs([run]))}
 
     german = tables["nomiracl_de", "hallucination_rate"]
-    assert (german["found"].source.filter, len(german["rows"])) == ("strict", 11)
-    assert german["own"] == [(LEXICAL, "0.0 %", "0.0 to 49.0 %")]
+    assert (german["comparison"].source.filter, len(german["rows"])) == ("strict", 11)
+    assert german["figures"] == [(LEXICAL, "0.0 %", "0.0 to 49.0 %")]
     assert "bundled miniature" in german["why_none"]
     assert all(against == [] for _, _, against in german["rows"])
     assert main(["report", str(run), "-o", str(page), "--paper", "--svg", str(svg), "--documents", "0"]) == 0

@@ -14,7 +14,7 @@ from custom_metrics.reading.spans import Span
 from lm_eval_tasks.results.report.answers import read_task
 from lm_eval_tasks.results.report.documents import (
     TaskDocuments,
-    chosen,
+    choose,
     most_hallucinated,
     read_documents,
 )
@@ -24,12 +24,12 @@ from lm_eval_tasks.results.report.documents.document import (
     ShownAnswer,
     Text,
     address_of,
-    tagged,
+    answer_and_spans,
     text_of,
 )
 from lm_eval_tasks.results.report.documents.readers import passages_of, reader_of, why_robust, why_strict
 from lm_eval_tasks.results.report.page.summary import examples
-from lm_eval_tasks.runs import Answer, Reading, labels, read_runs
+from lm_eval_tasks.runs import Answer, FilteredAnswer, labels, read_runs
 from tests.golden import golden
 from tests.made_runs import task
 
@@ -52,9 +52,9 @@ def test_which_documents_are_shown(kinds: tuple[str, ...], number: int | None, e
     """Also where the file has another order."""
     contents, each = [b"%02d" % at for at in range(len(kinds))], [frozenset(kind.split()) for kind in kinds]
     shares = [0.1 * at if "hallucinated" in kind else math.nan for at, kind in enumerate(kinds)]
-    assert chosen(contents, each, shares, number) == expected
+    assert choose(contents, each, shares, number) == expected
     if number is not None:
-        assert [~at % len(kinds) for at in chosen(contents[::-1], each[::-1], shares[::-1], number)] == expected
+        assert [~at % len(kinds) for at in choose(contents[::-1], each[::-1], shares[::-1], number)] == expected
 
 
 def test_the_most_hallucinated_are_a_tenth() -> None:
@@ -165,7 +165,7 @@ def written(spans: object) -> str:
     ],
 )
 def test_tagged_answers(read: object, expected: tuple[str, list[Span]]) -> None:
-    assert tagged(read, "as it came") == expected
+    assert answer_and_spans(read, "as it came") == expected
 
 
 PROMPT = "QUESTION:\nWhy?\n\nCONTEXTS:\n[1] Elbe: A river.\n\n[2] Oder: Another.\n[2] A note.\n\n[3] Saale\n\nOUTPUT:"
@@ -213,18 +213,18 @@ def test_why_an_answer_got_its_label(reading: str, response: str, label: str, ex
 def six_of_each(*places: Path) -> dict[str, TaskDocuments]:
     runs = read_runs(places)
     asked = read_documents(dict(zip(labels(runs), runs, strict=True)), read_task)
-    return {each.task: each for each in (task.shown(6) for task in asked)}
+    return {each.task: each for each in (task.sample(6) for task in asked)}
 
 
 def test_documents_as_a_reader_sees_them(two_models: Path) -> None:
     """How many there are of each kind, and the first of three benchmarks."""
     documents = six_of_each(two_models)
     lines = [
-        f"{task.task}: {len(task.shown)} of {task.total}, of all {task.kinds}, missing {task.missing}"
+        f"{task.task}: {len(task.documents)} of {task.total}, of all {task.kinds}, missing {task.missing}"
         for task in documents.values()
     ]
     for name in ("nomiracl_de", "clapnq_rag", "mfava_de"):
-        lines += [line.rstrip() for document in documents[name].shown[:3] for line in seen(document)]
+        lines += [line.rstrip() for document in documents[name].documents[:3] for line in seen(document)]
     text = "\n".join([*lines, ""])
     assert text == golden("documents.txt", text)
 
@@ -246,7 +246,7 @@ def seen(document: Document) -> Iterator[str]:
 def test_an_mfava_document(two_models: Path, closed_book: Path) -> None:
     task = six_of_each(two_models / "baseline-lexical", closed_book)["mfava_de"]
     assert task.kinds == {"wrong": 0, "invalid": 0, "abstained": 0, "disagree": 4, "hallucinated": 1}
-    found = task.shown[0]  # the most hallucinated
+    found = task.documents[0]  # the most hallucinated
 
     assert found.kinds == {"hallucinated", "disagree"}
     assert found.address == "https://de.wikipedia.org/wiki/Lübeck"
@@ -263,7 +263,7 @@ def test_answers_that_were_not_logged(two_models: Path, tmp_path: Path) -> None:
     (results,) = (two_models / "baseline-lexical").glob("results_*.json")
     (tmp_path / results.name).write_bytes(results.read_bytes())
     task = six_of_each(tmp_path)["mfava_de"]
-    assert (task.total, task.shown, task.missing) == (0, (), ("lm-eval-grounded/baseline-lexical",))
+    assert (task.total, task.documents, task.missing) == (0, (), ("lm-eval-grounded/baseline-lexical",))
 
 
 ORIGINAL = "The tower was built in 1889 in Paris."
@@ -296,7 +296,7 @@ def test_what_is_said_of_an_answer(
     values: dict[str, float | None],
     expected: tuple[str, str, list[str]],
 ) -> None:
-    answer = Answer("k", "c", doc, "", "", response, {"any": Reading(response, values)})
+    answer = Answer("k", "c", doc, "", "", response, {"any": FilteredAnswer(response, values)})
     document = reader_of(task(name, {}, "de")).lay_out({"m": answer})
     (shown,) = document.answers
     assert (shown.verdict, shown.tone, sorted(shown.kinds)) == expected

@@ -18,7 +18,7 @@ from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.mushroom.dataset import LANGUAGES as MUSHROOM
 from lm_eval_tasks.results.report.families import families
-from lm_eval_tasks.results.report.headlines import Headline, headlines, metrics_beside
+from lm_eval_tasks.results.report.headlines import Headline, headlines, metrics_in_sentence
 from lm_eval_tasks.results.report.numbers import with_bounds
 from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.golden import golden
@@ -67,7 +67,7 @@ def test_samples_alone_have_no_numbers(two_models: Path, tmp_path: Path) -> None
     shutil.copy(samples, tmp_path)
     one = only(headlines(read_runs([tmp_path])), "rougeL")
 
-    assert one.says == "The RougeL is undefined: there is no results file beside the samples."
+    assert one.explanation == "The RougeL is undefined: there is no results file beside the samples."
     assert doubts(one) == {
         "not_comparable": "the results do not say what it was measured on",
         "undefined": "there is no results file beside the samples",
@@ -150,9 +150,9 @@ def test_the_sentence_of_every_metric() -> None:
         for metric in catalogue.benchmark_of(folder).metrics.values():
             if metric.sentence:
                 name = f"{metric.name}someone" if metric.name.endswith("_") else metric.name
-                half = dict.fromkeys((name, *metrics_beside(metric)), figure(0.5, 0.4, 0.6, n=40))
+                half = dict.fromkeys((name, *metrics_in_sentence(metric)), figure(0.5, 0.4, 0.6, n=40))
                 one = only(headlines([run("m", [task(f"{folder.name}_task", half)])]), name)
-                lines.append(f"{folder.name}, {name}: {one.measured.heading}. {one.says}\n")
+                lines.append(f"{folder.name}, {name}: {one.measured.heading}. {one.explanation}\n")
     text = "".join(lines)
     assert text == golden("sentences.txt", text)
 
@@ -185,7 +185,7 @@ def test_what_is_said_of_means_and_names() -> None:
     lines = []
     for case, (metric, tasks) in SAID.items():
         one = of(tasks, metric)
-        lines += [f"## {case}", one.text, one.says, *(f"{doubt.kind}: {doubt.text}" for doubt in one.doubts), ""]
+        lines += [f"## {case}", one.text, one.explanation, *(f"{doubt.kind}: {doubt.text}" for doubt in one.doubts), ""]
     text = "\n".join(lines)
     assert text == golden("said.txt", text)
 

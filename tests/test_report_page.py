@@ -19,7 +19,7 @@ from lm_eval_tasks.results.report import BYTES, write_report
 from lm_eval_tasks.results.report.page import cleaned, direction, language_tag
 from lm_eval_tasks.results.report.plots import DARK, LIGHT
 from lm_eval_tasks.results.report.plots.drawing import COLOURS
-from lm_eval_tasks.results.report.provenance import made, numbers
+from lm_eval_tasks.results.report.provenance import command_files, numbers
 from lm_eval_tasks.runs import labels, read_runs
 from tests.conftest import ROOT
 from tests.golden import golden
@@ -115,7 +115,7 @@ def test_every_number_has_its_command(page: Path, two_models: Path) -> None:
     runs = read_runs([two_models])
     by_label = dict(zip(labels(runs), runs, strict=True))
     text = parsed(page).xpath("string(//*[@id='provenance'])")
-    commands = [command for one in made(by_label) for command in one["commands"]]
+    commands = [command for one in command_files(by_label) for command in one["commands"]]
     assert len(commands) == 2
     for command in commands:
         assert command in text

@@ -17,7 +17,7 @@ from lm_eval_tasks.clapnq.retrieval.encoder import encoder_for, weights_of
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.provenance import command_line
-from lm_eval_tasks.results.reproduce import Compared, reproduce, table
+from lm_eval_tasks.results.reproduce import Compared, render_script, reproduce
 from tests.conftest import command, run
 
 TASKS = "nomiracl_de,clapnq_rag,mfava_de"
@@ -135,7 +135,7 @@ def test_what_differs_is_named_with_both_sums_and_what_is_missing_with_one_comma
     (line,) = reproduce(file, mirror=str(mirror)).commands
     assert line.endswith(f"--metadata mirror={mirror} --output_path reproduced")
     assert "--tasks" not in found.commands[0].split("--tasks clapnq_rag ")[0]  # in place of all that were typed
-    assert [one.what for one in found.compared if one.state != "same"] == ["PrimeQA/clapnq_passages@main passages.tsv"]
+    assert [one.name for one in found.compared if one.state != "same"] == ["PrimeQA/clapnq_passages@main passages.tsv"]
     gone = reproduce(file, mirror=str(tmp_path / "nowhere"))
     assert not gone.same
     assert any("does not exist" in note for note in gone.notes)
@@ -150,7 +150,7 @@ def test_another_version_is_a_difference(recorded: Recorded) -> None:
     record["versions"]["jieba"] = "0.1"
     record["calibration"]["sha256"] = "4567"
     results["lm_eval_version"] = "0.4.12"
-    different = {one.what.split("@")[0]: one.details for one in reproduce(write()).compared if one.state != "same"}
+    different = {one.name.split("@")[0]: one.details for one in reproduce(write()).compared if one.state != "same"}
     assert set(different) == {"jieba 0.1", "detector lexical", "calibration lexical.json", "lm_eval 0.4.12"}
     assert different["lm_eval 0.4.12"][0] == "version there: 0.4.12"
 
@@ -184,11 +184,11 @@ def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
     assert hub not in records
     assert "NaN" not in records
     found = reproduce(file)
-    assert found.same, table(found)
+    assert found.same, render_script(found)
     assert f"mirror={hub} " in found.commands[0]
     assert "the corpus holds 5,494 of 178,891 passages" in found.notes[-1]
     elsewhere = reproduce(file, mirror="sample")
-    assert {one.state for one in elsewhere.compared if "@" in one.what and "/" in one.what} == {"differs"}
+    assert {one.state for one in elsewhere.compared if "@" in one.name and "/" in one.name} == {"differs"}
 
 
 def test_the_weights_behind_vectors_are_compared(
@@ -208,7 +208,7 @@ def test_the_weights_behind_vectors_are_compared(
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "no hub"))
 
     def encoders() -> dict[str, str]:
-        return {one.what: one.state for one in reproduce(write()).compared if one.what.startswith("encoder")}
+        return {one.name: one.state for one in reproduce(write()).compared if one.name.startswith("encoder")}
 
     assert encoders() == {"encoder encoder@None": "same", "encoder all-MiniLM@c0ffee": "not here"}
     (model / "model.safetensors").write_bytes(b"others")
@@ -225,7 +225,7 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     shell("lm-eval-grounded score predicted --detector_args 'threshold=0.4;spans=words' -o scored", tmp_path)
     file, results = results_below(tmp_path / "scored")
     found = reproduce(file)
-    assert found.same, table(found)
+    assert found.same, render_script(found)
     assert found.commands == [
         "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de,clapnq_rag --limit 4 --metadata "
         "mirror=sample top_k=2 --predict_only --output_path reproduced",
@@ -259,9 +259,9 @@ def test_replayed_answers_are_files_too(recorded: Recorded, tmp_path: Path) -> N
     assert reproduce(write()).same
     assert Compared("same", "path: a.jsonl") in reproduce(write()).compared
     (answers / "a.jsonl").write_text("{}\n")
-    assert [one.what for one in reproduce(write()).compared if one.state == "differs"] == ["path: a.jsonl"]
+    assert [one.name for one in reproduce(write()).compared if one.state == "differs"] == ["path: a.jsonl"]
     shutil.rmtree(answers)
-    assert [one.what for one in reproduce(write()).compared if one.state == "not here"] == ["path: a.jsonl"]
+    assert [one.name for one in reproduce(write()).compared if one.state == "not here"] == ["path: a.jsonl"]
 
 
 FOREIGN = "x\n touch canary; $(touch canary) `touch canary` '; touch canary; ' \x1b]0;title\x07\u202e\x9b"

@@ -21,7 +21,7 @@ from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, Ranking, bm25, open_retriever
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25, split_passage
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.retrieve import published, retrieve
+from lm_eval_tasks.commands.retrieve import published_row, retrieve
 from tests.conftest import command, run
 
 ROWS = [
@@ -374,11 +374,11 @@ def test_the_papers_figures_are_those_of_its_table_4(shared: Path) -> None:
         pytest.skip(f"needs {path}")
     paper = {row["retriever"]: row for row in csv.DictReader(path.read_text("utf-8").splitlines())}
     names = {"bm25": "BM25", "minilm": "all-MiniLM-L6-v2", "bge": "BGE-base", "e5": "E5-base-v2"}
-    assert {name: published(name) for name in names} == {
+    assert {name: published_row(name) for name in names} == {
         name: {metric: int(paper[theirs][f"dev_{metric}"]) / 100 for metric in METRICS}
         for name, theirs in names.items()
     }
-    assert [name for name in RETRIEVERS if published(name) is None] == ["dense", "run", "hybrid"]
+    assert [name for name in RETRIEVERS if published_row(name) is None] == ["dense", "run", "hybrid"]
 
 
 @pytest.mark.one_python("figures of the public data")

@@ -114,9 +114,9 @@ def test_what_several_processes_tagged_is_known_to_one(predicted: Path, tmp_path
     tasks = ("mfava_de", "mfava_zh")
     files = {task: next(folder.glob(f"samples_{task}_*")) for task in tasks}
     work = Work(files, {"detector": "lexical", "samples": str(folder)}, folder)
-    known = len(work.stored(_Nothing()).spans_by_key)
+    known = len(work.stored_detector(_Nothing()).spans_by_key)
     tag_part(work, 1, 2)
-    assert len(work.stored(_Nothing()).spans_by_key) >= max(known, 8)
+    assert len(work.stored_detector(_Nothing()).spans_by_key) >= max(known, 8)
     score(folder, output=tmp_path / "out")
     score(copied(predicted, tmp_path / "again"), output=tmp_path / "whole")
     same(tmp_path / "out", tmp_path / "whole")
@@ -134,11 +134,11 @@ def test_a_part_is_every_second_answer_and_what_others_tagged_is_known(predicted
     work = Work(files, {"detector": "lexical", "samples": str(files["mfava_de"])}, folder)
     for number, kept in ((0, 5), (1, 4), (1, 4)):
         tag_part(work, number, 2)
-        assert len(lines(work.store(number))) == kept
-    assert [path.name for path in work.stores()] == [".spans_lexical.jsonl", ".spans_lexical.part1.jsonl"]
-    assert len(work.stored(_Nothing()).spans_by_key) == 9
+        assert len(lines(work.span_file(number))) == kept
+    assert [path.name for path in work.span_files()] == [".spans_lexical.jsonl", ".spans_lexical.part1.jsonl"]
+    assert len(work.stored_detector(_Nothing()).spans_by_key) == 9
     (folder / ".spans_lexical-two.jsonl").write_text("", "utf-8")  # of another detector
-    assert len(work.stores()) == 2
+    assert len(work.span_files()) == 2
 
 
 @pytest.mark.slow("processes are started")

@@ -2,17 +2,17 @@
 
 A command is a module with three things, which :mod:`lm_eval_tasks.cli` looks for:
 
-- its docstring: the first line is the line in ``lm-eval-grounded --help``, the rest the description in the command's own;
+- its docstring: the first line is shown by ``lm-eval-grounded --help``, the rest by the command's own ``--help``;
 - ``add_arguments(parser)``: its options;
 - ``run(arguments) -> int``: does the work, prints by :func:`say`, and returns the exit status.
 
-The name of the module is the name of the command (``_`` is typed ``-``). A new command is a new file; no list names it.
-Work that only the command does stands below ``run``, as functions of paths and values that print nothing. Work that others
-need, too, is in the rooms below: ``results``, ``making``.
+The name of the module is the name of the command (``_`` is typed ``-``). A new command is a new file; there is no list.
+Work that only the command does is below ``run``, as functions of paths and values that print nothing. Work that is shared
+is in ``results`` and ``making``.
 
-Shells ask for ``--help`` often, so a command imports what is heavy (numpy and all that needs it) within its functions.
+``--help`` must be fast, so a command imports heavy modules (numpy and all that needs it) within its functions.
 
-The options that several commands have are here.
+This module has the options that several commands share.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from typing import Any
 from custom_metrics.usage.printable import printable
 from detector_plugin.detector import DEFAULT_DETECTOR
 
-_OF_RETRIEVER = "retriever_"  # before the names of the retrievers' options, one of which is `run`
+_OF_RETRIEVER = "retriever_"  # prefix of the retrievers' options, one of which is `run`
 
 
 def say(*lines: object, error: bool = False) -> None:
-    """Print lines on standard output, or standard error. Nothing in them can act on a terminal: files of others are quoted
-    in many (:mod:`custom_metrics.usage.printable`)."""
+    """Print lines on standard output, or standard error. Terminal control characters are removed, as many lines quote files
+    of others (:mod:`custom_metrics.usage.printable`)."""
     for line in lines:
         print(printable(str(line)), file=sys.stderr if error else sys.stdout, flush=True)
 
 
-def names_in(listed: str | None) -> list[str]:
-    """Names with commas between."""
+def split_names(listed: str | None) -> list[str]:
+    """The names in a comma-separated list."""
     return [name.strip() for name in (listed or "").split(",") if name.strip()]
 
 
-def put(text: str, output: Path | None) -> None:
+def print_or_write(text: str, output: Path | None) -> None:
     """Print a text, or write it to a file."""
     from lm_eval_tasks.data.atomic import whole_file
 
@@ -52,12 +52,12 @@ def put(text: str, output: Path | None) -> None:
 
 
 def add_mirror(parser: argparse.ArgumentParser, reads: str = "folder of the public files") -> None:
-    """``--mirror``: where the public files are read. `reads` says what that is to the command."""
+    """Add ``--mirror``: the folder of public files. `reads` describes it in the help."""
     parser.add_argument("--mirror", help=f"{reads} (default: LM_EVAL_GROUNDED_MIRROR)")
 
 
 def add_detector(parser: argparse.ArgumentParser) -> None:
-    """``--detector`` and ``--detector_args``: who tags answers, and how."""
+    """Add ``--detector`` and ``--detector_args``: the detector that tags answers, and its options."""
     parser.add_argument(
         "--detector",
         default=DEFAULT_DETECTOR,
@@ -69,17 +69,17 @@ def add_detector(parser: argparse.ArgumentParser) -> None:
 def add_output(
     parser: argparse.ArgumentParser, metavar: str = "DIR", help: str | None = None, required: bool = False
 ) -> None:
-    """``-o``, ``--output``: a path to write to. :func:`check_output` tries it before the command's work. Its metavar says
-    what it is: ``DIR`` and ``SITE`` are folders, ``PATH`` may be one, all others are files."""
+    """Add ``-o``, ``--output``: a path to write to, which :func:`check_output` checks before the command's work. The
+    metavar says what it is: ``DIR`` and ``SITE`` are folders, ``PATH`` may be one, all others are files."""
     parser.set_defaults(output_is=metavar)
     parser.add_argument("-o", "--output", type=Path, metavar=metavar, required=required, help=help)
 
 
 def check_output(arguments: argparse.Namespace) -> None:
-    """Try to write where ``--output`` says.
+    """Check that the path of ``--output`` can be written.
 
     Raises:
-        UsageError: that cannot be.
+        UsageError: it cannot.
     """
     from lm_eval_tasks.data.atomic import check_place, check_writable
 
@@ -93,18 +93,18 @@ def check_output(arguments: argparse.Namespace) -> None:
 
 
 def add_retriever_options(parser: argparse.ArgumentParser) -> None:
-    """The options of CLAPnq's retrievers; :func:`retriever_options` reads them."""
+    """Add the options of CLAPnq's retrievers, which :func:`retriever_options` reads."""
     from lm_eval_tasks.clapnq.retrieval import OPTIONS
 
     options = parser.add_argument_group("options of the retrievers", "in lm_eval: --metadata NAME=VALUE")
-    for name, (of, means) in OPTIONS.items():
-        what = f"{', '.join(of)}: {means}"
-        spelt = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
+    for name, (retrievers, means) in OPTIONS.items():
+        help_text = f"{', '.join(retrievers)}: {means}"
+        flags = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
         if name == "bm25_split":
-            options.add_argument(*spelt, dest=_OF_RETRIEVER + name, action="store_true", default=None, help=what)
+            options.add_argument(*flags, dest=_OF_RETRIEVER + name, action="store_true", default=None, help=help_text)
         else:
             kind = int if name == "encoder_batch_size" else str
-            options.add_argument(*spelt, dest=_OF_RETRIEVER + name, type=kind, metavar="VALUE", help=what)
+            options.add_argument(*flags, dest=_OF_RETRIEVER + name, type=kind, metavar="VALUE", help=help_text)
 
 
 def retriever_options(arguments: argparse.Namespace) -> dict[str, Any]:

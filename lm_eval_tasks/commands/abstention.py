@@ -31,16 +31,16 @@ def run(arguments: argparse.Namespace) -> int:
     explanations = explain(answer, arguments.language)
     if not arguments.language:
         abstaining = [explanation.language for explanation in explanations if explanation.abstains]
-        read = " and ".join(explanation.language for explanation in explanations)
+        languages = " and ".join(explanation.language for explanation in explanations)
         why = f"{abstaining[0]} reads it as one, and one is enough" if abstaining else "neither reads it as one"
         verdict = "an abstention" if abstaining else "no abstention"
-        say(f"{verdict}: it looks most like {read}, and {why} (--language reads it as another)")
+        say(f"{verdict}: it looks most like {languages}, and {why} (--language reads it as another)")
     for explanation in explanations:
         tables = dict.fromkeys((explanation.language, "en"))
         say(f"{explanation.verdict} (tables: {', '.join(tables)})")
         for sentence in explanation.sentences:
             say(f"  {sentence.text.strip()!r}: {sentence.reading}")
             for kind, pattern, text, words in sentence.matches:
-                by = "; ".join(f"{part}: {item}" for part, item in words)
-                say(f"    {kind:10} {pattern!r} reads {text!r}" + (f" ({by})" if by else ""))
+                origins = "; ".join(f"{phrase}: {item}" for phrase, item in words)
+                say(f"    {kind:10} {pattern!r} reads {text!r}" + (f" ({origins})" if origins else ""))
     return 0

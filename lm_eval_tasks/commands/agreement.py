@@ -38,10 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.results.agreement import compare, table
+    from lm_eval_tasks.results.agreement import compare, render_table
 
     comparison = compare(
         arguments.files, arguments.kind, arguments.column, arguments.id, arguments.text, arguments.language
     )
-    say(table(comparison))
+    say(render_table(comparison))
     return 0

@@ -62,18 +62,18 @@ def run(arguments: argparse.Namespace) -> int:
     calibration = calibration_from_runs(arguments.results, arguments.note)
     with whole_file(arguments.output) as partial:
         calibration.save(partial)
-    say(table(calibration))
+    say(render_table(calibration))
     say(f"{arguments.output}: detector {calibration.detector['name']}, version {calibration.detector['version']}")
     return 0
 
 
 def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration:
-    """The errors of a detector, from folders or samples files of runs of ``mfava_detection_*`` and ``mushroom_*`` with
+    """Calibrate a detector from folders or samples files of runs of ``mfava_detection_*`` and ``mushroom_*`` with
     ``--log_samples``; the newest samples of a task count.
 
     Raises:
-        MissingSource: no samples at all.
-        CalibrationError: no samples of a detection task, or runs of several detectors.
+        MissingSource: there are no samples.
+        CalibrationError: there are no samples of a detection task, or runs of several detectors.
     """
     from detector_plugin.calibration import Calibration, CalibrationError, from_counts, why_too_few
     from lm_eval_tasks.data.samples import read_samples, samples_files
@@ -81,14 +81,14 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
 
     detectors: dict[str, dict[str, str]] = {}
     languages: dict[str, dict[str, LanguageCalibration]] = {}
-    others: set[str] = set()
+    skipped: set[str] = set()
     for place in places:
         for task, path in (entry for files in samples_files(place).values() for entry in files.items()):
             detection = _DETECTION.fullmatch(task)
             if detection is None:
-                others.add(task)
+                skipped.add(task)
                 continue
-            detector = _detector_of(path)
+            detector = _read_detector(path)
             detectors[json.dumps(detector, sort_keys=True)] = detector
             samples = list(read_samples(path))
             if not samples:
@@ -101,7 +101,7 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
                 continue
             models = [str(sample["doc"].get("model") or "") for sample in samples] if kind == "real" else ()
             clusters = [cluster_of(sample["doc"]) or number for number, sample in enumerate(samples)]
-            errors = from_counts([_counts(sample, path) for sample in samples], task, models, clusters)
+            errors = from_counts([_word_counts(sample, path) for sample in samples], task, models, clusters)
             if why := why_too_few(errors):
                 raise CalibrationError(f"{path}: {why}")
             if not errors.precision > 0:
@@ -109,8 +109,8 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
                     f"{path}: the detector found not one hallucinated word; with such errors nothing can be corrected"
                 )
             languages.setdefault(language, {})[kind] = errors
-    if others:
-        log.info("passed over: %s", ", ".join(sorted(others)))
+    if skipped:
+        log.info("passed over: %s", ", ".join(sorted(skipped)))
     if not languages:
         raise CalibrationError(
             "no samples of mushroom_<language>, mfava_detection_<language>_gold or _silver. Make them with `lm_eval "
@@ -118,13 +118,13 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
             "--log_samples -o RESULTS`."
         )
     if len(detectors) > 1:
-        known = "; ".join(f"{d['name']} version {d['version']}" for d in detectors.values())
-        raise CalibrationError(f"these runs are of several detectors ({known}); a calibration is of one")
+        names = "; ".join(f"{d['name']} version {d['version']}" for d in detectors.values())
+        raise CalibrationError(f"these runs are of several detectors ({names}); a calibration is of one")
     (detector,) = detectors.values()
     return Calibration(detector, languages, note=note)
 
 
-def _counts(sample: dict[str, Any], path: Path) -> list[int]:
+def _word_counts(sample: dict[str, Any], path: Path) -> list[int]:
     counts = sample.get("precision")
     if not isinstance(counts, list) or len(counts) != 4 or not all(isinstance(number, int) for number in counts):
         raise UsageError(
@@ -133,8 +133,8 @@ def _counts(sample: dict[str, Any], path: Path) -> list[int]:
     return counts
 
 
-def _detector_of(samples: Path) -> dict[str, str]:
-    """Name, version and licence: of the detector that was the model, or of the language model that was prompted."""
+def _read_detector(samples: Path) -> dict[str, str]:
+    """Name, version and licence of the evaluated detector, or of the prompted language model."""
     from detector_plugin.lexical import HELD_OUT_SUFFIX
     from detector_plugin.llm import PROMPT_VERSION
     from lm_eval_tasks.models.answering import options_of
@@ -161,13 +161,13 @@ def _detector_of(samples: Path) -> dict[str, str]:
             "good; measure it with --model_args detector=lexical,held_out=True",
             samples,
         )
-    if described["name"] == "lexical":  # what was measured stands for the whole
+    if described["name"] == "lexical":  # the calibration is used for the shipped weights
         described["version"] = described["version"].replace(HELD_OUT_SUFFIX, "")
     return described
 
 
-def table(calibration: Calibration) -> str:
-    """A calibration as a table to read."""
+def render_table(calibration: Calibration) -> str:
+    """A calibration as a text table."""
     from detector_plugin.calibration import ANNOTATIONS
 
     lines = [f"{'language':10}{'':8}{'docs':>6}{'precision':>11}{'recall':>8}{'f1':>7}{'FPR':>7}{'prevalence':>12}"]

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
     from lm_eval_tasks.data.sources import SourceFile
 
-_TOKENIZERS = ("tokenizer", "pretrained", "model")  # model arguments that name one, the surest first
+_TOKENIZERS = ("tokenizer", "pretrained", "model")  # model arguments that name a tokenizer, the most specific first
 _WINDOWS = ("max_length", "max_model_len", "context_length")  # of hf, vllm, sglang
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None of its own: what is not known here is the harness's."""
+    """Add no options: unknown ones are the harness's."""
     parser.usage = "lm-eval-grounded check --tasks TASK[,TASK...] [any option of lm_eval]"
     parser.allow_abbrev = False
     parser.set_defaults(unknown=[])
 
 
 def run(arguments: argparse.Namespace) -> int:
-    # Both are read once, when the libraries are imported.
+    # The libraries read both once, when they are imported.
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     os.environ.setdefault("TQDM_DISABLE", "1")
     from lm_eval._cli.harness import HarnessCLI
@@ -49,28 +49,28 @@ def run(arguments: argparse.Namespace) -> int:
     no_task = UsageError("check: say what would be run, e.g. --tasks nomiracl_de,clapnq_rag")
     if not arguments.unknown:  # the harness would print its help
         raise no_task
-    before = sys.argv
-    sys.argv = [before[0], "run", *arguments.unknown]
+    arguments_before = sys.argv
+    sys.argv = [arguments_before[0], "run", *arguments.unknown]
     try:
         typed = HarnessCLI().parse_args()
     finally:
-        sys.argv = before
+        sys.argv = arguments_before
     config = EvaluatorConfig.from_cli(typed)
     if not config.tasks:
         raise no_task
-    # Few-shot examples have files of their own: so the tasks know before they read any.
+    # Few-shot examples have files of their own, which tasks look for only if they know of the shots.
     shots = {"num_fewshot": config.num_fewshot} if config.num_fewshot else {}
     manager = config.process_tasks({**config.metadata, **shots})
     dry_run = _DryRun(config)
-    dry_run.find_model(named=bool(typed.model))
-    requests = [request for spec in _leaves(manager, config.tasks) for request in dry_run.ask(manager, spec)]
-    dry_run.answer(requests)
+    dry_run.find_model(is_named=bool(typed.model))
+    requests = [request for spec in _split_groups(manager, config.tasks) for request in dry_run.prepare(manager, spec)]
+    dry_run.try_model(requests)
     say(*dry_run.report())
     return 0 if dry_run.ready else 1
 
 
-def _leaves(manager: TaskManager, specs: Sequence[Any]) -> Iterator[Any]:
-    """The tasks of groups and tags one by one, so that an error of one hides no other."""
+def _split_groups(manager: TaskManager, specs: Sequence[Any]) -> Iterator[Any]:
+    """The tasks of groups and tags one by one, so that an error in one does not hide others."""
     from lm_eval.tasks._yaml_loader import load_yaml
 
     for spec in specs:
@@ -81,21 +81,21 @@ def _leaves(manager: TaskManager, specs: Sequence[Any]) -> Iterator[Any]:
         elif entry is not None and entry.kind.name == "GROUP" and entry.yaml_path:
             members = load_yaml(entry.yaml_path, resolve_func=False).get("task")
         if isinstance(members, list) and all(isinstance(member, str) and member != spec for member in members):
-            yield from _leaves(manager, members)
+            yield from _split_groups(manager, members)
         else:
             yield spec
 
 
 class _DryRun:
-    """A run without answers, and the findings about it. It loads no model with weights, and no code of a repository."""
+    """A dry run and its findings. It loads no model with weights, and no code of a repository."""
 
     def __init__(self, config: EvaluatorConfig) -> None:
         self.config = config
-        self.model: Any = None  # without weights; any other is only looked up
-        self.tokenizer: Any = None  # without one, prompts are counted in characters
-        self.window: int | None = None  # tokens of prompt and answer together that the model can take
+        self.model: Any = None  # only a model without weights; others are not loaded
+        self.tokenizer: Any = None  # if None, prompts are counted in characters
+        self.window: int | None = None  # largest number of tokens of prompt and answer together
         self.lines: list[str] = []
-        self.examples: dict[str, tuple[str, str]] = {}  # template to the first task that has it, and its first prompt
+        self.examples: dict[str, tuple[str, str]] = {}  # template to its first task, and that task's first prompt
         self.notes: list[str] = []
         self.problems: list[str] = []
         self.problems_of_tasks: dict[str, list[str]] = {}  # problem to the tasks that have it
@@ -105,8 +105,8 @@ class _DryRun:
     def ready(self) -> bool:
         return not (self.missing or self.problems or self.problems_of_tasks)
 
-    def find_model(self, named: bool) -> None:
-        """Make a model without weights, and look for the tokenizer of any other; and try the folder of the results."""
+    def find_model(self, is_named: bool) -> None:
+        """Make a model without weights, or load the tokenizer of another; and check the folder of the results."""
         from lm_eval.api.registry import get_model
 
         from lm_eval_tasks.data.atomic import check_writable
@@ -120,12 +120,12 @@ class _DryRun:
             except UsageError as error:
                 self.problems.append(f"--output_path: {error}")
         try:
-            kind = get_model(config.model) if named else None
+            kind = get_model(config.model) if is_named else None
             if isinstance(kind, type) and issubclass(kind, DocumentAnswerer):
                 options = {name: getattr(config, name) for name in ("batch_size", "max_batch_size", "device")}
                 self.model = kind.create_from_arg_obj(config.model_args, options)
                 return
-        except Exception as error:  # an unknown name, a library that is not installed, an argument that is none
+        except Exception as error:  # an unknown name, a library that is not installed, a wrong argument
             self.problems.append(f"model {config.model}: {_in_one_line(error)}")
         if why := self._find_tokenizer(config.model_args):
             self.notes.append(f"prompts are counted in characters: {why}")
@@ -133,7 +133,7 @@ class _DryRun:
             self.problems.append("--apply_chat_template: the tokenizer has no chat template")
 
     def _find_tokenizer(self, model_args: Any) -> str:
-        """Why there is none: nothing is downloaded. Empty where it is here."""
+        """Load the tokenizer without downloading; return why it cannot be loaded, or an empty text."""
         name = next((str(model_args[key]) for key in _TOKENIZERS if model_args.get(key)), None)
         if name is None:
             return "no tokenizer is named (--model_args pretrained=NAME or tokenizer=NAME)"
@@ -141,12 +141,12 @@ class _DryRun:
             from transformers import AutoConfig, AutoTokenizer
         except ImportError:
             return f"the tokenizer of {name} needs transformers: pip install 'lm-eval-grounded[hf]'"
-        here: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+        offline: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         if model_args.get("revision"):
-            here["revision"] = str(model_args["revision"])
+            offline["revision"] = str(model_args["revision"])
         try:
-            settings = AutoConfig.from_pretrained(str(model_args.get("pretrained") or name), **here)
-        except Exception:  # a folder of a tokenizer alone, a server's model, or not here
+            settings = AutoConfig.from_pretrained(str(model_args.get("pretrained") or name), **offline)
+        except Exception:  # a folder with only a tokenizer, a server's model, or not on this machine
             settings = None
         architecture = next(iter(getattr(settings, "architectures", None) or ()), "")
         if architecture.endswith("ForTokenClassification"):
@@ -155,10 +155,10 @@ class _DryRun:
                 f"detector: --metadata detector=NAME, or --model hallucination-detector on detection tasks"
             )
         try:
-            self.tokenizer = AutoTokenizer.from_pretrained(name, **here)
+            self.tokenizer = AutoTokenizer.from_pretrained(name, **offline)
         except Exception as error:  # transformers raises OSError, ValueError, ImportError and those of its parsers
-            said = next(iter(str(error).splitlines()), type(error).__name__)
-            return f"the tokenizer of {name} cannot be loaded on this machine: {said}"
+            message = next(iter(str(error).splitlines()), type(error).__name__)
+            return f"the tokenizer of {name} cannot be loaded on this machine: {message}"
         windows = [
             *(model_args.get(key) for key in _WINDOWS),
             getattr(settings, "max_position_embeddings", None),
@@ -168,8 +168,8 @@ class _DryRun:
         self.window = next((size for size in windows if isinstance(size, int) and 0 < size < 10**9), None)
         return ""
 
-    def ask(self, manager: TaskManager, spec: Any) -> list[Any]:
-        """The requests of a task, as far as they can be made."""
+    def prepare(self, manager: TaskManager, spec: Any) -> list[Any]:
+        """Make the requests of a task, and note its problems."""
         from lm_eval_tasks.data.sources import MissingSource
 
         name = spec if isinstance(spec, str) else str(spec.get("task") or spec.get("group"))
@@ -183,7 +183,7 @@ class _DryRun:
             self.missing |= dict.fromkeys(error.files)
             if not error.files:
                 self._task_problem(name, _in_one_line(error))
-        except Exception as error:  # of ours, of the harness, or of another task: all of them would end the run
+        except Exception as error:  # any error of ours, of the harness, or of another task would end the run
             self._task_problem(name, _in_one_line(error))
         if len(self.lines) == described:
             self.lines.append(f"{name}: not ready")
@@ -217,7 +217,7 @@ class _DryRun:
         return list(task.instances)
 
     def _templated(self, turns: Any, add_generation_prompt: bool = True) -> str:
-        """A prompt from turns, as the model has it."""
+        """A prompt of turns, in the model's chat template."""
         if self.model is not None:
             return str(self.model.apply_chat_template(turns, add_generation_prompt=add_generation_prompt))
         if self.tokenizer is None or not self.tokenizer.chat_template:  # a server's: its turns one after another
@@ -232,7 +232,7 @@ class _DryRun:
         return str(prompt)
 
     def _describe(self, name: str, task: Any, requests: Sequence[Any]) -> None:
-        """Add the number of questions, the lengths of their prompts, and what tags and corrects the answers."""
+        """Report the number of questions, the lengths of their prompts, and the detector and calibration of the answers."""
         tagging = []
         if getattr(task, "tags_answers", False):
             from detector_plugin.detector import describe
@@ -257,16 +257,16 @@ class _DryRun:
         limit = f"; answers of up to {answer} tokens" if answer else ""
         self.lines += [f"{name}: {questions} questions; prompts of {lengths}{limit}", *tagging]
         self.examples.setdefault(str(task.config.doc_to_text), (name, prompts[0]))
-        over = sum(count + (answer or 0) > self.window for count in counts) if self.window is not None else 0
-        if over:
+        too_long = sum(count + (answer or 0) > self.window for count in counts) if self.window is not None else 0
+        if too_long:
             self._task_problem(
                 name,
-                f"{over} of {len(counts)} prompts do not fit: the longest has {max(counts)} tokens, an answer up to "
+                f"{too_long} of {len(counts)} prompts do not fit: the longest has {max(counts)} tokens, an answer up to "
                 f"{answer or 0}, and the model takes {self.window} in all; what is over would be cut",
             )
 
-    def answer(self, requests: Sequence[Any]) -> None:
-        """Ask a model without weights: ``replay`` for every answer, any other for one a task."""
+    def try_model(self, requests: Sequence[Any]) -> None:
+        """Ask a model without weights: ``replay`` for every answer, others for one answer of each task."""
         from lm_eval_tasks.models.replay import Replay
 
         if self.model is None or not requests:
@@ -278,7 +278,7 @@ class _DryRun:
             self.problems.append(_in_one_line(error))
 
     def report(self) -> Iterator[str]:
-        """The findings, for a person."""
+        """The findings as lines of text."""
         from lm_eval_tasks.data import sources
 
         yield from self.lines
@@ -288,8 +288,8 @@ class _DryRun:
         yield ""
         yield from (f"note: {on_one_line(note)}" for note in self.notes)
         for problem, tasks in self.problems_of_tasks.items():
-            others = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
-            yield on_one_line(f"problem: {tasks[0]}{others}: {problem}")
+            more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
+            yield on_one_line(f"problem: {tasks[0]}{more}: {problem}")
         yield from (f"problem: {on_one_line(problem)}" for problem in self.problems)
         if self.missing:
             yield f"problem: {len(self.missing)} public files are missing:"
@@ -301,6 +301,6 @@ class _DryRun:
 
 
 def _in_one_line(error: BaseException) -> str:
-    """The message of an error in one line; its class too where it is not meant for users."""
+    """The message of an error on one line; with its class if it is not meant for users."""
     text = " ".join(str(error).split())
     return text if isinstance(error, PlainError) else f"{type(error).__name__}: {text}"

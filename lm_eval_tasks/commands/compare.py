@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_output, names_in, put
+from lm_eval_tasks.commands import add_output, print_or_write, split_names
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -44,14 +44,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     from detector_plugin import calibration
     from lm_eval_tasks.results.compare import compare_runs
-    from lm_eval_tasks.results.compare.beside_paper import asked_beside_paper, render_with_paper
+    from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
     from lm_eval_tasks.results.compare.rendering import render
     from lm_eval_tasks.runs import labels, read_runs
 
     if arguments.calibration is not None:
         calibration.load(str(arguments.calibration))
     runs = read_runs(arguments.runs)
-    tasks, metrics = names_in(arguments.tasks) or None, names_in(arguments.metrics) or None
+    tasks, metrics = split_names(arguments.tasks) or None, split_names(arguments.metrics) or None
     comparison = None
     if not (arguments.paper and len(runs) == 1):
         comparison = compare_runs(
@@ -63,9 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
             progress=lambda tasks: iter(tqdm(tasks, "compared", unit="task", disable=None, leave=False)),
         )
     if arguments.paper:
-        published = asked_beside_paper(runs, tasks, metrics, arguments.all)
+        published = select_published(runs, tasks, metrics, arguments.all)
         text = render_with_paper(comparison, published, labels(runs), arguments.format)
     elif comparison is not None:
         text = render(comparison, arguments.format)
-    put(text, arguments.output)
+    print_or_write(text, arguments.output)
     return 0

@@ -43,16 +43,16 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.definition.metadata import pairs
     from lm_eval_tasks.detection.language_tags import SURE, code_of, guess
 
-    reference = _text(arguments.reference)
-    answer = sys.stdin.read() if arguments.answer == "-" else _text(Path(arguments.answer))
+    reference = _read_text(arguments.reference)
+    answer = sys.stdin.read() if arguments.answer == "-" else _read_text(Path(arguments.answer))
     if arguments.language is not None:
         language: str | None = code_of(arguments.language)
     else:
-        language, probability, of = guess(answer, reference)
-        guessed = f"guessed from {of}: {language} ({probability:.0%} sure)"
+        language, probability, basis = guess(answer, reference)
+        guessed = f"guessed from {basis}: {language} ({probability:.0%} sure)"
         if language is None:
             guessed = (
-                f"cannot be guessed from {of} (less than {SURE:.0%} sure); words are taken to stand between spaces"
+                f"cannot be guessed from {basis} (less than {SURE:.0%} sure); words are taken to stand between spaces"
             )
         say(f"lm-eval-grounded: language {guessed}; --language TAG says it", error=True)
     detector = load_detector(arguments.detector, **pairs("detector_args", arguments.detector_args, "detect"))
@@ -71,12 +71,12 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     )
     tagged = render(answer, spans)
-    shown = as_ansi(answer, spans) if coloured else printable(tagged) if sys.stdout.isatty() else tagged
-    sys.stdout.write(f"{shown}\n")  # with colours, or as data for another program
+    text = as_ansi(answer, spans) if coloured else printable(tagged) if sys.stdout.isatty() else tagged
+    sys.stdout.write(f"{text}\n")  # with colours, or as data for another program
     return 0
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -84,30 +84,30 @@ def _text(path: Path) -> str:
 
 
 def _segments(text: str, spans: Sequence[Span]) -> list[tuple[str, str | None]]:
-    """The text cut where a span begins or ends, each part with its category."""
+    """The text split where a span begins or ends: segments with their category."""
     edges = sorted({0, len(text), *(min(at, len(text)) for span in spans for at in span[:2])})
     places = [(start, end) for start, end in pairwise(edges) if start < end]
     return [(text[start:end], kind) for (start, end), kind in zip(places, covered(places, spans), strict=True)]
 
 
 def as_ansi(text: str, spans: Sequence[Span]) -> str:
-    """The text with escape sequences for a terminal, and a line that says what the colours mean."""
+    """The text with escape sequences for a terminal, and a legend of the colours."""
 
-    def marked(part: str, kind: str | None) -> str:
-        return printable(part) if kind is None else f"\x1b[4;{_ANSI.get(kind, 31)}m{printable(part)}\x1b[0m"
+    def marked(segment: str, kind: str | None) -> str:
+        return printable(segment) if kind is None else f"\x1b[4;{_ANSI.get(kind, 31)}m{printable(segment)}\x1b[0m"
 
-    body = "".join(marked(part, kind) for part, kind in _segments(text, spans))
+    body = "".join(marked(segment, kind) for segment, kind in _segments(text, spans))
     legend = "  ".join(marked(kind, kind) for kind in dict.fromkeys(span.category for span in spans))
     return body + (f"\n\n{legend}" if legend else "")
 
 
 def as_html(text: str, spans: Sequence[Span], language: str | None, title: str, caption: str) -> str:
-    """An HTML page without scripts and without content from elsewhere. Text and names are escaped."""
+    """The text as an HTML page without scripts and external content. Text and names are escaped."""
     body = "".join(
-        escape(part)
+        escape(segment)
         if kind is None
-        else f'<mark title="{escape(kind)}" style="background:{_CSS.get(kind, "#ffd6d6")}">{escape(part)}</mark>'
-        for part, kind in _segments(text, spans)
+        else f'<mark title="{escape(kind)}" style="background:{_CSS.get(kind, "#ffd6d6")}">{escape(segment)}</mark>'
+        for segment, kind in _segments(text, spans)
     )
     kinds = dict.fromkeys(span.category for span in spans)
     legend = " ".join(f'<mark style="background:{_CSS.get(kind, "#ffd6d6")}">{escape(kind)}</mark>' for kind in kinds)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _WHO = "lm-eval-grounded export"
 SETTINGS = ("gold", "rag", "rag-gold")
 PROMPTS = {"flan": "", "gpt": "_gpt", "llama": "_llama"}
-"""Name of a prompt to the ending of its tasks' names."""
+"""Name of a prompt to the suffix of its tasks' names."""
 COLUMNS = ("prompt", "completion", "messages")
 
 Document = dict[str, Any]
@@ -74,11 +74,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Exported(NamedTuple):
-    """How much was written."""
+    """The numbers of questions that were written and left out."""
 
     examples: dict[str, int]  # by kind: ``answerable`` and ``unanswerable``
     left_out: dict[str, int]  # questions without an example, by reason
-    gold: dict[str, int]  # answerable questions by where the gold passage is among those given; none in ``gold``
+    gold: dict[str, int]  # answerable questions by the place of the gold passage; empty for the setting ``gold``
 
 
 def export_clapnq(
@@ -103,7 +103,7 @@ def export_clapnq(
     Raises:
         ValueError: an unknown split, setting, prompt, retriever or column; `top_k` is no whole number or too large; an
             option of another retriever, or a retriever with the setting ``"gold"``.
-        MissingSource, CorruptSource: a file is not to be had, or damaged.
+        MissingSource, CorruptSource: a file is missing or damaged.
     """
     from lm_eval.tasks import TaskManager
 
@@ -124,8 +124,8 @@ def export_clapnq(
         metadata.choice("retriever", retriever, retrieval.names(), _WHO)
         retrieval.refuse_unfitting(retriever, options or {}, _WHO)
     name = f"clapnq_gold{PROMPTS[prompt]}"
-    asked = {"split": split, **({"mirror": mirror} if mirror else {})}
-    manager = TaskManager(include_path=autoload.task_folder(), include_defaults=False, metadata=asked)
+    task_options = {"split": split, **({"mirror": mirror} if mirror else {})}
+    manager = TaskManager(include_path=autoload.task_folder(), include_defaults=False, metadata=task_options)
     task = manager.load([name])["tasks"][name]  # its prompts, and its questions with their gold passages
     documents, rows = task.eval_docs, [*task.eval_docs]
     places = Counter[str]()
@@ -140,26 +140,26 @@ def export_clapnq(
         if setting == "rag-gold":
             folder = sources.mirror_folder(mirror)
             corpus = dataset.open_corpus(str(folder) if folder else None)
-            rows = [_with_gold(row, gold[row["id"]], corpus, top_k, seed, places) for row in rows]
+            rows = [_insert_gold(row, gold[row["id"]], corpus, top_k, seed, places) for row in rows]
     record = provenance.of_dataset(documents)
-    record.pop("not_comparable", None)  # speaks of figures
-    kept = [row for row in rows if row["answers"] or not row["answerable"]]
-    left_out = {"answerable, without a gold answer": len(rows) - len(kept)} if len(kept) < len(rows) else {}
-    if not kept:
+    record.pop("not_comparable", None)  # concerns figures only
+    usable = [row for row in rows if row["answers"] or not row["answerable"]]
+    left_out = {"answerable, without a gold answer": len(rows) - len(usable)} if len(usable) < len(rows) else {}
+    if not usable:
         raise UsageError(f"{_WHO}: no question of {split} has an answer to learn from ({left_out})")
-    answerable = sum(row["answerable"] for row in kept)
-    exported = Exported({"answerable": answerable, "unanswerable": len(kept) - answerable}, left_out, dict(places))
+    answerable = sum(row["answerable"] for row in usable)
+    exported = Exported({"answerable": answerable, "unanswerable": len(usable) - answerable}, left_out, dict(places))
     seed_used = seed if setting == "rag-gold" else None
     settings = {"setting": setting, "prompt": prompt, "columns": list(columns), "seed": seed_used}
-    examples = _examples(task, kept, setting, columns)
+    examples = _examples(task, usable, setting, columns)
     provenance.write_with_sidecar(output, examples, {**record, "export": {**settings, **exported._asdict()}})
     return exported
 
 
-def _with_gold(
+def _insert_gold(
     row: Document, annotated: Mapping[str, str], corpus: Corpus, top_k: int, seed: int, places: Counter[str]
 ) -> Document:
-    """A question with its gold passage at a random place among those that were retrieved."""
+    """A question with its gold passage at a random place among the retrieved ones."""
     if not row["answerable"]:
         return row
     gold = annotated
@@ -169,14 +169,14 @@ def _with_gold(
         gold = corpus.passage(row["gold_ids"][0])._asdict()
     else:
         places["not in the corpus, taken from the annotations"] += 1
-    others = [
+    passages = [
         passage
         for passage in row["passages"]
         if passage["text"].strip() != gold["text"].strip() and (not gold["id"] or passage["id"] != gold["id"])
     ][: top_k - 1]
     chance = random.Random(f"{seed} {row['id']}")  # noqa: S311 (a place among passages, no secret)
-    place = chance.randint(0, len(others))
-    return {**row, "passages": [*others[:place], dict(gold), *others[place:]]}
+    place = chance.randint(0, len(passages))
+    return {**row, "passages": [*passages[:place], dict(gold), *passages[place:]]}
 
 
 def _examples(task: Any, rows: Sequence[Document], setting: str, columns: Sequence[str]) -> Iterator[Document]:
@@ -187,11 +187,11 @@ def _examples(task: Any, rows: Sequence[Document], setting: str, columns: Sequen
     for row in tqdm(rows, desc=f"{setting} prompts", unit="question", disable=None):
         answer = str(task.doc_to_target(row)).strip()
         turns = task.fewshot_context(row, 0, apply_chat_template=True, chat_template=lambda turns, **_: turns)
-        asked = [{key: turn[key] for key in ("role", "content")} for turn in turns]
+        prompt_turns = [{key: turn[key] for key in ("role", "content")} for turn in turns]
         example = {
             "prompt": task.fewshot_context(row, 0),
             "completion": after_prompt + answer,
-            "messages": [*asked, {"role": "assistant", "content": answer}],
+            "messages": [*prompt_turns, {"role": "assistant", "content": answer}],
         }
         identity = {"id": f"{row['id']}/{setting}", "answerable": row["answerable"]}
         yield {**identity, **{column: example[column] for column in COLUMNS if column in columns}}

@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.leaderboard import write_leaderboard
 
     site = write_leaderboard(arguments.folder, arguments.output, arguments.reports)
-    say(f"{site.index}: {site.runs} runs, {site.read} folders read")
+    say(f"{site.index}: {site.runs} runs, {site.updated} folders read")
     for folder, reason in site.unreadable.items():
         say(on_one_line(f"not read: {folder}: {reason}"))
     return 0

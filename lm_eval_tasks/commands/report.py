@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_output, put, say
+from lm_eval_tasks.commands import add_output, print_or_write, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser, "FILE", "the page (default: report.html; markdown and model card: standard output)")
     parser.add_argument(
         "--documents",
-        type=_number,
+        type=_parse_number,
         default=argparse.SUPPRESS,
         metavar="N",
         help="how many documents of each task to show, or `all` (default: 8, fewer where the page would exceed 4.8 MB)",
@@ -32,14 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--paper", action="store_true", help="published figures beside those of the runs")
     parser.add_argument("--png", type=Path, metavar="DIR", help="also write the plots as PNG")
     parser.add_argument("--svg", type=Path, metavar="DIR", help="also write the plots as SVG")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--format", choices=("html", "markdown"), default="html", help="default: html")
-    which.add_argument(
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--format", choices=("html", "markdown"), default="html", help="default: html")
+    forms.add_argument(
         "--model-card", "--model_card", action="store_true", help="the YAML block `model-index` of one run"
     )
 
 
-def _number(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     if text == "all":
         return None
     if not text.isdecimal():
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     if printed:
         if arguments.model_card and len(runs) != 1:
             raise UsageError(f"a model card is of one model; here are {len(runs)}: {', '.join(labels(runs))}")
-        put(model_card(runs[0]) if arguments.model_card else markdown_of(runs), arguments.output)
+        print_or_write(model_card(runs[0]) if arguments.model_card else markdown_of(runs), arguments.output)
         if arguments.output is None:
             return 0
     elif "documents" in arguments:

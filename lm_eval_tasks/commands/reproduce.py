@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.results.reproduce import reproduce, table
+    from lm_eval_tasks.results.reproduce import render_script, reproduce
 
     reproduction = reproduce(arguments.results, arguments.task, arguments.mirror)
-    say(table(reproduction))
+    say(render_script(reproduction))
     return 0 if reproduction.same else 1

@@ -33,20 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     options = retriever_options(arguments)
     retrieved = retrieve(arguments.retriever, arguments.split, arguments.k, arguments.output, options, arguments.mirror)
-    say(table(retrieved, arguments.split))
+    say(render_table(retrieved, arguments.split))
     if arguments.output is not None:
         say(arguments.output)
     return 0
 
 
 class Retrieved(NamedTuple):
-    """The figures of a retriever, over the answerable questions that have a gold passage in the corpus."""
+    """The figures of a retriever on the answerable questions that have a gold passage in the corpus."""
 
     figures: dict[str, Figure]  # of each metric: mean and 95 % bootstrap bounds; ``nan`` where no question counts
-    scored: int  # how many questions count
-    questions: int  # how many there are in all, unanswerable ones too
+    scored: int  # number of questions that count
+    questions: int  # number of all questions, including unanswerable ones
     passages: int  # the size of the corpus
-    described: dict[str, Any]  # what the retriever says of itself
+    described: dict[str, Any]  # the retriever's description of itself
 
 
 def retrieve(
@@ -54,11 +54,11 @@ def retrieve(
 ) -> Retrieved:
     """Rank the passages for every question of a split, write them as a TREC run, and score them.
 
-    The arguments are the command's. The figures look at the first ten passages, whatever `k` is.
+    The arguments are the command's. The figures are over the first ten passages, whatever `k` is.
 
     Raises:
         ValueError: an unknown retriever or split; k is no whole number or larger than the corpus.
-        MissingSource, CorruptSource: a file or model is not to be had, or damaged.
+        MissingSource, CorruptSource: a file or model is missing or damaged.
     """
     from custom_metrics.scores.grounding import CUTOFFS, retrieval_quality
     from custom_metrics.statistics.figures import Figure
@@ -97,7 +97,7 @@ def retrieve(
     return Retrieved(figures, len(values), len(rows), len(corpus), retriever.describe())
 
 
-def published(name: str) -> dict[str, float] | None:
+def published_row(name: str) -> dict[str, float] | None:
     """The paper's row for a retriever (Table 4, dev, whole corpus), as shares; ``None`` where it has none."""
     from lm_eval_tasks.published import all_rows
 
@@ -110,12 +110,12 @@ def published(name: str) -> dict[str, float] | None:
     return figures or None
 
 
-def table(retrieved: Retrieved, split: str) -> str:
-    """The figures as text, times 100 as the paper prints them."""
+def render_table(retrieved: Retrieved, split: str) -> str:
+    """The figures as a text table, times 100 as in the paper."""
     from lm_eval_tasks.clapnq.dataset import FILE_SPLIT
 
     name = retrieved.described["retriever"]
-    paper = published(name) if FILE_SPLIT[split] == "dev" else None
+    paper = published_row(name) if FILE_SPLIT[split] == "dev" else None
     lines = [f"{'metric':10} {name:>7} {'95 % bounds':>16}" + ("   paper (178,891 passages)" if paper else "")]
     for metric, figure in retrieved.figures.items():
         bounds = f"[{100 * figure.low:.1f}, {100 * figure.high:.1f}]"

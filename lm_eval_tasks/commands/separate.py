@@ -4,9 +4,9 @@ Writes below DIR/tasks one folder a task and run, with its results and samples a
 groups, which have no samples. The files of the run stay as they are.
 """
 
-# `every_eval_ever convert lm_eval --include_samples` takes the last file that `samples_<task>_*.jsonl` matches. Of
-# `clapnq_gold` that may be `clapnq_gold_gpt`'s, and of the group `nomiracl` it is one language's. A folder that holds one
-# task, and one run of it, leaves it no choice.
+# `every_eval_ever convert lm_eval --include_samples` takes the last file that `samples_<task>_*.jsonl` matches. For
+# `clapnq_gold` that may be `clapnq_gold_gpt`'s, and for the group `nomiracl` it is one language's. In a folder with one
+# task and one run of it, there is only the right file.
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _BY_NAME = (
     *("results", "groups", "group_subtasks", "configs", "versions"),
     *("n-shot", "higher_is_better", "n-samples", "task_hashes"),
 )
-"""Parts of a results file that have an entry a task or group."""
+"""Sections of a results file that have an entry for each task or group."""
 _NOT_METRICS = ("alias", "name", "sample_len", "sample_count", "samples", "bypass")
-"""Keys of a task's results that are no score; ``bypass`` is the harness's metric of ``--predict_only``, always 999."""
+"""Keys of a task's results that are no scores; ``bypass`` is the harness's metric of ``--predict_only``, always 999."""
 _DATE = re.compile(r"_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.json$")
 
 
@@ -41,37 +41,37 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def separate(place: Path, into: Path) -> list[Path]:
-    """Lay results out as ``into/tasks/<folder>/<date>/<task>/`` and ``into/groups/<folder>/<date>/<group>/``.
+def separate(place: Path, output: Path) -> list[Path]:
+    """Lay results out as ``output/tasks/<folder>/<date>/<task>/`` and ``output/groups/<folder>/<date>/<group>/``.
 
-    Each folder has a results file with that task alone; beside it its samples of the same run, as a hard link where the
-    file system has them. A group's results file describes it with what the configurations of its tasks share, among it
-    their data set. Results of ``--predict_only`` have no score and are passed over.
+    Each folder has a results file with only that task, and its samples of the same run, as a hard link if the file system
+    has links. A group's results file has what the configurations of its tasks share, such as their data set. Results of
+    ``--predict_only`` have no score and are skipped.
 
-    What is there of the same runs is replaced.
+    Existing files of the same runs are replaced.
 
     Returns:
         The results files that were written.
 
     Raises:
         MissingSource: there is no results file, or none with a score.
-        ValueError: a results file cannot be read, or holds ``NaN``; or `into` is below `place`, where the next run of this
-            would take it for results.
+        ValueError: a results file cannot be read, or holds ``NaN``; or `output` is below `place`, where the next call would
+            read its files as results.
     """
     from lm_eval_tasks.data.atomic import finished
     from lm_eval_tasks.data.sources import MissingSource
 
-    if place.is_dir() and place.resolve() in (into.resolve(), *into.resolve().parents):
-        raise ValueError(f"{into}: lies in {place}; name a folder beside it (-o)")
+    if place.is_dir() and place.resolve() in (output.resolve(), *output.resolve().parents):
+        raise ValueError(f"{output}: lies in {place}; name a folder beside it (-o)")
     files = [place] if place.is_file() else finished(place, "results_*.json") if place.is_dir() else []
-    written = [path for file in files for path in _separate_file(file, into)]
+    written = [path for file in files for path in _separate_file(file, output)]
     if not written:
-        what = "no score in its results (--predict_only?)" if files else "no results file (results_<date>.json)"
-        raise MissingSource(f"{place.resolve()}: {what}")
+        reason = "no score in its results (--predict_only?)" if files else "no results file (results_<date>.json)"
+        raise MissingSource(f"{place.resolve()}: {reason}")
     return written
 
 
-def _separate_file(file: Path, into: Path) -> Iterator[Path]:
+def _separate_file(file: Path, output: Path) -> Iterator[Path]:
     from lm_eval_tasks.data.atomic import whole_file
     from lm_eval_tasks.runs.results_file import leaves_of, read_results
 
@@ -89,21 +89,21 @@ def _separate_file(file: Path, into: Path) -> Iterator[Path]:
         if not any(_is_score(key, value) for key, value in scores.items()):
             continue
         is_task = name in results["configs"]
-        alone = dict(results)
-        for part in _BY_NAME:
-            if isinstance(results.get(part), Mapping):
-                alone[part] = {key: value for key, value in results[part].items() if key == name}
+        separated = dict(results)
+        for section in _BY_NAME:
+            if isinstance(results.get(section), Mapping):
+                separated[section] = {key: value for key, value in results[section].items() if key == name}
         if not is_task:
             tasks = leaves_of(name, results.get("group_subtasks") or {})
-            first, *others = [results["configs"][task] for task in tasks if task in results["configs"]] or [{}]
-            alone["configs"] = {
+            first, *rest = [results["configs"][task] for task in tasks if task in results["configs"]] or [{}]
+            separated["configs"] = {
                 name: {
                     key: value
                     for key, value in first.items()
-                    if all(key in each and each[key] == value for each in others)
+                    if all(key in config and config[key] == value for config in rest)
                 }
             }
-        folder = into / ("tasks" if is_task else "groups") / file.resolve().parent.name / date / name
+        folder = output / ("tasks" if is_task else "groups") / file.resolve().parent.name / date / name
         samples = file.with_name(f"samples_{name}_{date}.jsonl")
         if is_task and samples.is_file():
             with whole_file(folder / samples.name) as partial:
@@ -113,7 +113,7 @@ def _separate_file(file: Path, into: Path) -> Iterator[Path]:
                     shutil.copyfile(samples, partial)
         written = folder / f"results_{date}.json"
         with whole_file(written) as partial:
-            partial.write_text(json.dumps(alone, indent=2, ensure_ascii=False), "utf-8")
+            partial.write_text(json.dumps(separated, indent=2, ensure_ascii=False), "utf-8")
         yield written
 
 

@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.commands import add_mirror, add_output, names_in, say
+from lm_eval_tasks.commands import add_mirror, add_output, say, split_names
 
 if TYPE_CHECKING:
     from detector_plugin.calibration import Calibration, LanguageCalibration
@@ -90,10 +90,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     detector = arguments.detector or ("transformers" if arguments.show else "lexical")
     if detector == "lexical":
-        meant = [f"--{name}" for name in _OF_TRANSFORMERS if getattr(arguments, name)] + arguments.unknown
-        if meant:
+        misplaced = [f"--{name}" for name in _OF_TRANSFORMERS if getattr(arguments, name)] + arguments.unknown
+        if misplaced:
             raise ValueError(
-                f"train --detector lexical has no option {meant[0]}; recipes are for --detector transformers"
+                f"train --detector lexical has no option {misplaced[0]}; recipes are for --detector transformers"
             )
         for path in train_lexical(arguments.mirror, arguments.output):
             say(path)
@@ -103,8 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
     from detector_plugin.transformers.training.measuring import table
     from detector_plugin.transformers.training.recipe import overridden, read
 
-    given = {name: getattr(arguments, name) for name in ("base", "data", "attention", "labels", "seeds")}
-    recipe = overridden(read(arguments.recipe or "encoder"), arguments.unknown, given)
+    overrides = {name: getattr(arguments, name) for name in ("base", "data", "attention", "labels", "seeds")}
+    recipe = overridden(read(arguments.recipe or "encoder"), arguments.unknown, overrides)
     if arguments.show:
         values = {key: list(value) if isinstance(value, tuple) else value for key, value in recipe.values.items()}
         head = {"recipe": recipe.name, "says": recipe.says, "source": recipe.source, "values": values}
@@ -117,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
             say(table(trained.rows))
         say(f"threshold {trained.threshold:g}", *sorted(filter(Path.is_file, trained.folder.iterdir())))
     if len(recipe.seeds) > 1:
-        say(over_seeds(arguments.output, recipe.seeds))
+        say(f1_over_seeds(arguments.output, recipe.seeds))
     return 0
 
 
@@ -126,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iterator[Path]:
     """Train on a mirror, measure, and write ``weights/`` and ``calibration.json`` into a folder, by default those of the
-    package itself; the files written. The same documents give the same bytes."""
+    package itself. Yields the files. The same documents give the same bytes."""
     from detector_plugin import calibration, lexical
     from detector_plugin.lexical import training
     from lm_eval_tasks.data.atomic import whole_file
@@ -135,20 +135,20 @@ def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iter
     documents = labelled_answers(mirror)
     log.info("training on %d documents of %d languages", len(documents), len({d.language for d in documents}))
     weights = training.train_all(readable(documents), processes=os.cpu_count() or 1)
-    folder, place = lexical.WEIGHTS, Path(calibration.__file__).parent / "calibrations" / "lexical.json"
+    folder, calibration_file = lexical.WEIGHTS, Path(calibration.__file__).parent / "calibrations" / "lexical.json"
     if output is not None:
-        folder, place = output / "weights", output / "calibration.json"
+        folder, calibration_file = output / "weights", output / "calibration.json"
     for name, content in weights.items():
         with whole_file(folder / name) as partial:
             partial.write_bytes(content)
         yield folder / name
-    with whole_file(place) as partial:
-        _calibration_of(documents, folder).save(partial)
-    yield place
+    with whole_file(calibration_file) as partial:
+        _calibrate(documents, folder).save(partial)
+    yield calibration_file
 
 
-def _calibration_of(documents: Sequence[LabelledAnswer], folder: Path) -> Calibration:
-    """The errors of trained weights, each answer read with those that saw neither its language nor its model's family."""
+def _calibrate(documents: Sequence[LabelledAnswer], folder: Path) -> Calibration:
+    """The calibration of trained weights, measured with weights that saw neither the language nor the model's family."""
     from detector_plugin.calibration import Calibration, from_counts
     from detector_plugin.detector import describe
     from detector_plugin.labelled import REAL, is_unreadable
@@ -175,8 +175,8 @@ def _calibration_of(documents: Sequence[LabelledAnswer], folder: Path) -> Calibr
 
 
 def _train_transformers(recipe: Recipe, arguments: argparse.Namespace) -> Iterator[Trained]:
-    """Train a detector with each seed of a recipe, and yield what was made, in the main process alone. Where there are
-    several seeds, each has a folder ``seed-N`` below the one of ``--output``."""
+    """Train a detector with each seed of a recipe, and yield the results, in the main process only. If there are several
+    seeds, each has a folder ``seed-N`` in that of ``--output``."""
     from detector_plugin.transformers.training import train_detector
     from detector_plugin.transformers.training.saving import FinishedAlready
     from detector_plugin.transformers.training.splitting import split
@@ -184,45 +184,45 @@ def _train_transformers(recipe: Recipe, arguments: argparse.Namespace) -> Iterat
     if len(recipe.seeds) > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         seeds = ", ".join(map(str, recipe.seeds))
         raise UsageError(f"several processes train one detector at a time; name one of the seeds {seeds} with --seeds")
-    without, languages = names_in(arguments.without), names_in(arguments.languages)
+    without, languages = split_names(arguments.without), split_names(arguments.languages)
     if arguments.keep_translations and not without:
         raise UsageError("--keep-translations says what becomes of --without; name a language, a model or a family")
     if arguments.synthetic < 0:
         raise UsageError(f"--synthetic {arguments.synthetic}: a number of documents, from 0 on")
-    seen: Counter[str] = Counter()
-    # What is left out is measured, in whatever language it is.
-    wanted = [*languages, *without] if languages else None
-    documents, ingredients = read_data(names_in(recipe.data), arguments.mirror, seen, wanted)
-    there = {document.language for document in documents}
-    if unknown := [code for code in languages if code not in there]:
+    left_out: Counter[str] = Counter()
+    # The answers left out are measured, so their languages are needed too.
+    needed = [*languages, *without] if languages else None
+    documents, ingredients = read_data(split_names(recipe.data), arguments.mirror, left_out, needed)
+    available = {document.language for document in documents}
+    if unknown := [code for code in languages if code not in available]:
         raise UsageError(
-            f"--languages {', '.join(unknown)}: the data has none in it; there are {', '.join(sorted(there))}"
+            f"--languages {', '.join(unknown)}: the data has none in it; there are {', '.join(sorted(available))}"
         )
-    parts = split(documents, recipe.held_out, recipe.split_seed, without, arguments.keep_translations)
-    spoken = sorted({document.language for document in parts.learn})
-    if recipe.one_language and len(spoken) > 1:
+    sets = split(documents, recipe.held_out, recipe.split_seed, without, arguments.keep_translations)
+    learned = sorted({document.language for document in sets.learn})
+    if recipe.one_language and len(learned) > 1:
         raise UsageError(
-            f"recipe {recipe.name} is for one language, and the data is in {', '.join(spoken)}; name one with --languages"
+            f"recipe {recipe.name} is for one language, and the data is in {', '.join(learned)}; name one with --languages"
         )
-    parts.counts.update(seen)
+    sets.counts.update(left_out)
     log.info(
         "%d answers (%d texts) to learn from, %d (%d) to choose by, %d (%d) to measure, %d (%d) left out; languages: %s",
-        *(len(parts.learn), parts.texts["learn"], len(parts.choose), parts.texts["choose"]),
-        *(len(parts.measure), parts.texts["measure"], len(parts.left_out), parts.texts["left_out"], ", ".join(spoken)),
+        *(len(sets.learn), sets.texts["learn"], len(sets.choose), sets.texts["choose"]),
+        *(len(sets.measure), sets.texts["measure"], len(sets.left_out), sets.texts["left_out"], ", ".join(learned)),
     )
-    if parts.translated:
+    if sets.translated:
         log.warning(
             "--keep-translations: %d of the %d answers that are left out are about texts that are learned from in another "
             "language; their figures will be too good",
-            *(parts.translated, len(parts.left_out)),
+            *(sets.translated, len(sets.left_out)),
         )
-    for what, number in parts.counts.items():
-        log.info("%s: %d", what, number)
+    for reason, number in sets.counts.items():
+        log.info("%s: %d", reason, number)
     for seed in recipe.seeds:
         folder = arguments.output / f"seed-{seed}" if len(recipe.seeds) > 1 else arguments.output
         try:
             trained = train_detector(
-                parts,
+                sets,
                 recipe,
                 folder,
                 seed=seed,
@@ -242,11 +242,11 @@ def _train_transformers(recipe: Recipe, arguments: argparse.Namespace) -> Iterat
 
 
 def read_data(
-    names: Sequence[str], mirror: str | None, seen: Counter[str], languages: Sequence[str] | None = None
+    names: Sequence[str], mirror: str | None, left_out: Counter[str], languages: Sequence[str] | None = None
 ) -> tuple[list[LabelledAnswer], list[Ingredient]]:
-    """The labelled answers of collections of a mirror, and of files, and what each brought. What was left out is counted in
-    `seen`. Of a collection, no file of another language than those asked for is needed. UsageError where a name is neither,
-    MissingSource or CorruptSource where a file is not to be had, or damaged."""
+    """Read the labelled answers of collections of a mirror and of files, with a record of each. Unreadable answers are
+    counted in `left_out`. Only files of the given languages are needed. Raises UsageError if a name is neither, and
+    MissingSource or CorruptSource if a file is missing or damaged."""
     from detector_plugin.transformers.training.saving import Ingredient
     from lm_eval_tasks.detection.labelled_answers import collections, labelled_answers, read_labelled_lines, readable
 
@@ -256,24 +256,24 @@ def read_data(
     for name in dict.fromkeys(names):
         if name in known:
             answers = labelled_answers(mirror, [name], languages)
-            kept = readable(answers)
-            if len(kept) < len(answers):
-                seen[UNREADABLE] += len(answers) - len(kept)
+            usable = readable(answers)
+            if len(usable) < len(answers):
+                left_out[UNREADABLE] += len(answers) - len(usable)
             ingredients.append(Ingredient(name, known[name].source, known[name].licence, len(answers)))
         elif "." in name or "/" in name:
-            kept = read_labelled_lines(Path(name).expanduser(), seen)
-            kept = [document for document in kept if languages is None or document.language in languages]
-            ingredients.append(Ingredient(Path(name).name, "", "unknown", len(kept)))
+            usable = read_labelled_lines(Path(name).expanduser(), left_out)
+            usable = [document for document in usable if languages is None or document.language in languages]
+            ingredients.append(Ingredient(Path(name).name, "", "unknown", len(usable)))
         else:
             raise UsageError(f"--data {name}: neither a file nor one of {', '.join(known)}")
-        documents += kept
+        documents += usable
     if not documents:
         raise UsageError(f"--data {','.join(names) or 'without a name'}: no labelled answer")
     return documents, ingredients
 
 
-def over_seeds(output: Path, seeds: Sequence[int]) -> str:
-    """The F1 of each held-out row over several seeds, as mean, least and most: the paper reports means of three."""
+def f1_over_seeds(output: Path, seeds: Sequence[int]) -> str:
+    """The mean, minimum and maximum F1 over several seeds of each held-out row: the paper reports means of three."""
     from custom_metrics.scores.detection import WordCounts
     from detector_plugin.transformers.training.saving import RECORD
 

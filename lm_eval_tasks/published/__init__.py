@@ -1,4 +1,4 @@
-"""Published figures: tables of the papers, and whether a run's figures can be held against them.
+"""Published figures: tables of the papers, and whether a run's figures can be compared with them.
 
 README.md lists the tables. A table has the columns ``model``, ``task``, ``split`` (as a run's provenance names it;
 empty where the benchmark has one), ``num_fewshot``, and one for each metric, named as our tasks name it. A cell holds
@@ -20,7 +20,7 @@ __all__ = ["PublishedRow", "Source", "all_rows", "family_of", "rows_for", "sourc
 _KEYS = ("model", "task", "split", "num_fewshot")
 _IN_CHARACTERS = ("length",)
 _CALIBRATED = "mfava_table10"
-"""The table whose precision and recall stand in the calibration of its detector, which corrects rates."""
+"""The table whose precision and recall are in the calibration of its detector, which corrects rates."""
 
 
 @dataclass(frozen=True)
@@ -70,20 +70,20 @@ class PublishedRow:
         source = self.source
         split = f"split {self.split}" if self.split else ""
         shots = f"{self.num_fewshot} shots" if self.num_fewshot else ""
-        parts = (split, source.documents, source.prompt and f"prompt: {source.prompt}", shots, source.decoding)
-        return "; ".join(part for part in (*parts, source.detector and f"detector {source.detector}") if part)
+        texts = (split, source.documents, source.prompt and f"prompt: {source.prompt}", shots, source.decoding)
+        return "; ".join(text for text in (*texts, source.detector and f"detector {source.detector}") if text)
 
 
 def rows_for(task: str, metric: str) -> list[PublishedRow]:
-    """The published figures of a metric for a task, in the order of the sources; none for those that no source has.
+    """The published figures of a metric for a task, in the order of the sources; empty where there are none.
 
-    Rows under other prompts, shots, retrievers and splits are among them:
-    :func:`~lm_eval_tasks.published.beside.differs` says so."""
+    Some have another prompt, number of shots, retriever or split; :func:`~lm_eval_tasks.published.beside.mismatches` says
+    so."""
     return list(_by_family().get((family_of(task), metric), ()))
 
 
 def family_of(task: str) -> str:
-    """What a task shares with those that differ in prompt or retriever alone."""
+    """The common name of tasks that differ only in prompt or retriever."""
     nomiracl = re.fullmatch(r"(nomiracl_[a-z]+?)(_role|_repeat|_explanation)?", task)
     if nomiracl:
         return nomiracl[1]
@@ -95,10 +95,10 @@ def sources() -> dict[str, Source]:
     """Table to source, in the order of ``sources.yaml``."""
     import yaml
 
-    found = yaml.safe_load(resources.files("lm_eval_tasks.published").joinpath("sources.yaml").read_text("utf-8"))
+    content = yaml.safe_load(resources.files("lm_eval_tasks.published").joinpath("sources.yaml").read_text("utf-8"))
     return {
-        name: Source(name=name, **{**said, "any_prompt": tuple(said.get("any_prompt", ()))})
-        for name, said in found.items()
+        name: Source(name=name, **{**fields, "any_prompt": tuple(fields.get("any_prompt", ()))})
+        for name, fields in content.items()
     }
 
 
@@ -110,10 +110,10 @@ def all_rows() -> tuple[PublishedRow, ...]:
 
 @lru_cache(maxsize=1)
 def _by_family() -> dict[tuple[str, str], list[PublishedRow]]:
-    found: dict[tuple[str, str], list[PublishedRow]] = {}
+    rows: dict[tuple[str, str], list[PublishedRow]] = {}
     for row in all_rows():
-        found.setdefault((family_of(row.task), row.metric), []).append(row)
-    return found
+        rows.setdefault((family_of(row.task), row.metric), []).append(row)
+    return rows
 
 
 def _rows(source: Source) -> Iterator[PublishedRow]:
@@ -123,13 +123,13 @@ def _rows(source: Source) -> Iterator[PublishedRow]:
             if metric not in _KEYS and cell:
                 scale = 100 if source.unit == "percent" and metric not in _IN_CHARACTERS else 1
                 yield PublishedRow(
-                    source, line["model"], line["task"], line["split"], shots, metric, *_read(cell, scale)
+                    source, line["model"], line["task"], line["split"], shots, metric, *_parse_cell(cell, scale)
                 )
     if source.name == _CALIBRATED:
-        yield from _calibrated(source)
+        yield from _calibration_rows(source)
 
 
-def _read(cell: str, scale: int) -> tuple[float, float | None, int | None, int | None]:
+def _parse_cell(cell: str, scale: int) -> tuple[float, float | None, int | None, int | None]:
     """Value, spread, count and denominator of a cell: ``value``, ``value±spread`` or ``count/n``."""
     count, slash, n = cell.partition("/")
     if slash:
@@ -138,12 +138,12 @@ def _read(cell: str, scale: int) -> tuple[float, float | None, int | None, int |
     return float(value) / scale, float(spread) / scale if plus_minus else None, None, None
 
 
-def _calibrated(source: Source) -> Iterator[PublishedRow]:
+def _calibration_rows(source: Source) -> Iterator[PublishedRow]:
     """Precision and recall of Table 10, from the calibration."""
     from detector_plugin import calibration  # it brings numpy, which the other tables can do without
 
     for language, kinds in calibration.load(source.detector).languages.items():
-        for kind, found in kinds.items():
+        for kind, rates in kinds.items():
             for metric in ("precision", "recall"):
                 task = f"mfava_detection_{language}_{kind}"
-                yield PublishedRow(source, source.detector, task, "", None, metric, getattr(found, metric))
+                yield PublishedRow(source, source.detector, task, "", None, metric, getattr(rates, metric))

@@ -1,1 +1,1 @@
-"""Runs read back and made into tables and pages: comparison, report, leaderboard, agreement, reproduction; and scored."""
+"""What is done with finished runs: comparison, report, leaderboard, agreement, reproduction and scoring."""

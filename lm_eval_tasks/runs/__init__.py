@@ -1,8 +1,8 @@
 """Runs read back: the results and samples files that ``lm_eval``, ``replay`` and ``lm-eval-grounded score`` wrote.
 
-:func:`read_runs` finds them. A :class:`Run` is one model's; a :class:`TaskRun` is one task of it; an :class:`Answer` is
-what the model said to one document, with every filter's reading of it and the values of the metrics; :class:`Answers` are
-those of a task, in columns.
+:func:`read_runs` finds them. A :class:`Run` holds one model's results, and a :class:`TaskRun` those of one task. An
+:class:`Answer` is a model's answer to one document, with every filter's reading of it and the values of the metrics;
+:class:`Answers` are those of a task, in columns.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from lm_eval_tasks.runs.answers import (
     Answers,
     Column,
     Derive,
-    Reading,
-    Readings,
+    FilteredAnswer,
+    FilteredAnswers,
     cluster_of,
     differing_columns,
     digest_of,
@@ -27,8 +27,8 @@ __all__ = [
     "Answers",
     "Column",
     "Derive",
-    "Reading",
-    "Readings",
+    "FilteredAnswer",
+    "FilteredAnswers",
     "Run",
     "Settings",
     "TaskRun",

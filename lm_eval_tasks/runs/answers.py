@@ -1,8 +1,8 @@
-"""What a model said to documents, with what every filter and metric made of it: one by one, and in columns.
+"""A model's answers with the output of every filter and the values of every metric: one by one, and in columns.
 
 A run of 100,000 documents is a gigabyte of prompts and answers. :func:`read_answers` parses each row of a samples file once
-and keeps of a document its name, digests of what was asked, and the values of the metrics: a few hundred bytes.
-:class:`Answers` reads an answer again from its place in the file when it is asked for.
+and keeps a document's name, digests of its content, and the values of the metrics: a few hundred bytes.
+:class:`Answers` reads an answer again from its place in the file when it is needed.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ _DIGEST = 16  # bytes
 _BLOCK = 1024  # values that are packed together
 
 
-class Reading(NamedTuple):
-    """What a filter made of an answer, and the values of the metrics for it: ``None`` where the document is not in the
-    denominator. Rates that are corrected have a mapping, :class:`lm_eval_tasks.detection.calibrated.TaggedAnswer`."""
+class FilteredAnswer(NamedTuple):
+    """An answer as a filter read it, and its values of the metrics: ``None`` where the document is not in the denominator.
+    Corrected rates have a mapping, :class:`lm_eval_tasks.detection.calibrated.TaggedAnswer`."""
 
-    answer: Any  # as the filter left it: a label, a text, JSON with spans
+    answer: Any  # output of the filter: a label, a text, JSON with spans
     values: Mapping[str, Any]
 
 
 class Answer(NamedTuple):
-    """What a model said to one document."""
+    """A model's answer to one document."""
 
-    key: str  # what its question is called: ``query_id`` or ``id`` of the document, with its subset; else its content
+    key: str  # name of its question: ``query_id`` or ``id`` of the document, with its subset; else its content
     content: str  # :func:`content_of` the document: equal where models were asked the same about the same passages
     doc: Mapping[str, Any]
     prompt: str  # as it was sent; empty where the file does not hold it
     prompt_hash: str  # SHA-256
     response: str  # as the model gave it, ``""`` where there is none
-    readings: Mapping[str, Reading]  # by filter
+    readings: Mapping[str, FilteredAnswer]  # by filter
 
 
 Derive = Callable[[Answer, str, bool], Mapping[str, Any]]
-"""What else to keep: gets an answer with one filter's reading, without its prompt and key; the filter; and whether it is
-the document's first row."""
+"""A function for further values to keep. Its arguments are an answer with one filter's reading, without its prompt and key;
+the filter; and whether it is the document's first row."""
 
 
 @dataclass(frozen=True)
@@ -61,37 +61,37 @@ class Column:
     """A value for every document."""
 
     numbers: NDArray[np.float64]  # (documents,); nan where the value is None, is absent or is no number
-    others: NDArray[np.int64]  # in order, the documents whose value is something else
+    non_numeric: NDArray[np.int64]  # in order, the documents whose value is something else
     _packed: Sequence[bytes]  # those values as JSON, in blocks
 
     @classmethod
-    def of(cls, values: Sequence[Any]) -> Column:
-        """The column of all documents' values, which JSON can hold."""
-        if {*map(type, values)} <= {float, type(None)}:  # of what most columns hold
+    def from_values(cls, values: Sequence[Any]) -> Column:
+        """Make the column of all documents' values, which JSON can hold."""
+        if {*map(type, values)} <= {float, type(None)}:  # as in most columns
             numbers = np.array(values, dtype=float)
         else:
             numbers = np.array([_number(value) for value in values])
-        others = [at for at in np.flatnonzero(np.isnan(numbers)).tolist() if values[at] is not None]
-        blocks = [[values[at] for at in others[start : start + _BLOCK]] for start in range(0, len(others), _BLOCK)]
+        indices = [i for i in np.flatnonzero(np.isnan(numbers)).tolist() if values[i] is not None]
+        blocks = [[values[i] for i in indices[start : start + _BLOCK]] for start in range(0, len(indices), _BLOCK)]
         packed = [zlib.compress(json.dumps(block).encode(), 1) for block in blocks]
-        return cls(numbers, np.array(others, dtype=np.int64), packed)
+        return cls(numbers, np.array(indices, dtype=np.int64), packed)
 
     @property
-    def known(self) -> NDArray[np.bool_]:
-        """(documents,): whether a document has a value."""
-        found = ~np.isnan(self.numbers)
-        found[self.others] = True
-        return np.asarray(found)
+    def has_value(self) -> NDArray[np.bool_]:
+        """(documents,) whether a document has a value."""
+        defined = ~np.isnan(self.numbers)
+        defined[self.non_numeric] = True
+        return np.asarray(defined)
 
-    def other_values(self) -> Iterator[tuple[int, Any]]:
-        """The documents of :attr:`others` with their values."""
+    def non_numeric_values(self) -> Iterator[tuple[int, Any]]:
+        """The documents of :attr:`non_numeric` with their values."""
         blocks = (json.loads(zlib.decompress(block)) for block in self._packed)
-        return zip(self.others.tolist(), chain.from_iterable(blocks), strict=True)
+        return zip(self.non_numeric.tolist(), chain.from_iterable(blocks), strict=True)
 
     def values(self) -> list[Any]:
-        """All documents' values, in order: as the file has them, but whole numbers and booleans as floats."""
+        """The values of all documents, in order, as in the file, except that integers and booleans are floats."""
         values = [None if number != number else number for number in self.numbers.tolist()]
-        for document, value in self.other_values():
+        for document, value in self.non_numeric_values():
             values[document] = value
         return values
 
@@ -104,28 +104,28 @@ def _number(value: Any) -> float:
 
 
 @dataclass(frozen=True)
-class Readings:
-    """What a filter made of the answers."""
+class FilteredAnswers:
+    """The answers of a task as a filter read them."""
 
-    places: NDArray[np.int64]  # (documents,) bytes at which the rows begin; negative for what the filter has not read
-    columns: Mapping[str, Column]  # metric to the values, in the order of the file
-    derived: Mapping[str, Column]  # what was asked to be kept beside
+    places: NDArray[np.int64]  # (documents,) bytes at which the rows begin; negative where the filter has no row
+    columns: Mapping[str, Column]  # metric to its values, in the order of the file
+    derived: Mapping[str, Column]  # further values, of :data:`Derive`
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """(documents,): whether the filter has read the answer."""
+        """(documents,) whether the filter has read the answer."""
         return np.asarray(self.places >= 0)
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What a model said to the documents of a task, in their order. An answer that is asked for is read again."""
+    """A model's answers to the documents of a task, in their order. An answer that is needed is read again."""
 
     path: Path  # of the samples file
     contents: NDArray[np.bytes_]  # (documents,) digests, of 16 bytes: :attr:`Answer.content`
     prompts: NDArray[np.bytes_]  # (documents,) digests of :attr:`Answer.prompt_hash`; empty where there is none
     responses: NDArray[np.float64]  # (documents,) :func:`digest_of` :attr:`Answer.response`
-    readings: Mapping[str, Readings]  # by filter
+    readings: Mapping[str, FilteredAnswers]  # by filter
     keys: Sequence[str]  # :attr:`Answer.key` of each document
     articles: Sequence[str] | None  # of each document, its key where it names none; None where no document does
     passages: Sequence[str] | None  # :func:`cluster_of` each document; None where all are empty
@@ -134,14 +134,14 @@ class Answers:
     def __len__(self) -> int:
         return len(self.contents)
 
-    def __getitem__(self, at: int) -> Answer:
-        return next(self.select([range(len(self))[at]]))
+    def __getitem__(self, index: int) -> Answer:
+        return next(self.select([range(len(self))[index]]))
 
     def __iter__(self) -> Iterator[Answer]:
         return self.select(range(len(self)))
 
     def select(self, documents: Iterable[int]) -> Iterator[Answer]:
-        """The answers to documents, read again.
+        """Read the answers to some documents again.
 
         Raises:
             CorruptSource: the file has changed.
@@ -161,7 +161,7 @@ class Answers:
                     prompt=prompt if isinstance(prompt, str) else "",
                     prompt_hash=str(rows[0].get("prompt_hash") or ""),
                     response=_response_of(rows[0]),
-                    readings={str(row.get("filter", "none")): _reading_of(row) for row in rows},
+                    readings={str(row.get("filter", "none")): _filtered_answer(row) for row in rows},
                 )
 
     def content(self, document: int) -> str:
@@ -172,23 +172,23 @@ class Answers:
 def read_answers(path: Path, derive: Derive | None = None) -> Answers:
     """The answers of a samples file.
 
-    A document that comes twice counts once: ranks of a distributed run are padded so. A last line that was cut is left out,
-    and the log says so.
+    A document that occurs twice counts once, as distributed runs repeat some. A last line that was cut is left out, and the
+    log says so.
 
-    `derive` is called once for each document and filter. Its values are kept in :attr:`Readings.derived`.
+    `derive` is called once for each document and filter. Its values are kept in :attr:`FilteredAnswers.derived`.
 
     Raises:
         CorruptSource: a line in the middle is no sample.
     """
-    asked: dict[int, tuple[bytes, bytes, float, str, str | None, str, str]] = {}  # by doc_id
-    read: dict[str, _Rows] = {}
+    documents: dict[int, tuple[bytes, bytes, float, str, str | None, str, str]] = {}  # by doc_id
+    by_filter: dict[str, _FilterRows] = {}
     for place, row in read_rows_with_offsets(path):
         document, doc, name = row["doc_id"], row["doc"], str(row.get("filter", "none"))
-        is_first = document not in asked
+        is_first = document not in documents
         if is_first:
             content = content_of(doc)
             key = sys.intern(key_of(doc) or content)  # runs of the same documents share their names
-            asked[document] = (
+            documents[document] = (
                 bytes.fromhex(content),
                 _digest(str(row.get("prompt_hash") or "")),
                 digest_of(_response_of(row)),
@@ -197,33 +197,33 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
                 sys.intern(cluster_of(doc)),
                 str(doc.get("id", key)),
             )
-        rows = read.get(name) or read.setdefault(name, _Rows())
+        rows = by_filter.get(name) or by_filter.setdefault(name, _FilterRows())
         if document not in rows.numbers:
-            reading = _reading_of(row)
+            reading = _filtered_answer(row)
             answer = Answer("", "", doc, "", "", _response_of(row), {name: reading})
             rows.append(document, place, reading.values, derive(answer, name, is_first) if derive is not None else {})
-    order = sorted(asked)
-    found = [asked[document] for document in order]
+    order = sorted(documents)
+    ordered = [documents[document] for document in order]
     contents, prompts, responses, keys, articles, passages, ids = (
-        map(list, zip(*found, strict=True)) if found else [[]] * 7
+        map(list, zip(*ordered, strict=True)) if ordered else [[]] * 7
     )
     return Answers(
         path,
         np.array(contents, dtype=f"S{_DIGEST}"),
         np.array(prompts, dtype=f"S{_DIGEST}"),
         np.array(responses, dtype=float),
-        {name: rows.readings(order) for name, rows in read.items()},
+        {name: rows.readings(order) for name, rows in by_filter.items()},
         keys,
         [key if article is None else article for article, key in zip(articles, keys, strict=True)]
         if any(article is not None for article in articles)
         else None,
         passages if any(passages) else None,
-        {at: identity for at, (identity, key) in enumerate(zip(ids, keys, strict=True)) if identity != key},
+        {index: identity for index, (identity, key) in enumerate(zip(ids, keys, strict=True)) if identity != key},
     )
 
 
-class _Rows:
-    """The rows of a filter as they come: each value in the list of its column, which the garbage collector passes over."""
+class _FilterRows:
+    """The rows of a filter while they are read: lists of values by column, which cost the garbage collector no time."""
 
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}  # doc_id to the number of its row
@@ -233,23 +233,23 @@ class _Rows:
     def append(self, document: int, place: int, values: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
         number = self.numbers[document] = len(self._places)
         self._places.append(place)
-        for columns, found in zip(self._columns, (values, derived), strict=True):
-            for name, value in found.items():
+        for columns, row in zip(self._columns, (values, derived), strict=True):
+            for name, value in row.items():
                 column = columns.setdefault(name, [])
                 if len(column) < number:
                     column += [None] * (number - len(column))
                 column.append(value)
 
-    def readings(self, order: Sequence[int]) -> Readings:
-        """The readings of documents in their order, also of those that have no row."""
+    def readings(self, order: Sequence[int]) -> FilteredAnswers:
+        """The rows of documents in the given order, with empty ones for documents that have none."""
         numbers = [self.numbers.get(document, -1) for document in order]
         for column in (*self._columns[0].values(), *self._columns[1].values()):
-            column += [None] * (len(self._places) + 1 - len(column))  # the last is of no row
+            column += [None] * (len(self._places) + 1 - len(column))  # the last stands for a missing row
         columns, derived = (
-            {name: Column.of([column[number] for number in numbers]) for name, column in each.items()}
-            for each in self._columns
+            {name: Column.from_values([column[number] for number in numbers]) for name, column in by_name.items()}
+            for by_name in self._columns
         )
-        return Readings(np.array([*self._places, -1], dtype=np.int64)[numbers], columns, derived)
+        return FilteredAnswers(np.array([*self._places, -1], dtype=np.int64)[numbers], columns, derived)
 
 
 def _response_of(row: Mapping[str, Any]) -> str:
@@ -257,27 +257,27 @@ def _response_of(row: Mapping[str, Any]) -> str:
     return response if isinstance(response, str) else ""
 
 
-def _reading_of(row: Mapping[str, Any]) -> Reading:
+def _filtered_answer(row: Mapping[str, Any]) -> FilteredAnswer:
     filtered, metrics = row.get("filtered_resps"), row.get("metrics")
-    return Reading(
+    return FilteredAnswer(
         answer=filtered[0] if isinstance(filtered, list) and filtered else None,
         values={name: row.get(name) for name in metrics if isinstance(name, str)} if isinstance(metrics, list) else {},
     )
 
 
 def key_of(doc: Mapping[str, Any]) -> str:
-    """What a document's question is called; empty where it has no name."""
+    """The name of a document's question; empty where it has none."""
     names = (doc[column] for column in ("query_id", "id") if isinstance(doc.get(column), (str, int)))
     name = next(names, None)
     if name is None:
         return ""
-    subset = doc.get("subset")  # one question may stand in two
+    subset = doc.get("subset")  # a question can be in two subsets
     return f"{subset}/{name}" if isinstance(subset, str) else str(name)
 
 
 def cluster_of(doc: Mapping[str, Any]) -> str:
-    """What an annotated answer hangs together with: its passage; in samples of earlier versions the page, or the text that
-    several people marked. Empty for a document of another kind.
+    """The cluster of an annotated answer: its passage; in samples of earlier versions the page, or the text that several
+    people marked. Empty for documents of other kinds.
     """
     if "spans" not in doc:
         return ""
@@ -285,9 +285,9 @@ def cluster_of(doc: Mapping[str, Any]) -> str:
 
 
 def content_of(doc: Mapping[str, Any]) -> str:
-    """Digest of what a document asks: 16 bytes of SHA-256 over its columns, without those of the detector and passage."""
-    asked = {column: value for column, value in doc.items() if column not in _NOT_ASKED}
-    return hashlib.sha256(_ENCODE(asked).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    """Digest of a document's content: 16 bytes of SHA-256 over its columns, without those of the detector and passage."""
+    content = {column: value for column, value in doc.items() if column not in _NOT_ASKED}
+    return hashlib.sha256(_ENCODE(content).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def differing_columns(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
@@ -298,7 +298,7 @@ def differing_columns(first: Mapping[str, Any], second: Mapping[str, Any]) -> li
 
 @lru_cache(maxsize=128)  # models repeat themselves
 def digest_of(text: str) -> float:
-    """A number that equal texts share, and next to no others (48 bits): to keep in a column in place of a text."""
+    """A 48-bit digest of a text as a float, to store in a column in place of the text."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest()
     return float(int.from_bytes(digest, "little"))
 

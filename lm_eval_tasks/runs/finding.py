@@ -16,7 +16,7 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.harness import WEIGHTLESS
-from lm_eval_tasks.runs.results_file import leaves_of, mapping, read_results, record_of, said_of
+from lm_eval_tasks.runs.results_file import leaves_of, mapping, metadata_of, provenance_of, read_results
 from lm_eval_tasks.runs.run import Run, Settings, TaskRun
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -27,7 +27,7 @@ _OWN_DATASET = re.compile(r"lm_eval_tasks\.(?P<benchmark>\w+)\.")
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The files in one folder that runs were written to."""
+    """The results and samples files in one folder."""
 
     folder: Path
     results: dict[str, Path]  # by date
@@ -36,8 +36,8 @@ class RunFiles:
 
 
 def read_runs(places: Iterable[Path]) -> list[Run]:
-    """The runs in folders, results files and samples files. Of a folder, and of every folder in it, all results count;
-    where a task was run several times in one folder, its newest. A samples file is one task of its run.
+    """Read the runs in folders, results files and samples files. Folders are searched with all folders in them; of a task
+    that was run several times in one folder, the newest results count. A samples file is one task of its run.
 
     Raises:
         MissingSource: a place is not there, or holds no results.
@@ -47,7 +47,7 @@ def read_runs(places: Iterable[Path]) -> list[Run]:
 
 
 def find_files(place: Path) -> list[RunFiles]:
-    """The files of the runs in a place, folder by folder, without reading them.
+    """List the files of the runs in a place, folder by folder, without reading them.
 
     Raises:
         MissingSource: there are none.
@@ -68,18 +68,18 @@ def find_files(place: Path) -> list[RunFiles]:
                 f"`lm_eval --output_path DIR --log_samples` writes them"
             )
         return [*folders.values()]
-    beside = folders.get(place.parent, RunFiles(place.parent, {}, {}))
+    siblings = folders.get(place.parent, RunFiles(place.parent, {}, {}))
     if dated := dated_task(place):
         task, date = dated
-        results = {date: beside.results[date]} if date in beside.results else {}
+        results = {date: siblings.results[date]} if date in siblings.results else {}
         return [RunFiles(place.parent, results, {date: {task: place}}, task)]
     match = _DATED.fullmatch(place.name)
     date = match["date"] if match else ""
-    return [RunFiles(place.parent, {date: place}, {date: beside.samples.get(date, {})})]
+    return [RunFiles(place.parent, {date: place}, {date: siblings.samples.get(date, {})})]
 
 
 def read_files(files: RunFiles) -> list[Run]:
-    """The runs in the files of a folder, one for each model; of each task the newest.
+    """Read the files of a folder: one run for each model, with the newest results of each task.
 
     Raises:
         ValueError: a results file is damaged.
@@ -88,19 +88,19 @@ def read_files(files: RunFiles) -> list[Run]:
     older: dict[str, list[str]] = {}
     dates: dict[tuple[str, str], str] = {}
     for date in sorted({*files.results, *files.samples}):
-        part = _part(files, date)
-        if not part.tasks:
+        run = _run_of_date(files, date)
+        if not run.tasks:
             continue
-        model, before = part.model, runs.get(part.model, Run(part.model, files.folder, {}))
+        model, earlier = run.model, runs.get(run.model, Run(run.model, files.folder, {}))
         older.setdefault(model, []).extend(
-            f"{name} of {dates[model, name]}" for name in part.tasks if name in before.tasks
+            f"{name} of {dates[model, name]}" for name in run.tasks if name in earlier.tasks
         )
-        dates |= {(model, name): date for name in part.tasks}
+        dates |= {(model, name): date for name in run.tasks}
         runs[model] = replace(
-            part,
-            tasks={**before.tasks, **part.tasks},
-            groups={**before.groups, **part.groups},
-            group_results={**before.group_results, **part.group_results},
+            run,
+            tasks={**earlier.tasks, **run.tasks},
+            groups={**earlier.groups, **run.groups},
+            group_results={**earlier.group_results, **run.group_results},
         )
     for names in filter(None, older.values()):
         log.warning("%s: of each task the newest results count; passed over: %s", files.folder, ", ".join(names))
@@ -110,8 +110,8 @@ def read_files(files: RunFiles) -> list[Run]:
     ]
 
 
-def _part(files: RunFiles, date: str) -> Run:
-    """What was written at one date."""
+def _run_of_date(files: RunFiles, date: str) -> Run:
+    """The run of the files that have one date."""
     path, samples = files.results.get(date), files.samples.get(date, {})
     results: Mapping[str, Any] = read_results(path) if path is not None else {}
     configs: Mapping[str, Any] = results.get("configs", {})
@@ -133,23 +133,23 @@ def _part(files: RunFiles, date: str) -> Run:
 
 def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Path | None) -> TaskRun:
     config: Mapping[str, Any] = results.get("configs", {}).get(name, {})
-    record = record_of(config)
+    record = provenance_of(config)
     listed = catalogue.task_named(name)
     benchmark, language = (listed[0], str(listed[1].options.get("language", ""))) if listed else ("", "")
-    described = said_of(config, "benchmark")
+    described = metadata_of(config, "benchmark")
     table: Benchmark | None
-    if isinstance(described, Mapping):  # one that lies outside of this package
+    if isinstance(described, Mapping):  # a benchmark outside of this package
         benchmark, table = str(described.get("name") or ""), Benchmark.from_json(described)
     else:
-        own = _OWN_DATASET.match(str(config.get("custom_dataset") or ""))  # a user's YAML that includes one of ours
-        benchmark = benchmark or (own["benchmark"] if own else "")
+        match = _OWN_DATASET.match(str(config.get("custom_dataset") or ""))  # a user's YAML that includes one of ours
+        benchmark = benchmark or (match["benchmark"] if match else "")
         table = catalogue.tables().get(benchmark)
     figures = {
-        filter_name: found
-        for filter_name, found in mapping(said_of(config, "figures")).items()
-        if isinstance(found, Mapping) and all(isinstance(figure, Mapping) for figure in found.values())
+        filter_name: by_metric
+        for filter_name, by_metric in mapping(metadata_of(config, "figures")).items()
+        if isinstance(by_metric, Mapping) and all(isinstance(figure, Mapping) for figure in by_metric.values())
     }
-    asked, shots = mapping(record.get("run")), (results.get("n-shot") or {}).get(name)
+    arguments, shots = mapping(record.get("run")), (results.get("n-shot") or {}).get(name)
     chat_template = str(results.get("chat_template_sha") or "")
     settings = Settings(
         template=str(mapping(record.get("prompt")).get("template_sha256") or ""),
@@ -157,10 +157,10 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
         chat_template=chat_template,
         system_instruction=str(results.get("system_instruction") or ""),
         generation=mapping(config.get("generation_kwargs")),
-        limit=asked.get("limit"),
+        limit=arguments.get("limit"),
         prompting=Prompting(
             model_prompted=(results.get("config") or {}).get("model") not in WEIGHTLESS,
-            chat_template=bool(chat_template) or asked.get("apply_chat_template") is True,
+            chat_template=bool(chat_template) or arguments.get("apply_chat_template") is True,
         ),
     )
     return TaskRun(
@@ -181,9 +181,9 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
 
 
 def _metrics(name: str, config: Mapping[str, Any], table: Benchmark | None) -> tuple[Metric, ...]:
-    """The metrics that a results file lists; without one, those of the task in our tables."""
-    said = config.get("metric_list")
-    listed = [entry for entry in (said if isinstance(said, list) else ()) if "metric" in mapping(entry)]
+    """The metrics that a results file lists; without a results file, those of the task in our tables."""
+    metric_list = config.get("metric_list")
+    listed = [entry for entry in (metric_list if isinstance(metric_list, list) else ()) if "metric" in mapping(entry)]
     if listed:
         return tuple(
             replace(

@@ -19,11 +19,11 @@ def read_results(path: Path) -> dict[str, Any]:
     """The content of a results file.
 
     Raises:
-        ValueError: it is none, or a damaged one.
+        ValueError: the file is damaged or no results file.
     """
     if path.is_dir():
-        known = sorted(found.name for found in path.rglob("results_*.json"))
-        raise ValueError(f"{path} is a folder; name a results file" + (f", such as {known[-1]}" if known else ""))
+        names = sorted(file.name for file in path.rglob("results_*.json"))
+        raise ValueError(f"{path} is a folder; name a results file" + (f", such as {names[-1]}" if names else ""))
     try:
         results = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -41,35 +41,35 @@ def read_results(path: Path) -> dict[str, Any]:
             raise ValueError(f"{path} is damaged: {key} is {type(entries).__name__}, not an object")
         kind = list if key == "group_subtasks" else dict
         for entry in entries.values() if key in _ENTRIES else ():
-            if not isinstance(entry, kind) or not all(isinstance(part, str) for part in entry):
+            if not isinstance(entry, kind) or not all(isinstance(item, str) for item in entry):
                 raise ValueError(f"{path} is damaged: {key} holds something that is no {_ENTRIES[key]}")
     return results
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """A value that should be a mapping; an empty one where it is none."""
+    """The value if it is a mapping; else an empty mapping."""
     return value if isinstance(value, Mapping) else {}
 
 
-def said_of(config: Mapping[str, Any], key: str) -> Any:
+def metadata_of(config: Mapping[str, Any], key: str) -> Any:
     """The value of `key` in a task's metadata; ``None`` where there is none."""
     return mapping(config.get("metadata")).get(key)
 
 
-def record_of(config: Mapping[str, Any]) -> dict[str, Any]:
+def provenance_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """The provenance of a task; empty where there is none."""
-    record = mapping(said_of(config, "provenance"))
+    record = mapping(metadata_of(config, "provenance"))
     return {} if "failed" in record else dict(record)
 
 
 def leaves_of(name: str, groups: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The tasks of a group and of the groups in it, each once, also where a group holds itself; a task is its own."""
+    """The tasks of a group and of the groups in it, each once, even if a group contains itself; for a task, itself."""
     seen: set[str] = set()
     waiting = [name]
     while waiting:
-        one = waiting.pop()
-        if one not in seen:
-            seen.add(one)
-            if one not in groups:
-                yield one
-            waiting += reversed(groups.get(one, ()))
+        member = waiting.pop()
+        if member not in seen:
+            seen.add(member)
+            if member not in groups:
+                yield member
+            waiting += reversed(groups.get(member, ()))

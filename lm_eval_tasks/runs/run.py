@@ -21,7 +21,7 @@ from lm_eval_tasks.runs.results_file import mapping
 
 @dataclass(frozen=True)
 class Settings:
-    """How a task was put to a model. What was not recorded, or not given, is empty."""
+    """The prompt and generation settings of a task. What was not recorded, or not given, is empty."""
 
     template: str  # SHA-256 of the prompt's template
     shots: int  # examples before the question
@@ -41,7 +41,7 @@ class TaskRun:
     language: str  # a code; empty for a task that names none
     version: Any
     config: Mapping[str, Any]  # from the results file; empty where there is none
-    provenance: Mapping[str, Any]  # where its numbers come from; empty where that is not known
+    provenance: Mapping[str, Any]  # of its numbers; empty where it is not known
     # Filter to name to figure: ``value``, ``low``, ``high``, ``standard_error``, ``n``, ``denominator``.
     figures: Mapping[str, Mapping[str, Mapping[str, Any]]]
     metrics: tuple[Metric, ...]  # in the order of the harness's table, each as its benchmark's table describes it
@@ -53,9 +53,9 @@ class TaskRun:
 
     @cached_property
     def filters(self) -> tuple[str, ...]:
-        """The names of the task's filters, in their order."""
-        said = self.config.get("filter_list")
-        entries = said if isinstance(said, list) else []
+        """The names of the task's filters, in order."""
+        filter_list = self.config.get("filter_list")
+        entries = filter_list if isinstance(filter_list, list) else []
         listed = [str(entry.get("name")) for entry in entries if isinstance(entry, Mapping)]
         in_results = dict.fromkeys(key.partition(",")[2] for key in self.results if "," in key)
         return tuple(listed or self.figures or in_results)
@@ -67,24 +67,24 @@ class TaskRun:
 
     @property
     def not_comparable(self) -> list[str]:
-        """Why its numbers are not comparable with the published ones; empty where they are or nothing is known."""
+        """Why its numbers are not comparable with published ones; empty where they are, or nothing is known."""
         reasons = self.provenance.get("not_comparable")
         return [str(reason) for reason in reasons] if isinstance(reasons, (list, tuple)) else []
 
     @property
     def family(self) -> str:
-        """What the task is called without its language: ``nomiracl_role`` for ``nomiracl_de_role``."""
+        """The task's name without its language: ``nomiracl_role`` for ``nomiracl_de_role``."""
         return re.sub(rf"_{re.escape(self.language)}(?=_|$)", "", self.task, count=1) if self.language else self.task
 
     def metric(self, name: str) -> Metric:
-        """A metric as its results list it; of other figures what :func:`lm_eval_tasks.definition.catalogue.metric_of`
-        knows."""
+        """A metric as the results list it; for figures not listed, :func:`lm_eval_tasks.definition.catalogue.metric_of`
+        the name."""
         listed = next((metric for metric in self.metrics if metric.name == name), None)
         return listed or catalogue.metric_of(name, self.table)
 
     def is_headline(self, metric: str) -> bool:
-        """Whether a metric is a headline of its benchmark. All are where no table marks any."""
-        marks = self.table is not None and any(each.headline for each in self.table.metrics.values())
+        """Whether a metric is a headline of its benchmark. If its table marks none, all are."""
+        marks = self.table is not None and any(entry.headline for entry in self.table.metrics.values())
         return not marks or self.metric(metric).headline
 
     @property
@@ -93,18 +93,18 @@ class TaskRun:
         return headline_filter(self.filters, self.metrics)
 
     def figure(self, metric: str, filter_name: str) -> Figure:
-        """A figure; undefined where the results have none. Without bounds where they have the value alone."""
-        known = self.figures.get(filter_name, {}).get(metric)
-        if isinstance(known, Mapping):
-            value, low, high, error = (_number(known.get(part)) for part in ("value", "low", "high", "standard_error"))
-            return Figure(value, low, high, error, int(known.get("n") or 0))
+        """A figure of the results; undefined where they have none, and without bounds where they have only the value."""
+        entry = self.figures.get(filter_name, {}).get(metric)
+        if isinstance(entry, Mapping):
+            value, low, high, error = (_number(entry.get(key)) for key in ("value", "low", "high", "standard_error"))
+            return Figure(value, low, high, error, int(entry.get("n") or 0))
         value = _number(self.results.get(f"{metric},{filter_name}"))
         if math.isnan(value):
             return UNDEFINED
         return Figure(value, standard_error=_number(self.results.get(f"{metric}_stderr,{filter_name}")))
 
     def answers(self, derive: Derive | None = None) -> Answers:
-        """The answers, as :func:`lm_eval_tasks.runs.answers.read_answers` reads them, anew at each call.
+        """Read the answers with :func:`lm_eval_tasks.runs.answers.read_answers`, anew at each call.
 
         Raises:
             MissingSource: they were not logged.
@@ -134,25 +134,25 @@ class Run:
     """One model's results."""
 
     model: str  # its name, as leaderboards file it
-    folder: Path  # that the files lie in
+    folder: Path  # of the files
     tasks: Mapping[str, TaskRun]  # by name, in the order they were run
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name to tasks, all of which are in the run
     group_results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # group to ``metric,filter`` to value
     config: Mapping[str, Any] = field(default_factory=dict)  # from the newest results file: model, arguments, seeds
-    date: str = ""  # of the newest file, as its name has it
+    date: str = ""  # of the newest file, from its name
 
     @cached_property
     def files(self) -> tuple[Path, ...]:
-        """All files it was read from, results before samples, each once."""
+        """All files that the run was read from, results before samples, each once."""
         tasks = self.tasks.values()
         paths = (*(task.results_file for task in tasks), *(task.samples for task in tasks))
         return tuple(dict.fromkeys(filter(None, paths)))
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """A short name for each run, all different: its model's, with its folder, date or number where models are equal."""
+    """A short, unique name for each run: its model's, with folder, date or number where models are equal."""
     for form in ("{0.model}", "{0.model} ({0.folder.name})", "{0.model} ({0.folder.name}, {0.date})"):
         names = [form.format(run) for run in runs]
         if len({*names}) == len(names):
             return names
-    return [f"{name} #{names[: at + 1].count(name)}" for at, name in enumerate(names)]
+    return [f"{name} #{names[: index + 1].count(name)}" for index, name in enumerate(names)]

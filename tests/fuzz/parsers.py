@@ -233,7 +233,7 @@ def _agreement(both: tuple[bytes, bytes, str, str]) -> None:
     first, second, ending, kind = both
     ending = ending if ending.isalpha() else "x"
     one, other = (from_file(content, f"{name}.{ending}", Path) for content, name in ((first, "one"), (second, "other")))
-    assert agreement.table(agreement.compare([one, other], kind, [], language="de"))
+    assert agreement.render_table(agreement.compare([one, other], kind, [], language="de"))
 
 
 # ------------------------------------------------------------------------------------------------------------ inputs

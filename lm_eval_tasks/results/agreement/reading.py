@@ -1,5 +1,5 @@
-"""Files of what raters said: JSON lines, JSON, CSV, TSV, and samples files of the harness; and what is in a row of them: an
-id, a rating, a tagged text."""
+"""Readers of raters' files: JSON lines, JSON, CSV, TSV, and samples files of the harness; and parsers of a row's id, rating
+and tagged text."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.mfava.languages import LANGUAGES
 
-Row: TypeAlias = tuple[str, dict[str, Any]]  # where it stands, for messages; values by column
+Row: TypeAlias = tuple[str, dict[str, Any]]  # its place in the file, for messages; values by column
 
 _CODES = {"english": "en", **{language.name.lower(): code for code, language in LANGUAGES.items()}}
 
 
 def quoted(value: Any) -> str:
-    """A value in a message: short, and without what could act on a terminal."""
+    """A value for a message: shortened, and without terminal control characters."""
     text = f"{value:g}" if isinstance(value, float) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def rows_of(path: Path, column: str, id_column: str) -> list[Row]:
-    """The rows of a file, what a sample of the harness holds under the names of the columns."""
+def read_rows(path: Path, column: str, id_column: str) -> list[Row]:
+    """Read the rows of a file. Samples of the harness become rows with the names of the columns."""
     name = path.name.lower()
     if name.endswith((".jsonl", ".jsonl.gz")):
-        read: Iterator[Row] = ((f"line {number}", row) for number, row in read_json_lines(path))
+        placed_rows: Iterator[Row] = ((f"line {number}", row) for number, row in read_json_lines(path))
     elif name.endswith(".json"):
-        read = _json(path)
+        placed_rows = _read_json(path)
     elif name.endswith((".csv", ".tsv")):
-        read = _delimited(path, "," if name.endswith(".csv") else "\t")
+        placed_rows = _read_delimited(path, "," if name.endswith(".csv") else "\t")
     else:
         raise ValueError(f"{path}: which format? The name of a file must end in .jsonl, .jsonl.gz, .json, .csv or .tsv")
     rows = []
-    for where, row in read:
+    for where, row in placed_rows:
         doc, answers = row.get("doc"), row.get("filtered_resps")
         if isinstance(doc, dict) and isinstance(answers, list) and answers:
             row = {**doc, id_column: doc.get(id_column, doc.get("id")), column: answers[0]}
-            if "first" in doc and "second" in doc:  # of a comparison: each order is an item, and a system is preferred
-                shown = {"A": doc["first"], "B": doc["second"]}
-                row |= {id_column: doc.get("query_id"), column: shown.get(answers[0], answers[0])}
+            if "first" in doc and "second" in doc:  # a comparison: each order is an item, and the rating is a system
+                systems = {"A": doc["first"], "B": doc["second"]}
+                row |= {id_column: doc.get("query_id"), column: systems.get(answers[0], answers[0])}
         rows.append((f"{path}, {where}", row))
     if not rows:
         raise CorruptSource(f"{path} has no rows")
@@ -60,7 +60,7 @@ def _columns(rows: Iterable[Row]) -> str:
     return ", ".join(map(quoted, [*names][:12])) + (", ..." if len(names) > 12 else "")
 
 
-def _json(path: Path) -> Iterator[Row]:
+def _read_json(path: Path) -> Iterator[Row]:
     try:
         values = json.loads(path.read_text("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -75,7 +75,7 @@ def _json(path: Path) -> Iterator[Row]:
         yield f"row {number}", value
 
 
-def _delimited(path: Path, delimiter: str) -> Iterator[Row]:
+def _read_delimited(path: Path, delimiter: str) -> Iterator[Row]:
     csv.field_size_limit(min(sys.maxsize, 1 << 30))  # answers are longer than the default allows
     with path.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.DictReader(stream, delimiter=delimiter, strict=True)  # strict: a quote that never ends is an error
@@ -88,7 +88,7 @@ def _delimited(path: Path, delimiter: str) -> Iterator[Row]:
             raise CorruptSource(f"{path}, line {reader.line_num}: {error}") from error
 
 
-def id_of(where: str, row: dict[str, Any], column: str) -> str:
+def parse_id(where: str, row: dict[str, Any], column: str) -> str:
     """The id of a row, as a text."""
     value = row.get(column)
     if isinstance(value, float) and value.is_integer():
@@ -101,8 +101,8 @@ def id_of(where: str, row: dict[str, Any], column: str) -> str:
     )
 
 
-def rating_of(where: str, value: Any) -> float | str | None:
-    """A finite number, else a label; ``None`` for what says that there is none."""
+def parse_rating(where: str, value: Any) -> float | str | None:
+    """A rating as a finite number, else as a label; ``None`` if it is missing or says so."""
     if value is None:
         return None
     if not isinstance(value, (str, int, float)):
@@ -118,31 +118,31 @@ def rating_of(where: str, value: Any) -> float | str | None:
 
 
 class Tagged(NamedTuple):
-    """A tagged text, and what its row says of the text that was tagged: the text itself, its language."""
+    """A tagged text, with the original text and its language if the row has them."""
 
     tagged: str
     text: str | None
     language: str | None
 
-    def __repr__(self) -> str:  # what messages show of it
+    def __repr__(self) -> str:  # for messages
         return repr(self.tagged)
 
 
-def tagged_of(
+def parse_tagged(
     where: str, row: Mapping[str, Any], column: str, text_column: str | None, language: str | None
 ) -> Tagged | None:
-    """The tagged text of a row; ``None`` where there is none. Its language is a code, named by it or in English."""
+    """The tagged text of a row; ``None`` where there is none. Its language may be given as a code or in English."""
     texts = {name: row.get(name) for name in (column, text_column, "language") if name is not None}
     for name, value in texts.items():
         if value is not None and not isinstance(value, str) and (name != "language" or not language):
             raise CorruptSource(f"{where}: {name!r} is no text but {quoted(value)}")
     if not (texts[column] or "").strip():
         return None
-    code = spoken = language or texts["language"]
-    if spoken:
-        code = _CODES.get(spoken.strip().lower(), spoken.strip().lower())
+    code = name_or_code = language or texts["language"]
+    if name_or_code:
+        code = _CODES.get(name_or_code.strip().lower(), name_or_code.strip().lower())
         if not re.fullmatch("[a-z]{2,3}", code):
             raise ValueError(
-                f"{where}: unknown language {quoted(spoken)}; known are ISO 639 codes and mFAVA's languages"
+                f"{where}: unknown language {quoted(name_or_code)}; known are ISO 639 codes and mFAVA's languages"
             )
     return Tagged(str(texts[column]), texts[text_column] if text_column else None, code or None)

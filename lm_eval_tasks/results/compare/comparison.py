@@ -1,4 +1,4 @@
-"""The result of comparing runs: plain values, which the command, the report and the leaderboard read."""
+"""The result of comparing runs, as plain values for the command, the report and the leaderboard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lm_eval_tasks.definition.schema import Metric
 
 @dataclass(frozen=True)
 class Difference:
-    """Two models on one metric of a task, or of a group of tasks. What is not defined is ``nan``."""
+    """The difference of two models on a metric of a task or of a group of tasks. What is not defined is ``nan``."""
 
     task: str  # or the group
     benchmark: str  # its folder; empty for a task that is in no table of ours
@@ -39,20 +39,20 @@ class Difference:
     family: int
     n: int  # what was paired, in `unit`: documents, articles, questions
     unit: str
-    only_first: int  # documents that count for one of the models alone, and are in neither value
+    only_first: int  # documents that count only for one of the models, and are in neither value
     only_second: int
     first_own: float  # the models' values over all documents that count for them, as their runs report them
     second_own: float
     method: str  # of bounds and p
     denominator: str  # the documents that count, in words
     measured: Metric
-    first_measurable: bool = True  # own values may be shown (:mod:`custom_metrics.statistics.units`)
-    second_measurable: bool = True  # the difference may be known where they are not: it is paired
+    first_measurable: bool = True  # whether its own value may be shown (:mod:`custom_metrics.statistics.units`)
+    second_measurable: bool = True  # the paired difference can be measurable where the values are not
 
     @property
     def is_measurable(self) -> bool:
-        """Whether the difference may be shown: its scale is twice as long as that of the metric. Without bounds it is as
-        well known as its two values."""
+        """Whether the difference may be shown, on a scale twice as long as the metric's. Without bounds, whether both
+        values may be."""
         if math.isnan(self.low + self.high):
             return self.first_measurable and self.second_measurable
         return is_measurable(Figure(self.difference / 2, self.low / 2, self.high / 2), self.measured.unit)
@@ -71,9 +71,9 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Joined:
-    """How many documents of a task two runs or more have; and of each model, how many no other run has: ``None`` for a
-    model that did not run the task."""
+class DocumentCounts:
+    """The number of documents of a task that at least two runs have (`documents`), and of those that only one model has
+    (`only`, by model; ``None`` for a model that did not run the task)."""
 
     task: str
     documents: int
@@ -82,8 +82,8 @@ class Joined:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a task cannot be compared: what differs (``documents``, ``prompts``, ``detectors``, ``calibrations`` or
-    ``answers``), and in words, with the first example."""
+    """A reason why a task cannot be compared: the kind of difference (``documents``, ``prompts``, ``detectors``,
+    ``calibrations`` or ``answers``), and a text with the first example."""
 
     task: str
     kind: str
@@ -91,7 +91,7 @@ class Refusal:
 
 
 class Incomparable(ValueError):
-    """Runs that were not asked the same, or not scored in the same way. The message says what differs, and what to do."""
+    """Runs were not asked the same or not scored in the same way. The message says what differs and what to do."""
 
 
 @dataclass(frozen=True)
@@ -100,16 +100,16 @@ class Comparison:
 
     models: tuple[str, ...]  # all different
     differences: tuple[Difference, ...]  # headline metrics first, groups before their tasks
-    joined: tuple[Joined, ...]  # of each task, which documents were compared
+    joined: tuple[DocumentCounts, ...]  # of each task, which documents were compared
     notes: tuple[str, ...]  # what a reader should know: other generation settings, left out documents and metrics
     refused: tuple[Refusal, ...] = ()  # tasks that cannot be compared, and were left out
 
-    def of(self, metric: str, task: str | None = None) -> Iterator[Difference]:
+    def select(self, metric: str, task: str | None = None) -> Iterator[Difference]:
         """The differences on a metric, of one task or of all."""
         return (row for row in self.differences if row.metric == metric and task in (None, row.task))
 
     def as_json(self) -> dict[str, Any]:
-        """``null`` for what is not defined. Models are named."""
+        """The comparison as a JSON object, with names of models, and ``null`` for what is not defined."""
         content = asdict(self)
         for row, difference in zip(content["differences"], self.differences, strict=True):
             row["first"], row["second"] = self.models[difference.first], self.models[difference.second]

@@ -10,181 +10,180 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_eval_tasks.results.compare.comparison import Joined, Refusal
-from lm_eval_tasks.runs import Answers, Readings, TaskRun, differing_columns
+from lm_eval_tasks.results.compare.comparison import DocumentCounts, Refusal
+from lm_eval_tasks.runs import Answers, FilteredAnswers, TaskRun, differing_columns
 
 
-class Part(NamedTuple):
-    """A run's part in a task: the run's label, the task in it, the answers, and (answers,) the numbers of the documents
-    that they are to, in :attr:`JoinedTask.documents`."""
+class JoinedRun(NamedTuple):
+    """A run of a joined task: its label, its task, its answers, and (answers,) the place of each answer's document in
+    :attr:`JoinedTask.documents`."""
 
     model: str
-    run: TaskRun
+    task: TaskRun
     answers: Answers
     places: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class JoinedTask:
-    """A task of several runs."""
+    """The runs of a task, joined by their documents."""
 
     name: str
-    parts: Mapping[int, Part]  # by the number of the run; runs that did not do the task have none
-    documents: Sequence[str]  # names of those of all runs, in an order that does not depend on that of the runs
+    runs: Mapping[int, JoinedRun]  # by number of the run; those that did not do the task are missing
+    documents: Sequence[str]  # names of the documents of all runs, sorted
 
     @classmethod
-    def of(cls, name: str, runs: Mapping[int, tuple[str, TaskRun, Answers]]) -> JoinedTask:
-        """Join by the names of the documents. One that comes again in a run is numbered, in the order of the contents."""
-        known: dict[str, int] = {}
-        named = {}
+    def join(cls, name: str, runs: Mapping[int, tuple[str, TaskRun, Answers]]) -> JoinedTask:
+        """Join runs by the names of their documents. Documents of one run that share a name are numbered, ordered by
+        their content."""
+        numbers: dict[str, int] = {}
+        run_numbers = {}
         for number, (_, _, answers) in runs.items():
             keys = [*answers.keys]
             if len({*keys}) < len(keys):
                 times: Counter[str] = Counter()
-                for at in np.argsort(answers.contents, kind="stable").tolist():
-                    key = keys[at]
+                for index in np.argsort(answers.contents, kind="stable").tolist():
+                    key = keys[index]
                     times[key] += 1
-                    keys[at] = key if times[key] == 1 else f"{key} #{times[key]}"
-            named[number] = np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int64)
-        names = sorted(known)
+                    keys[index] = key if times[key] == 1 else f"{key} #{times[key]}"
+            run_numbers[number] = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+        names = sorted(numbers)
         ranks = np.empty(len(names), dtype=np.int64)
-        ranks[[known[key] for key in names]] = np.arange(len(names))
-        return cls(name, {number: Part(*run, ranks[named[number]]) for number, run in runs.items()}, names)
+        ranks[[numbers[key] for key in names]] = np.arange(len(names))
+        return cls(name, {number: JoinedRun(*run, ranks[run_numbers[number]]) for number, run in runs.items()}, names)
 
     @property
     def any_run(self) -> TaskRun:
-        """One of the runs; what they share can be asked of it."""
-        return next(iter(self.parts.values())).run
+        """One of the runs, for what all of them share."""
+        return next(iter(self.runs.values())).task
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """Those that read the answers, in the order of the task's YAML where that is known."""
-        read = {name for part in self.parts.values() for name in part.answers.readings}
-        listed = [name for part in self.parts.values() for name in part.run.filters if name in read]
-        return tuple(dict.fromkeys((*listed, *sorted(read))))
+        """The filters that read the answers, in the order of the task's YAML where that is known."""
+        used = {name for run in self.runs.values() for name in run.answers.readings}
+        listed = [name for run in self.runs.values() for name in run.task.filters if name in used]
+        return tuple(dict.fromkeys((*listed, *sorted(used))))
 
-    def readings(self, filter_name: str) -> dict[int, Readings]:
-        """What a filter made of each run's answers, where it read any."""
-        found = {number: part.answers.readings.get(filter_name) for number, part in self.parts.items()}
-        return {number: readings for number, readings in found.items() if readings is not None}
+    def readings(self, filter_name: str) -> dict[int, FilteredAnswers]:
+        """Each run's answers as a filter read them; runs without any are missing."""
+        by_run = {number: run.answers.readings.get(filter_name) for number, run in self.runs.items()}
+        return {number: readings for number, readings in by_run.items() if readings is not None}
 
-    def summary(self, runs: int) -> Joined:
-        """How many documents are common, and how many are in one of the `runs` only."""
-        times = np.bincount(
-            np.concatenate([part.places for part in self.parts.values()]), minlength=len(self.documents)
-        )
-        only = {number: int((times[part.places] == 1).sum()) for number, part in self.parts.items()}
-        return Joined(self.name, int((times > 1).sum()), tuple(map(only.get, range(runs))))
+    def count_documents(self, runs: int) -> DocumentCounts:
+        """The number of common documents, and of those that only one of the `runs` has."""
+        times = np.bincount(np.concatenate([run.places for run in self.runs.values()]), minlength=len(self.documents))
+        only = {number: int((times[run.places] == 1).sum()) for number, run in self.runs.items()}
+        return DocumentCounts(self.name, int((times > 1).sum()), tuple(map(only.get, range(runs))))
 
 
 def check_joined(task: JoinedTask, notes: list[str]) -> list[Refusal]:
-    """Why a task cannot be compared: documents, prompts, detectors or calibrations differ. What differs without harm is
-    added to the notes."""
-    refusals = _settings(task, notes)
-    refusals += _documents(task) or _prompts(task)
+    """Reasons why a task cannot be compared: other documents, prompts, detectors or calibrations. Differences that do no
+    harm are added to the notes."""
+    refusals = _refuse_settings(task, notes)
+    refusals += _refuse_documents(task) or _refuse_prompts(task)
     if not any(refusal.kind in ("detectors", "calibrations") for refusal in refusals):
         keys = {
-            part.model: ", ".join(
-                sorted({key for each in part.answers.readings.values() for key in calibrations_of(each)})
+            run.model: ", ".join(
+                sorted({key for readings in run.answers.readings.values() for key in calibrations_of(readings)})
             )
-            for part in task.parts.values()
+            for run in task.runs.values()
         }
-        if different := _different({model: of_run for model, of_run in keys.items() if of_run}):
+        if different := _distinct({model: run_keys for model, run_keys in keys.items() if run_keys}):
             reason = f"the detector, or its calibration, differs: {different}"
             refusals.append(Refusal(task.name, "detectors", reason))
-    if not refusals and not task.summary(0).documents:
+    if not refusals and not task.count_documents(0).documents:
         first = [
-            f"{part.model} has {task.documents[part.places[np.argsort(part.answers.contents, kind='stable')[0]]]}"
-            for part in task.parts.values()
-            if len(part.places)
+            f"{run.model} has {task.documents[run.places[np.argsort(run.answers.contents, kind='stable')[0]]]}"
+            for run in task.runs.values()
+            if len(run.places)
         ]
         refusals.append(Refusal(task.name, "documents", f"no document is in two runs ({'; '.join(first)})"))
     return refusals
 
 
-def calibrations_of(readings: Readings) -> dict[str, list[int]]:
-    """The keys of calibrations, and so of detectors, that values of rates name; each with the documents of such values."""
+def calibrations_of(readings: FilteredAnswers) -> dict[str, list[int]]:
+    """Key of a calibration (and so of a detector) to the documents whose values of rates name it."""
     keys: dict[str, list[int]] = {}
     for column in readings.columns.values():
-        for document, value in column.other_values():
+        for document, value in column.non_numeric_values():
             if isinstance(value, Mapping) and (key := str(value.get("calibration") or "")):
                 keys.setdefault(key, []).append(document)
     return keys
 
 
-def _differing(
+def _first_difference(
     task: JoinedTask, digests_of: Callable[[Answers], NDArray[np.bytes_]]
-) -> tuple[str, tuple[tuple[Part, int], tuple[Part, int]], int] | None:
-    """The first document whose digest differs between runs: its name, and the part and place of either answer; and how
-    many such documents there are. An empty digest is not known."""
+) -> tuple[str, tuple[tuple[JoinedRun, int], tuple[JoinedRun, int]], int] | None:
+    """The first document whose digest differs between runs: its name, run and place of both answers, and the number of
+    such documents. Empty digests are unknown and match everything."""
     total = len(task.documents)
     seen, seen_at = np.full(total, b"", dtype="S16"), np.zeros(total, dtype=np.int64)
     seen_in, differs = np.full(total, -1), np.zeros(total, dtype=bool)
-    first: tuple[int, Part, int] | None = None  # the document, and its place in the second of both runs
-    for number, part in task.parts.items():
-        digests = digests_of(part.answers)
-        order = np.argsort(part.answers.contents, kind="stable")
+    first: tuple[int, JoinedRun, int] | None = None  # the document, and its place in the second of both runs
+    for number, run in task.runs.items():
+        digests = digests_of(run.answers)
+        order = np.argsort(run.answers.contents, kind="stable")
         order = order[digests[order] != b""]
-        at = part.places[order]
-        new = seen_in[at] < 0
-        seen[at[new]], seen_in[at[new]], seen_at[at[new]] = digests[order[new]], number, order[new]
-        other = seen[at] != digests[order]
-        differs[at[other]] = True
-        if first is None and other.any():
-            answer = int(order[other][0])
-            first = int(part.places[answer]), part, answer
+        documents = run.places[order]
+        new = seen_in[documents] < 0
+        seen[documents[new]], seen_in[documents[new]], seen_at[documents[new]] = digests[order[new]], number, order[new]
+        unequal = seen[documents] != digests[order]
+        differs[documents[unequal]] = True
+        if first is None and unequal.any():
+            answer = int(order[unequal][0])
+            first = int(run.places[answer]), run, answer
     if first is None:
         return None
-    document, part, answer = first
-    earlier = task.parts[int(seen_in[document])], int(seen_at[document])
-    return task.documents[document], (earlier, (part, answer)), int(differs.sum())
+    document, run, answer = first
+    earlier = task.runs[int(seen_in[document])], int(seen_at[document])
+    return task.documents[document], (earlier, (run, answer)), int(differs.sum())
 
 
-def _documents(task: JoinedTask) -> list[Refusal]:
-    """Documents of one name whose content differs."""
-    found = _differing(task, lambda answers: answers.contents)
-    if found is None:
+def _refuse_documents(task: JoinedTask) -> list[Refusal]:
+    """A refusal if documents of one name differ in content."""
+    difference = _first_difference(task, lambda answers: answers.contents)
+    if difference is None:
         return []
-    name, places, number = found
-    docs = [part.answers[at].doc for part, at in places]
+    name, places, number = difference
+    docs = [run.answers[index].doc for run, index in places]
     where = "its content"
     if columns := differing_columns(*docs):
-        values = [f"{_short(doc.get(columns[0]))} in {part.model}" for doc, (part, _) in zip(docs, places, strict=True)]
+        values = [f"{_short(doc.get(columns[0]))} in {run.model}" for doc, (run, _) in zip(docs, places, strict=True)]
         where = f"{', '.join(columns)}: {', '.join(values)}"
     reason = f"{number} of {len(task.documents)} documents differ; the first is {name}, in {where}"
     return [Refusal(task.name, "documents", reason)]
 
 
-def _prompts(task: JoinedTask) -> list[Refusal]:
-    """Prompts that differ though the chat templates do not."""
-    parts = task.parts.values()
-    if len({part.run.settings.chat_template for part in parts}) > 1:
+def _refuse_prompts(task: JoinedTask) -> list[Refusal]:
+    """A refusal if prompts differ though the chat templates do not."""
+    runs = task.runs.values()
+    if len({run.task.settings.chat_template for run in runs}) > 1:
         return []
-    found = _differing(task, lambda answers: answers.prompts)
-    if found is None:
+    difference = _first_difference(task, lambda answers: answers.prompts)
+    if difference is None:
         return []
-    name, places, number = found
-    asked = np.unique(np.concatenate([part.places[part.answers.prompts != b""] for part in parts]))
-    reason = f"{number} of {len(asked)} prompts differ; the first is that of {name}"
-    one, other = (part.answers[at].prompt for part, at in places)
-    if one != other:
-        at = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-        first, second = (part.model for part, _ in places)
-        reason += f", from character {at} on: {_short(one[at:])} for {first}, {_short(other[at:])} for {second}"
+    name, places, number = difference
+    with_prompt = np.unique(np.concatenate([run.places[run.answers.prompts != b""] for run in runs]))
+    reason = f"{number} of {len(with_prompt)} prompts differ; the first is that of {name}"
+    left, right = (run.answers[at].prompt for run, at in places)
+    if left != right:
+        at = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+        first, second = (run.model for run, _ in places)
+        reason += f", from character {at} on: {_short(left[at:])} for {first}, {_short(right[at:])} for {second}"
     return [Refusal(task.name, "prompts", reason)]
 
 
-def _settings(task: JoinedTask, notes: list[str]) -> list[Refusal]:
-    """What the runs' settings say: what forbids a comparison, and in `notes` what does not."""
-    runs = {part.model: part.run for part in task.parts.values()}
+def _refuse_settings(task: JoinedTask, notes: list[str]) -> list[Refusal]:
+    """Refusals for settings of the runs that must not differ; those that may are added to `notes`."""
+    runs = {run.model: run.task for run in task.runs.values()}
     with_results = {model: run for model, run in runs.items() if run.results_file}
     with_record = {model: run for model, run in runs.items() if run.provenance}
     forbidden: list[tuple[str, str, dict[str, Any]]] = [
         ("prompts", "prompt's template", {m: s for m, r in runs.items() if (s := r.settings.template[:12])}),
         ("prompts", "number of shots", {m: r.settings.shots for m, r in with_results.items()}),
         ("prompts", "system instruction", {m: r.settings.system_instruction for m, r in with_results.items()}),
-        ("detectors", "detector", {m: _detector(r.detector) for m, r in with_record.items() if r.detector}),
-        ("calibrations", "calibration", {m: s for m, r in with_record.items() if (s := _calibration(r))}),
+        ("detectors", "detector", {m: _describe_detector(r.detector) for m, r in with_record.items() if r.detector}),
+        ("calibrations", "calibration", {m: s for m, r in with_record.items() if (s := _describe_calibration(r))}),
     ]
     allowed: list[tuple[str, dict[str, Any]]] = [
         ("chat template", {m: r.settings.chat_template[:12] for m, r in with_results.items()}),
@@ -192,32 +191,32 @@ def _settings(task: JoinedTask, notes: list[str]) -> list[Refusal]:
         ("version of the task", {m: r.version for m, r in with_results.items()}),
         ("way to count words", {m: words for m, r in with_record.items() if (words := r.provenance.get("words"))}),
     ]
-    notes += [f"another {what}: {different}" for what, values in allowed if (different := _different(values))]
+    notes += [f"another {name}: {different}" for name, values in allowed if (different := _distinct(values))]
     return [
-        Refusal(task.name, kind, f"the {what} differs: {different}")
-        for kind, what, values in forbidden
-        if (different := _different(values))
+        Refusal(task.name, kind, f"the {name} differs: {different}")
+        for kind, name, values in forbidden
+        if (different := _distinct(values))
     ]
 
 
-def _detector(detector: Mapping[str, Any]) -> str:
+def _describe_detector(detector: Mapping[str, Any]) -> str:
     options = detector.get("options") or {}
-    given = sorted(options.items()) if isinstance(options, Mapping) else ()
-    shown = "".join(f", {key}={value}" for key, value in given)
+    pairs = sorted(options.items()) if isinstance(options, Mapping) else ()
+    listed = "".join(f", {key}={value}" for key, value in pairs)
     threshold = detector.get("threshold", "none")
-    return f"{detector.get('name')} (version {detector.get('version')}, threshold {threshold}{shown})"
+    return f"{detector.get('name')} (version {detector.get('version')}, threshold {threshold}{listed})"
 
 
-def _calibration(run: TaskRun) -> str:
-    """The calibration; empty where there is none, and so no corrected rate."""
-    found = run.provenance.get("calibration")
-    if not isinstance(found, Mapping):
+def _describe_calibration(run: TaskRun) -> str:
+    """The calibration in words; empty where there is none, and so no corrected rate."""
+    calibration = run.provenance.get("calibration")
+    if not isinstance(calibration, Mapping):
         return ""
-    return f"{found.get('file')} ({found.get('annotations')}, {found.get('source')})"
+    return f"{calibration.get('file')} ({calibration.get('annotations')}, {calibration.get('source')})"
 
 
-def _different(values: Mapping[str, Any]) -> str:
-    """What the models have, where it is not the same: each value with its first model."""
+def _distinct(values: Mapping[str, Any]) -> str:
+    """The distinct values, each with its first model; empty where all are the same."""
     kinds: dict[str, str] = {}
     for model, value in values.items():
         kinds.setdefault(_short(value) if value != "" else "none", model)
@@ -225,6 +224,6 @@ def _different(values: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    """A value as it stands in messages."""
+    """A value, shortened for a message."""
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:100]}..."

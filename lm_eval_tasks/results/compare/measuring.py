@@ -30,7 +30,7 @@ from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import CalibrationKey, errors_of, in_force
 from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
-from lm_eval_tasks.runs import Answers, Readings
+from lm_eval_tasks.runs import Answers, FilteredAnswers
 
 _WORD_SCORES = {
     # numerator and denominator of summed tp, fp, fn, tn
@@ -43,33 +43,29 @@ _SEVERAL_FORMS = "the values of its documents have several forms"
 
 
 class NotMeasured(ValueError):
-    """Why a metric has no values that can be compared."""
+    """A metric has no values that can be compared; the message says why."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A metric of a task, over all documents of all runs.
+    """The values of a metric on all documents of a joined task.
 
-    The values of a run are (documents,) numbers, whose mean the figure is; or (documents, ratios, 2) numerators and
-    denominators, where it is a ratio of sums. They are ``nan`` where a document does not count.
+    The values of a run are (documents,) numbers if the figure is their mean, or (documents, ratios, 2) numerators and
+    denominators if it is a ratio of sums. They are ``nan`` where a document does not count.
     """
 
     metric: str
     values: Mapping[int, Floats]  # by the number of the run
-    clusters: NDArray[np.int64]  # (documents,) numbers of what is drawn together
+    clusters: NDArray[np.int64]  # (documents,) number of the cluster that a document is resampled with
     unit: str  # what the clusters are
-    names: Sequence[
-        str
-    ] = ()  # of clusters, by their number; one of several tasks is drawn once. Empty: each has its own
-    annotated: Floats | None = (
-        None  # (documents, ratios) what there is to find in each category; absent ones do not count
-    )
+    names: Sequence[str] = ()  # of clusters, by number; tasks share those of equal name. Empty: all are different
+    annotated: Floats | None = None  # (documents, ratios) annotated words of each category; absent ones do not count
     harmonic: bool = False  # whether the figure is the harmonic mean of the ratios, not their mean
     errors: Errors | None = None  # of the detector, where a calibration corrects the ratio
 
     @property
     def is_mean(self) -> bool:
-        """Whether the figure is a mean of the documents' numbers, and no ratio of sums."""
+        """Whether the figure is the mean of the documents' numbers; else it is a ratio of sums."""
         return next(iter(self.values.values())).ndim == 1
 
     def counted(self, run: int) -> NDArray[np.bool_]:
@@ -79,8 +75,8 @@ class Measured:
             return np.zeros(len(self.clusters), dtype=bool)
         return np.asarray(~np.isnan(values.reshape(len(values), -1)).any(axis=1))
 
-    def own(self, run: int) -> float:
-        """The value over all documents that count for a run; ``nan`` where none does."""
+    def run_value(self, run: int) -> float:
+        """The figure of a run over all documents that count for it; ``nan`` where none does."""
         counted = self.counted(run)
         if not counted.any():
             return math.nan
@@ -98,22 +94,22 @@ class Measured:
         return rogan_gladen_rate(share, self.errors.true_positive_rate, self.errors.false_positive_rate)
 
     def numbers(self, run: int) -> Floats:
-        """Numbers whose mean is the run's value, without a correction of the detector's errors: one a document, ``nan``
+        """Numbers whose mean is the figure of a run, not corrected for the detector's errors: one a document, ``nan``
         where it does not count; or one a cluster. Runs over the same documents have them in the same order."""
         if self.is_mean:
             return self.values[run]
         everything = np.ones(len(self.clusters), dtype=bool)
-        whole = replace(self, values={run: np.nan_to_num(self.values[run])})
-        return values_of_ratios(whole.rows(run, everything), self.harmonic)
+        filled = replace(self, values={run: np.nan_to_num(self.values[run])})
+        return values_of_ratios(filled.rows(run, everything), self.harmonic)
 
     def rows(self, run: int, documents: NDArray[np.bool_]) -> Floats:
-        """(documents,) numbers, or (clusters, ratios, 2) of the clusters that have one of the documents."""
-        parts = self.values[run][documents]
+        """(documents,) numbers, or (clusters, ratios, 2) sums over the clusters of these documents."""
+        values = self.values[run][documents]
         if self.is_mean:
-            return parts
+            return values
         places, rows = np.unique(self.clusters[documents], return_inverse=True)
-        sums = np.zeros((len(places), *parts.shape[1:]))
-        np.add.at(sums, rows, parts)
+        sums = np.zeros((len(places), *values.shape[1:]))
+        np.add.at(sums, rows, values)
         if self.metric.startswith("win_rate"):  # each question counts the same, however many verdicts it has
             has = sums[..., 1] > 0
             return np.stack([np.divide(sums[..., 0], sums[..., 1], out=np.zeros(has.shape), where=has), has], axis=-1)
@@ -124,32 +120,32 @@ class Measured:
 
 
 def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> PairedDifference:
-    """Two models on a metric of one task, or on the mean over several tasks."""
+    """The difference of two models on a metric of one task, or on its mean over several tasks."""
     common = [task.counted(first) & task.counted(second) for task in tasks]
     pairs = [(task.rows(first, both), task.rows(second, both)) for task, both in zip(tasks, common, strict=True)]
     if tasks[0].is_mean:
         shares = all(is_share([task.values[first], task.values[second]]) for task in tasks)
         return compare_shares(pairs) if shares else compare_means(pairs)
-    used = [part for part in zip(tasks, common, pairs, strict=True) if part[1].any()]
+    used = [entry for entry in zip(tasks, common, pairs, strict=True) if entry[1].any()]
     if not used:
         return NO_DIFFERENCE
     if tasks[0].errors is not None:
-        strata = [RateStratum(one[:, 0], other[:, 0], task.errors) for task, _, (one, other) in used]
+        strata = [RateStratum(a[:, 0], b[:, 0], task.errors) for task, _, (a, b) in used]
         return compare_rates(strata, tasks[0].metric)
     names = None
     if len(used) > 1 and all(task.names for task, *_ in used):
-        names = [[task.names[place] for place in np.unique(task.clusters[both])] for task, both, _ in used]
+        names = [[task.names[index] for index in np.unique(task.clusters[both])] for task, both, _ in used]
     return compare_ratios([pair for *_, pair in used], tasks[0].harmonic, clusters=names)
 
 
 def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, corrected: bool = True) -> Measured:
-    """A metric of a joined task. A rate that a calibration corrects is the share of words flagged where not `corrected`.
+    """The values of a metric on a joined task. Unless `corrected`, rates with a calibration are the share of flagged words.
 
     Raises:
         NotMeasured: it cannot be compared.
     """
-    read = task.readings(filter_name)
-    if metric in _OF_DETECTOR and (models := _of_unknown_detectors(task, read, metric)):
+    by_run = task.readings(filter_name)
+    if metric in _OF_DETECTOR and (models := _models_without_detector(task, by_run, metric)):
         raise NotMeasured(
             f"nothing says which detector, version and threshold tagged the answers of {', '.join(models)}; "
             f"tag those of all alike (`lm-eval-grounded score RUN -o DIR`)"
@@ -158,82 +154,82 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
         return _rate(task, metric, filter_name, corrected)
     if aggregation in _WORD_SCORES:
         return _word_score(task, metric, filter_name, aggregation)
-    columns = [column for readings in read.values() if (column := readings.columns.get(metric)) is not None]
-    first = next((value for column in columns for _, value in column.other_values()), None)
-    if first is not None and _is_of_judge(first):
+    columns = [column for readings in by_run.values() if (column := readings.columns.get(metric)) is not None]
+    first = next((value for column in columns for _, value in column.non_numeric_values()), None)
+    if first is not None and _is_judge_value(first):
         rated = first[1] in ASPECTS
-        found = _measured(task, filter_name, metric, partial(_arrays, metric=metric, array_of=_of_judge))
+        measured = _by_document(task, filter_name, metric, partial(_arrays, metric=metric, parse=_judge_ratios))
         questions = {
-            number: [part.answers.ids.get(at, key) for at, key in enumerate(part.answers.keys)]
-            for number, part in task.parts.items()
+            number: [run.answers.ids.get(index, key) for index, key in enumerate(run.answers.keys)]
+            for number, run in task.runs.items()
         }
-        return replace(_in_clusters(task, found, questions, "questions"), names=(), harmonic=rated)
-    return _by_passage(task, _measured(task, filter_name, metric, partial(_numbers, metric=metric)))
+        return replace(_in_clusters(task, measured, questions, "questions"), names=(), harmonic=rated)
+    return _by_passage(task, _by_document(task, filter_name, metric, partial(_numbers, metric=metric)))
 
 
-def _of_unknown_detectors(task: JoinedTask, read: Mapping[int, Readings], metric: str) -> list[str]:
-    """The models of runs that do not say which detector tagged their answers: neither their results file does, nor the key
-    of a calibration in their values. Others are refused where they differ; these may differ, or not."""
+def _models_without_detector(task: JoinedTask, by_run: Mapping[int, FilteredAnswers], metric: str) -> list[str]:
+    """The models of runs of unknown detector: neither their results file nor the key of a calibration in their values names
+    it. Known detectors are checked to be equal elsewhere; unknown ones may differ."""
     models = []
-    for number, readings in read.items():
+    for number, readings in by_run.items():
         column = readings.columns.get(metric)
-        if column is None or task.parts[number].run.detector:
+        if column is None or task.runs[number].task.detector:
             continue
-        unknown = column.known
+        unknown = column.has_value
         for documents in calibrations_of(readings).values():
             unknown[documents] = False
         if unknown.any():
-            models.append(task.parts[number].model)
+            models.append(task.runs[number].model)
     return models
 
 
-def _measured(
+def _by_document(
     task: JoinedTask,
     filter_name: str,
     metric: str,
-    values_of: Callable[[Answers, Readings], Floats | None],
+    values_of: Callable[[Answers, FilteredAnswers], Floats | None],
     shape: tuple[int, ...] = (),
 ) -> Measured:
-    """A metric's values by the numbers of the documents, each of which is drawn by itself; `values_of` gives (answers, ...)
-    values of a run, ``nan`` where an answer has none. `shape` is that of a document's values where no run has any."""
-    read = task.readings(filter_name)
-    if not read:
+    """The values of a metric, with a cluster for each document. `values_of` gives (answers, ...) values of a run, ``nan``
+    where an answer has none. `shape` is that of a document's values if no run has any."""
+    by_run = task.readings(filter_name)
+    if not by_run:
         raise NotMeasured("no answer was read")
-    found = {number: values_of(task.parts[number].answers, readings) for number, readings in read.items()}
-    shapes = {values.shape[1:] for values in found.values() if values is not None} or {shape}
+    run_values = {number: values_of(task.runs[number].answers, readings) for number, readings in by_run.items()}
+    shapes = {values.shape[1:] for values in run_values.values() if values is not None} or {shape}
     if len(shapes) > 1:
         raise NotMeasured(_SEVERAL_FORMS)
     (shape,) = shapes
     values = {}
-    for number, of_run in found.items():
+    for number, array in run_values.items():
         values[number] = np.full((len(task.documents), *shape), np.nan)
-        if of_run is not None:
-            values[number][task.parts[number].places] = of_run
+        if array is not None:
+            values[number][task.runs[number].places] = array
     return Measured(metric, values, np.arange(len(task.documents)), "documents")
 
 
-def _in_clusters(task: JoinedTask, found: Measured, named: Mapping[int, Sequence[str]], unit: str) -> Measured:
-    """Values whose documents are drawn by the names of what they belong to, in the order of the names."""
+def _in_clusters(task: JoinedTask, measured: Measured, labels: Mapping[int, Sequence[str]], unit: str) -> Measured:
+    """The same values with documents clustered by label (run to the label of each answer), in the order of the labels."""
     names = np.full(len(task.documents), "", dtype=object)
-    for number, of_run in named.items():
-        names[task.parts[number].places] = of_run
-    known, clusters = np.unique(names, return_inverse=True)
-    return replace(found, clusters=clusters, names=tuple(known.tolist()), unit=unit)
+    for number, run_labels in labels.items():
+        names[task.runs[number].places] = run_labels
+    distinct, clusters = np.unique(names, return_inverse=True)
+    return replace(measured, clusters=clusters, names=tuple(distinct.tolist()), unit=unit)
 
 
-def _by_passage(task: JoinedTask, found: Measured) -> Measured:
-    """The values of an annotated task by passage: rows of one text, or page, hang together, in several tasks as well.
-    Numbers then are ratios of sums to numbers of documents. Of other tasks the values stay as they are."""
-    passages = {number: named for number, part in task.parts.items() if (named := part.answers.passages)}
-    clustered = _in_clusters(task, found, passages, "passages")
+def _by_passage(task: JoinedTask, measured: Measured) -> Measured:
+    """The values of an annotated task, clustered by passage: documents about one passage are not independent, not even
+    across tasks. Means then become ratios of sums to numbers of documents. Values of other tasks stay as they are."""
+    passages = {number: clusters for number, run in task.runs.items() if (clusters := run.answers.passages)}
+    clustered = _in_clusters(task, measured, passages, "passages")
     if not passages or not all(clustered.names):
-        return found
-    unit = clustered.unit if len(clustered.names) < len(task.documents) else found.unit
-    values = found.values
-    if found.is_mean:
+        return measured
+    unit = clustered.unit if len(clustered.names) < len(task.documents) else measured.unit
+    values = measured.values
+    if measured.is_mean:
         values = {
-            number: np.stack([part, np.where(np.isnan(part), np.nan, 1.0)], axis=-1)[:, None]
-            for number, part in values.items()
+            number: np.stack([run, np.where(np.isnan(run), np.nan, 1.0)], axis=-1)[:, None]
+            for number, run in values.items()
         }
     return replace(clustered, values=values, unit=unit)
 
@@ -247,21 +243,21 @@ def _number(value: Any) -> float:
     raise NotMeasured(f"the values are {type(value).__name__}, not numbers")
 
 
-def _numbers(answers: Answers, readings: Readings, metric: str) -> Floats | None:
-    """(answers,): a number each, ``nan`` for what is not finite."""
+def _numbers(answers: Answers, readings: FilteredAnswers, metric: str) -> Floats | None:
+    """(answers,) numbers, ``nan`` for what is not finite."""
     column = readings.columns.get(metric)
     if column is None:
         return None
-    if (first := next(column.other_values(), None)) is not None:
+    if (first := next(column.non_numeric_values(), None)) is not None:
         _number(first[1])
     return np.where(np.isfinite(column.numbers), column.numbers, np.nan)
 
 
-def _arrays(answers: Answers, readings: Readings, metric: str, array_of: Callable[[Any], Floats]) -> Floats | None:
-    """(answers, ...) arrays of a metric's values, one by one."""
+def _arrays(answers: Answers, readings: FilteredAnswers, metric: str, parse: Callable[[Any], Floats]) -> Floats | None:
+    """(answers, ...) values of a metric, each parsed into an array."""
     column = readings.columns.get(metric)
     values = enumerate(column.values()) if column is not None else ()
-    arrays = {document: array_of(value) for document, value in values if value is not None}
+    arrays = {document: parse(value) for document, value in values if value is not None}
     shapes = {array.shape for array in arrays.values()}
     if len(shapes) > 1:
         raise NotMeasured(_SEVERAL_FORMS)
@@ -272,18 +268,18 @@ def _arrays(answers: Answers, readings: Readings, metric: str, array_of: Callabl
     return stacked
 
 
-def _is_of_judge(value: Any) -> bool:
-    """Whether a value is one of :mod:`custom_metrics.scores.judging`: the question, then an aspect and its rating, whether
-    it is in the share and in the denominator, or whether it was won (``None``: by nobody)."""
+def _is_judge_value(value: Any) -> bool:
+    """Whether a value comes from :mod:`custom_metrics.scores.judging`: a question, followed by an aspect and its rating, by
+    whether it is in the share and in the denominator, or by whether it was won (``None``: by nobody)."""
     if not isinstance(value, list) or len(value) not in (2, 3) or not isinstance(value[0], (str, int)):
         return False
     numbers = value[2:] if len(value) == 3 and value[1] in ASPECTS else value[1:]
-    return all(part is None or isinstance(part, (int, float)) for part in numbers)
+    return all(number is None or isinstance(number, (int, float)) for number in numbers)
 
 
-def _of_judge(value: Any) -> Floats:
-    """(aspects or 1, 2): numerator and denominator."""
-    if not _is_of_judge(value):
+def _judge_ratios(value: Any) -> Floats:
+    """(aspects or 1, 2) numerators and denominators of a judge's value."""
+    if not _is_judge_value(value):
         raise NotMeasured("not all values are those of a judge")
     if value[1] in ASPECTS:
         sums = np.zeros((len(ASPECTS), 2))
@@ -297,18 +293,18 @@ def _of_judge(value: Any) -> Floats:
 
 
 def _word_score(task: JoinedTask, metric: str, filter_name: str, score: str) -> Measured:
-    """A score of summed word counts, or the mean of it over the categories that occur."""
-    counts = _measured(task, filter_name, metric, partial(_arrays, metric="precision", array_of=_counts), (1, 4))
+    """A score of summed word counts, or its mean over the categories that occur."""
+    counts = _by_document(task, filter_name, metric, partial(_arrays, metric="precision", parse=_counts), (1, 4))
     weights = np.array(_WORD_SCORES[score], dtype=float).T
-    found = _by_passage(task, replace(counts, values={run: each @ weights for run, each in counts.values.items()}))
+    measured = _by_passage(task, replace(counts, values={run: array @ weights for run, array in counts.values.items()}))
     if next(iter(counts.values.values())).shape[1] == 1:
-        return found
-    annotated = np.stack([each[..., 0] + each[..., 2] for each in counts.values.values()])
-    return replace(found, annotated=np.nan_to_num(annotated).max(axis=0))
+        return measured
+    annotated = np.stack([array[..., 0] + array[..., 2] for array in counts.values.values()])
+    return replace(measured, annotated=np.nan_to_num(annotated).max(axis=0))
 
 
 def _counts(value: Any) -> Floats:
-    """(1 or categories, 4): tp, fp, fn, tn."""
+    """(1 or categories, 4) word counts: tp, fp, fn, tn."""
     try:
         return np.asarray(value, dtype=float).reshape(-1, 4)
     except (TypeError, ValueError) as error:
@@ -319,51 +315,51 @@ def _counts(value: Any) -> Floats:
 
 
 def _rate(task: JoinedTask, metric: str, filter_name: str, corrected: bool) -> Measured:
-    """A rate over the words of answers; answers about one article are drawn together."""
+    """A rate over the words of answers, clustered by article."""
     keys: set[str] = set()
-    words = partial(_words, metric=metric, filter_name=filter_name, keys=keys)
-    found = _measured(task, filter_name, metric, words, (1, 2))
-    if any(part.answers.articles is not None for part in task.parts.values()):
-        articles = {number: part.answers.articles or part.answers.keys for number, part in task.parts.items()}
-        found = replace(_in_clusters(task, found, articles, "articles"), names=())
+    words = partial(_word_counts, metric=metric, name=filter_name, keys=keys)
+    measured = _by_document(task, filter_name, metric, words, (1, 2))
+    if any(run.answers.articles is not None for run in task.runs.values()):
+        articles = {number: run.answers.articles or run.answers.keys for number, run in task.runs.items()}
+        measured = replace(_in_clusters(task, measured, articles, "articles"), names=())
     if metric not in RATES[1:] or not corrected:
-        return found
+        return measured
     if len(keys) != 1:
         raise NotMeasured(f"the answers name {len(keys)} calibrations")
-    metadata = [part.run.config.get("metadata") or {} for part in task.parts.values()]
-    files = {name for each in metadata if (name := str(each.get("calibration") or "")).endswith(".json")}
+    metadata = [run.task.config.get("metadata") or {} for run in task.runs.values()]
+    files = {name for entry in metadata if (name := str(entry.get("calibration") or "")).endswith(".json")}
     errors = _errors(keys.pop(), task.name, tuple(sorted(files)))
     if errors is None:
         raise NotMeasured("no calibration corrects it, or its file is not here (name it with --calibration)")
     if metric == RATES[2] and math.isnan(errors.false_positive_rate):
         raise NotMeasured("its calibration has no false positive rate")
-    return replace(found, errors=errors)
+    return replace(measured, errors=errors)
 
 
-def _words(answers: Answers, readings: Readings, metric: str, filter_name: str, keys: set[str]) -> Floats | None:
-    """(answers, 1, 2) words flagged and words in all, which corrected rates carry; of answers without them counted here.
-    The keys of their calibrations are added to `keys`."""
+def _word_counts(answers: Answers, readings: FilteredAnswers, metric: str, name: str, keys: set[str]) -> Floats | None:
+    """(answers, 1, 2) flagged words and all words, read from the values of corrected rates, and counted where there are
+    none. The keys of their calibrations are added to `keys`."""
     if metric not in readings.columns:
         return None
     words = np.full((len(answers), 1, 2), np.nan)
-    known = readings.columns[metric].known
+    has_value = readings.columns[metric].has_value
     tagged = np.zeros(len(answers), dtype=bool)
     for rate in (*RATES[1:], RATES[0]):
         column = readings.columns.get(rate)
         if column is None or tagged[readings.present].all():
             continue
-        for document, value in column.other_values():
+        for document, value in column.non_numeric_values():
             if tagged[document] or not isinstance(value, Mapping):
                 continue
             tagged[document] = True
             if key := value.get("calibration"):
                 keys.add(key)
-            if known[document]:
+            if has_value[document]:
                 words[document, 0] = _number(value.get("flagged")), _number(value.get("words"))
-    untagged = np.flatnonzero(known & ~tagged)
+    untagged = np.flatnonzero(has_value & ~tagged)
     for document, answer in zip(untagged.tolist(), answers.select(untagged.tolist()), strict=True):
         try:
-            content = json.loads(answer.readings[filter_name].answer)
+            content = json.loads(answer.readings[name].answer)
             words[document, 0] = flagged_words(content["answer"], content["spans"], content.get("language") or "en")
         except (TypeError, ValueError, KeyError) as error:
             raise NotMeasured(f"the words of an answer cannot be counted ({error!r})") from error
@@ -372,9 +368,9 @@ def _words(answers: Answers, readings: Readings, metric: str, filter_name: str, 
 
 @lru_cache(maxsize=64)
 def _errors(key: str, task: str, files: tuple[str, ...]) -> Errors | None:
-    """The detector's errors by the key of its calibration, which one of the files may hold. The draws have their
-    seed from the task: languages are calibrated on answers of their own."""
-    parsed, found = CalibrationKey.parse(key), None
+    """The detector's errors for the key of a calibration, which may be in one of the files. The seed depends on the task:
+    languages are calibrated on different answers."""
+    parsed, calibration = CalibrationKey.parse(key), None
     try:
         calibrations.by_identity(parsed.calibration)
     except calibrations.CalibrationError:
@@ -382,5 +378,5 @@ def _errors(key: str, task: str, files: tuple[str, ...]) -> Errors | None:
             with suppress(calibrations.CalibrationError):
                 calibrations.load(name)
     with suppress(calibrations.CalibrationError):
-        found = in_force(parsed, task)
-    return errors_of(found, ITERATIONS, SEED_OF_ERRORS + zlib.crc32(task.encode()) % 10_000)
+        calibration = in_force(parsed, task)
+    return errors_of(calibration, ITERATIONS, SEED_OF_ERRORS + zlib.crc32(task.encode()) % 10_000)

@@ -57,28 +57,28 @@ def p_value(p: float) -> str:
 
 
 def sentences(comparison: Comparison, names: Sequence[str]) -> list[str]:
-    """A sentence for each headline metric and pair of models: which is better, by how much, or that nothing was shown.
-    Names are the models', as they are to be shown."""
+    """A sentence for each headline metric and pair of models: which is better and by how much, or that no difference is
+    shown. `names` are the models' names to print."""
     by_pair: dict[tuple[Any, ...], list[Difference]] = {}
     for row in comparison.differences:
         key = (row.benchmark or row.task, row.metric, row.filter, row.first, row.second)
         by_pair.setdefault(key, []).append(row)
-    found = []
+    texts = []
     for rows in by_pair.values():
         if not any(row.headline for row in rows):
             continue
         first, second = names[rows[0].first], names[rows[0].second]
         groups, tasks = [row for row in rows if row.group], [row for row in rows if not row.group]
-        parts = [_of_row(row, first, second) for row in groups or tasks if groups or len(tasks) < 2]
+        clauses = [_row_sentence(row, first, second) for row in groups or tasks if groups or len(tasks) < 2]
         if len(tasks) > 1:
-            parts.append(_of_languages(tasks, first, second))
+            clauses.append(_languages_sentence(tasks, first, second))
         # With more than two models, each sentence says which two it is about.
         about = f"{first} and {second}, " if len(names) > 2 else ""
-        found.append(f"{rows[0].metric}: {about}{' '.join(parts)}")
-    return found
+        texts.append(f"{rows[0].metric}: {about}{' '.join(clauses)}")
+    return texts
 
 
-def _of_row(row: Difference, first: str, second: str) -> str:
+def _row_sentence(row: Difference, first: str, second: str) -> str:
     where = f"over {row.task} (mean of {row.tasks} tasks)" if row.group else f"on {row.task}"
     if row.n == 0:
         return f"{where} nothing can be said: no document counts for both models."
@@ -97,50 +97,50 @@ def _of_row(row: Difference, first: str, second: str) -> str:
     return f"{first if row.better == row.first else second} is better by {number(size)}{bounds} {where}, {p}."
 
 
-def _of_languages(tasks: Sequence[Difference], first: str, second: str) -> str:
+def _languages_sentence(tasks: Sequence[Difference], first: str, second: str) -> str:
     """How many tasks show which model ahead."""
-    shown = [row for row in tasks if row.significant]
+    significant = [row for row in tasks if row.significant]
     directed = tasks[0].higher_is_better is not None
-    up = [row for row in shown if (row.difference > 0) == (tasks[0].higher_is_better is not False)]
-    counts = [(first, len(up)), (second, len(shown) - len(up))]
-    said = [f"{model} is {'better' if directed else 'higher'} in {n}" for model, n in counts if n]
+    up = [row for row in significant if (row.difference > 0) == (tasks[0].higher_is_better is not False)]
+    counts = [(first, len(up)), (second, len(significant) - len(up))]
+    clauses = [f"{model} is {'better' if directed else 'higher'} in {n}" for model, n in counts if n]
     unknown = sum(math.isnan(row.p) for row in tasks)
-    rest = len(tasks) - len(shown) - unknown
-    said += [f"no difference is shown in {rest}"] if rest else []
-    said += [f"nothing can be said in {unknown}"] if unknown else []
-    return f"Of {len(tasks)} tasks, {', '.join(said)}."
+    not_shown = len(tasks) - len(significant) - unknown
+    clauses += [f"no difference is shown in {not_shown}"] if not_shown else []
+    clauses += [f"nothing can be said in {unknown}"] if unknown else []
+    return f"Of {len(tasks)} tasks, {', '.join(clauses)}."
 
 
 def _explanations(comparison: Comparison, names: Sequence[str]) -> list[str]:
-    """What the columns are, where bounds and p come from, and the comparison's notes."""
+    """Notes below a table: what its columns mean, the methods behind bounds and p, and the notes of the comparison."""
     rows = comparison.differences
-    found = ["Difference: first minus second, over what both models have, with 95 % bounds. * p < 0.05."]
+    lines = ["Difference: first minus second, over what both models have, with 95 % bounds. * p < 0.05."]
     if sizes := sorted({row.family for row in rows if row.family > 1}):
         pairs = " and all pairs of models" if len(comparison.models) > 2 else ""
-        found.append(
+        lines.append(
             f"p is corrected by Holm over the comparisons of a metric: all languages or tasks of a benchmark{pairs} "
             f"({', '.join(map(str, sizes))} comparisons), groups by themselves. Metrics are not corrected for each other. "
             f"Bounds are those of each comparison alone."
         )
     if not all(row.first_measurable and row.second_measurable and row.is_measurable for row in rows):
-        found.append("Not measurable: the 95 % bounds span more than half of the scale (--format json has the value).")
+        lines.append("Not measurable: the 95 % bounds span more than half of the scale (--format json has the value).")
     if any(row.only_first or row.only_second for row in rows):
-        found.append("Only one: documents that count for one of both models alone, and are left out of both values.")
+        lines.append("Only one: documents that count for one of both models alone, and are left out of both values.")
     values = [pair for row in rows for pair in ((row.first_value, row.first_own), (row.second_value, row.second_own))]
-    if any(abs(value - own) > 1e-9 for value, own in values):
-        found.append("In brackets: the run's own value, over all documents that count for that model.")
+    if any(abs(value - run_value) > 1e-9 for value, run_value in values):
+        lines.append("In brackets: the run's own value, over all documents that count for that model.")
     if methods := dict.fromkeys(row.method for row in rows if row.method):
-        found.append(f"Methods: {'; '.join(methods)}.")
-    alone = [
+        lines.append(f"Methods: {'; '.join(methods)}.")
+    unshared = [
         f"{task.task}: {', '.join(f'{n} in {name} only' for name, n in zip(names, task.only, strict=True) if n)}"
         for task in comparison.joined
         if any(task.only)
     ]
-    if alone:
-        more = f"; and {len(alone) - 5} more tasks" if len(alone) > 5 else ""
-        found.append(f"Documents that are not compared: {'; '.join(alone[:5])}{more}.")
-    found += [f"{note}." for note in comparison.notes]
-    return found + [f"{refusal.task} is left out: {refusal.reason}." for refusal in comparison.refused]
+    if unshared:
+        more = f"; and {len(unshared) - 5} more tasks" if len(unshared) > 5 else ""
+        lines.append(f"Documents that are not compared: {'; '.join(unshared[:5])}{more}.")
+    lines += [f"{note}." for note in comparison.notes]
+    return lines + [f"{refusal.task} is left out: {refusal.reason}." for refusal in comparison.refused]
 
 
 # -------------------------------------------------------------------------------------------------------------- tables
@@ -148,20 +148,20 @@ def _explanations(comparison: Comparison, names: Sequence[str]) -> list[str]:
 _ARROWS = {True: " ↑", False: " ↓", None: ""}
 
 
-def letter_of(place: int) -> str:
-    """What the model of a place is called in tables."""
-    return chr(ord("A") + place) if place < 26 else f"M{place + 1}"
+def letter_of(index: int) -> str:
+    """The letter that stands for a model in tables."""
+    return chr(ord("A") + index) if index < 26 else f"M{index + 1}"
 
 
 def legend(models: Sequence[str]) -> tuple[str, ...]:
-    """Which model each letter stands for."""
-    return tuple(f"{letter_of(place)} = {on_one_line(model)}" for place, model in enumerate(models))
+    """The letters of the models, with their names."""
+    return tuple(f"{letter_of(index)} = {on_one_line(model)}" for index, model in enumerate(models))
 
 
 def sections(comparison: Comparison) -> list[Section]:
     """The comparison as tables: one of all differences."""
     names = [on_one_line(name) for name in comparison.models]
-    letters = [letter_of(place) for place in range(len(names))]
+    letters = [letter_of(index) for index in range(len(names))]
     two = len(names) == 2
     filters = {(row.benchmark, row.metric, row.filter) for row in comparison.differences}
     several = len(filters) > len({filtered[:2] for filtered in filters})
@@ -182,15 +182,15 @@ def sections(comparison: Comparison) -> list[Section]:
         ]
         rows.append(tuple(map(on_one_line, cells)))
     short = [name.rpartition("/")[2] or name for name in names]  # where they are still different
-    said = sentences(comparison, short if len(set(short)) == len(short) else names)
-    after = map(on_one_line, (*said, *_explanations(comparison, letters)))
+    texts = sentences(comparison, short if len(set(short)) == len(short) else names)
+    after = map(on_one_line, (*texts, *_explanations(comparison, letters)))
     columns = (*header, "only one") if dropped else (*header,)
     return [Section(columns, tuple(rows), legend(comparison.models), tuple(after))]
 
 
-def _value(value: float, own: float) -> str:
-    shown, of_run = number(value), number(own)
-    return shown if shown == of_run else f"{shown} ({of_run})"
+def _value(value: float, run_value: float) -> str:
+    text, own_text = number(value), number(run_value)
+    return text if text == own_text else f"{text} ({own_text})"
 
 
 def _difference(row: Difference) -> str:
@@ -221,10 +221,10 @@ def _table(section: Section, form: str, escape: Callable[[str], str]) -> str:
 
 
 def _text(tables: Sequence[Section]) -> str:
-    parts = []
+    blocks = []
     for section in tables:
-        parts += ["\n".join(section.before), _table(section, "simple", str), "\n".join(section.after)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+        blocks += ["\n".join(section.before), _table(section, "simple", str), "\n".join(section.after)]
+    return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#|~!&])")
@@ -234,12 +234,12 @@ def _markdown(tables: Sequence[Section]) -> str:
     def escape(text: str) -> str:
         return _MARKDOWN.sub(r"\\\1", text)
 
-    parts = []
+    blocks = []
     for section in tables:
-        parts += [f"- {escape(line)}\n" for line in section.before]
-        parts += ["\n", _table(section, "pipe", escape), "\n\n"]
-        parts += [f"- {escape(line)}\n" for line in section.after]
-    return "".join(parts)
+        blocks += [f"- {escape(line)}\n" for line in section.before]
+        blocks += ["\n", _table(section, "pipe", escape), "\n\n"]
+        blocks += [f"- {escape(line)}\n" for line in section.after]
+    return "".join(blocks)
 
 
 _LATEX: dict[str, str | int | None] = {
@@ -256,18 +256,18 @@ _LATEX: dict[str, str | int | None] = {
 
 
 def _latex(tables: Sequence[Section]) -> str:
-    """Tables of the package booktabs; the words stand before and after them."""
+    """Tables of the package booktabs, with their paragraphs before and after."""
 
     def escape(text: str) -> str:
         return text.translate(str.maketrans(_LATEX))
 
-    parts = []
+    blocks = []
     for section in tables:
-        parts += [escape(line) + r"\\" for line in section.before]
-        parts += ["", _table(section, "latex_raw", escape), ""]
-        parts += [escape(line) + "\n" for line in section.after]
+        blocks += [escape(line) + r"\\" for line in section.before]
+        blocks += ["", _table(section, "latex_raw", escape), ""]
+        blocks += [escape(line) + "\n" for line in section.after]
     lines = cycle((r"\toprule", r"\midrule", r"\bottomrule"))
-    return re.sub(r"^\\hline$", lambda _: next(lines), "\n".join(parts), flags=re.MULTILINE)
+    return re.sub(r"^\\hline$", lambda _: next(lines), "\n".join(blocks), flags=re.MULTILINE)
 
 
 def render_sections(tables: Sequence[Section], form: str) -> str:
@@ -276,8 +276,8 @@ def render_sections(tables: Sequence[Section], form: str) -> str:
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows with the same keys as a CSV file; empty without a row. A text that a spreadsheet would take for a formula begins
-    with an apostrophe."""
+    """Rows with the same keys as a CSV file; empty without rows. An apostrophe is put before texts that a spreadsheet would
+    take for a formula."""
     stream = io.StringIO()
     if rows:
         writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")

@@ -1,6 +1,6 @@
-"""Many runs on one static page: who is better on which benchmark and language, and who cannot be told apart.
+"""A leaderboard of many runs: ranks by benchmark and language, in which models without a significant difference share one.
 
-The site is an index, and a page for each run: HTML files that load nothing, and need no script to be read.
+The site has an index, and a page for each run: static HTML files that load nothing, and need no script to be read.
 """
 
 from __future__ import annotations
@@ -44,52 +44,52 @@ _OURS = re.compile(r"run-[0-9a-f]{16}\.html|report-[0-9a-f]{16}-[0-9a-f]{12}\.ht
 
 @dataclass(frozen=True)
 class Site:
-    """What was written."""
+    """A site that was written."""
 
     index: Path  # its first page
-    runs: int  # on it
-    read: int  # folders that were read, rather than found as they were
-    unreadable: Mapping[str, str]  # folders that no run could be read from, and why
+    runs: int  # number of runs on it
+    updated: int  # number of folders that were read because they are new or have changed
+    unreadable: Mapping[str, str]  # folder to why no run could be read from it
 
 
-def write_leaderboard(place: Path, site: Path, reports: bool = False) -> Site:
-    """Write the site of all runs below a folder, or bring it up to date.
+def write_leaderboard(folder: Path, site: Path, reports: bool = False) -> Site:
+    """Write or update the site of all runs below a folder.
 
     Args:
-        place: folder of runs.
-        site: folder of the site, made where it is missing; it may lie in `place`. What was read of the runs is kept in it.
+        folder: folder of runs.
+        site: folder of the site, created if missing; it may be in `folder`. It also holds a cache of the runs.
         reports: whether to write a report of each run that has none, or has changed since.
 
     Raises:
-        MissingSource: there is no run in `place`.
+        MissingSource: there is no run in `folder`.
         UsageError: `site` holds an ``index.html`` that is not a leaderboard's.
     """
     index = site / _INDEX
     if index.is_file() and _GENERATOR not in index.read_text("utf-8", errors="replace")[:4096]:
         raise UsageError(f"{index} is not a leaderboard's; name another folder (-o)")
-    entries, unreadable, read = read_entries(place, site / _CACHE)
+    entries, unreadable, updated = read_entries(folder, site / _CACHE)
     if reports:
-        _write_reports(entries, place, site)
-    named = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries])
-    shown = []
-    for entry, label in zip(entries, named, strict=True):
-        there = (path for path in _reports_of(entry, place, site) if path.is_file())
-        report = next((quote(os.path.relpath(path, site).replace(os.sep, "/")) for path in there), "")
-        shown.append(run := {"label": label, "page": f"{_RUNS}/run-{_name_of(entry)}.html", "report": report})
+        _write_reports(entries, folder, site)
+    run_labels = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries])
+    run_pages = []
+    for entry, label in zip(entries, run_labels, strict=True):
+        written = (path for path in _report_paths(entry, folder, site) if path.is_file())
+        report = next((quote(os.path.relpath(path, site).replace(os.sep, "/")) for path in written), "")
+        run_pages.append(run := {"label": label, "page": f"{_RUNS}/run-{_page_id(entry)}.html", "report": report})
         to_report = f"../{report}" if report else ""
         _write(site / run["page"], _render("run.html.jinja", entry=entry, run=run, report=to_report))
-    others = Counter(name for entry in entries for name in entry.others)
+    other_tasks = Counter(name for entry in entries for name in entry.others)
     tables = {"sections": sections_of(entries), "unreadable": unreadable}
-    _write(index, _render("index.html.jinja", runs=shown, other_tasks=dict(sorted(others.items())), **tables))
-    pages = {site / run["page"] for run in shown} | {_reports_of(entry, place, site)[1] for entry in entries}
-    for path in (site / _RUNS).glob("*.html"):  # what was written for runs that are gone
+    _write(index, _render("index.html.jinja", runs=run_pages, other_tasks=dict(sorted(other_tasks.items())), **tables))
+    pages = {site / run["page"] for run in run_pages} | {_report_paths(entry, folder, site)[1] for entry in entries}
+    for path in (site / _RUNS).glob("*.html"):  # pages of runs that are gone
         if path not in pages and _OURS.fullmatch(path.name):
             path.unlink(missing_ok=True)
-    return Site(index, len(shown), read, unreadable)
+    return Site(index, len(run_pages), updated, unreadable)
 
 
 def _write(path: Path, html: str) -> None:
-    """Write a page; one that is there as it should be stays."""
+    """Write a page, unless its file already has this content."""
     if not path.is_file() or path.read_text("utf-8", errors="replace") != html:
         with whole_file(path) as partial:
             partial.write_text(html, "utf-8")
@@ -98,31 +98,31 @@ def _write(path: Path, html: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- reports
 
 
-def _name_of(entry: Entry) -> str:
-    """Sixteen digits that no other run of the site has."""
+def _page_id(entry: Entry) -> str:
+    """Sixteen hexadecimal digits that identify a run of the site."""
     return hashlib.sha256(f"{entry.folder}\n{entry.model}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _reports_of(entry: Entry, place: Path, site: Path) -> tuple[Path, Path]:
-    """The report that somebody wrote beside the run's files, and the site's own, whose name says which content of the run's
-    files it is of."""
-    own = site / _RUNS / f"report-{_name_of(entry)}-{entry.digest[:12]}.html"
-    return place / entry.folder / "report.html", own
+def _report_paths(entry: Entry, folder: Path, site: Path) -> tuple[Path, Path]:
+    """The paths of a user's report beside the run's files, and of the site's own, whose name has a digest of the run's
+    files."""
+    site_report = site / _RUNS / f"report-{_page_id(entry)}-{entry.digest[:12]}.html"
+    return folder / entry.folder / "report.html", site_report
 
 
-def _write_reports(entries: Sequence[Entry], place: Path, site: Path) -> None:
-    """Write the reports that are missing. A run of which none can be written goes without, and the log says why."""
-    missing = [entry for entry in entries if not any(path.is_file() for path in _reports_of(entry, place, site))]
+def _write_reports(entries: Sequence[Entry], root: Path, site: Path) -> None:
+    """Write the missing reports. If one cannot be written, the log says why."""
+    missing = [entry for entry in entries if not any(path.is_file() for path in _report_paths(entry, root, site))]
     if not missing:
         return
     from lm_eval_tasks.results.report import write_report
 
     for entry in tqdm(missing, desc="Writing reports", unit=" runs", disable=None):
-        folder = place / entry.folder
+        folder = root / entry.folder
         try:
             (files,) = (files for files in find_files(folder) if files.folder == folder)
             runs = [run for run in read_files(files) if run.model == entry.model]
-            write_report(runs, _reports_of(entry, place, site)[1])
+            write_report(runs, _report_paths(entry, root, site)[1])
         except (OSError, ValueError) as error:
             log.warning("%s: no report could be written: %s", folder, error)
 
@@ -132,36 +132,36 @@ def _write_reports(entries: Sequence[Entry], place: Path, site: Path) -> None:
 
 @lru_cache(maxsize=1)
 def _environment() -> Any:
-    environment = environment_of(__name__, "leaderboard", _shown)
+    environment = environment_of(__name__, "leaderboard", _printable)
     environment.globals |= {"generator": _GENERATOR, "version": version(PACKAGE)}
     environment.filters |= {"figure": _figure, "unknown": _unknown}
     return environment
 
 
-def _render(name: str, **shown: Any) -> str:
-    html: str = _environment().get_template(name).render(**shown)
+def _render(name: str, **variables: Any) -> str:
+    html: str = _environment().get_template(name).render(**variables)
     return html
 
 
-def _shown(value: Any) -> Any:
-    """A value as a page shows it, before it is escaped: characters that cannot be seen, or that change the direction of
-    what follows, become U+FFFD. Names of models, tasks and files need none of them."""
+def _printable(value: Any) -> Any:
+    """A value as a page shows it, before it is escaped: invisible characters, and those that change the direction of text,
+    become U+FFFD. Names of models, tasks and files need none of them."""
     if not isinstance(value, str) or hasattr(value, "__html__") or value.isprintable():
         return value
     return "".join(character if character.isprintable() else "\ufffd" for character in value)
 
 
 def _figure(value: Any) -> str:
-    """A number with what a reader can use of it: three decimals of a share, none of what is long."""
+    """A number with at least three significant digits: three decimals below 10, one below 100, else none."""
     number = float(value)
     return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}" if abs(number) < 100 else f"{number:.0f}"
 
 
 def _unknown(cell: Cell | Mapping[str, Any], unit: Unit = "share") -> str:
-    """That a figure, of a table or as a results file has it (in this unit), is not measurable, with its bounds; else
-    empty."""
+    """A note that a figure is not measurable, with its bounds; empty if it is. Figures are cells of a table, or entries of
+    a results file in this unit."""
     if isinstance(cell, Cell):
         return not_measurable(cell.figure, cell.unit)
-    parts = (cell.get(part) for part in ("value", "low", "high"))
-    value, low, high = (float(part) if isinstance(part, (int, float)) else math.nan for part in parts)
+    numbers = (cell.get(key) for key in ("value", "low", "high"))
+    value, low, high = (float(number) if isinstance(number, (int, float)) else math.nan for number in numbers)
     return not_measurable(Figure(value, low, high), unit)

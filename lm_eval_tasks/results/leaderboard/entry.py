@@ -1,6 +1,6 @@
-"""The runs below a folder, each read once: its figures, what they were measured on, and the numbers whose means they are.
+"""The runs below a folder, each read once: its figures, their conditions, and the numbers whose means they are.
 
-What was read is kept until one of a run's files changes.
+They are cached until one of a run's files changes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.results.compare.joining import JoinedTask
 from lm_eval_tasks.results.compare.measuring import NotMeasured, measure
-from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unread
+from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unreadable_doubts
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files, read_files
 
@@ -41,19 +41,24 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 @dataclass(frozen=True)
 class HeadlineFigure:
-    """A figure on the leaderboard, and the numbers whose mean it is, as a comparison has them
+    """A figure on the leaderboard, and the numbers whose mean it is
     (:meth:`lm_eval_tasks.results.compare.measuring.Measured.numbers`).
 
-    Numbers of rates that a calibration corrects are those of the flagged share: corrected by the same calibration, of one
-    language, rates differ significantly where the flagged shares do.
+    Corrected rates have the numbers of the flagged share: if the same calibration corrects two rates of one language, they
+    differ significantly where their flagged shares do.
     """
 
     metric: Metric
     filter: str
     figure: Figure
-    numbers: Floats = field(default_factory=partial(np.empty, 0), compare=False)  # empty where it cannot be compared
+    numbers: Floats = field(default_factory=partial(np.empty, 0), compare=False)  # empty if it cannot be compared
     by_document: bool = True  # whether there is a number for each document
-    passages: Sequence[str] = ()  # of annotated answers, the passage of each number
+    passages: Sequence[str] = ()  # the passage of each number, for annotated answers
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The names of the metric and of the filter."""
+        return self.metric.name, self.filter
 
 
 @dataclass(frozen=True)
@@ -63,30 +68,30 @@ class TaskEntry:
     task: str
     language: str
     family: str
-    conditions: dict[str, str]  # the same for runs that are ranked together; no `documents` where they were not logged
+    conditions: dict[str, str]  # equal for runs that are ranked together; without `documents` if they were not logged
     headlines: Sequence[HeadlineFigure]
-    figures: Mapping[str, Any]  # all of them, by filter and metric
+    figures: Mapping[str, Any]  # all figures, by filter and metric
     units: Mapping[str, Unit]  # of the figures, by metric
-    doubts: Sequence[str]  # why they are not comparable with the published ones
-    unranked: str = ""  # why it cannot be ranked; empty where it can
-    alike: Sequence[str] = ()  # how it answers every question alike, for which it is not ranked
-    unread: Sequence[str] = ()  # what else is wrong with its answers, such as many that are Invalid
+    doubts: Sequence[str]  # why the figures are not comparable with published ones
+    unranked: str = ""  # why the task cannot be ranked; empty where it can
+    alike: Sequence[str] = ()  # how the run answers every question alike, for which it is not ranked
+    unread: Sequence[str] = ()  # other doubts about the answers, such as many that are Invalid
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A run."""
+    """A run on the leaderboard."""
 
     model: str
-    folder: str  # that its files lie in, below the leaderboard's; ``.`` for that itself
+    folder: str  # of its files, relative to the folder of runs; ``.`` for that folder
     date: str
-    made: dict[str, str]  # how, as far as it is known, in words: the model's arguments, versions
-    tasks: Sequence[TaskEntry]  # with a figure on the leaderboard
-    others: Sequence[str] = ()  # names of tasks without one: of other benchmarks, or not scored
-    digest: str = ""  # of the files that it was read from
+    made: dict[str, str]  # known settings, as text: the model's arguments, versions
+    tasks: Sequence[TaskEntry]  # those with a figure on the leaderboard
+    others: Sequence[str] = ()  # names of the other tasks: of other benchmarks, or not scored
+    digest: str = ""  # of its files
 
     def to_json(self) -> dict[str, Any]:
-        """Numbers of documents are 64-bit floats, little-endian, in base 64."""
+        """The entry as a JSON object. Arrays are 64-bit floats, little-endian, in base 64."""
         content = asdict(self)
         for task in content["tasks"]:
             for headline in task["headlines"]:
@@ -95,32 +100,32 @@ class Entry:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Entry:
-        """Raises KeyError, TypeError or ValueError where `content` is none."""
+        """The entry of a JSON object. Raises KeyError, TypeError or ValueError if `content` is another object."""
 
-        def headline(said: Mapping[str, Any]) -> HeadlineFigure:
-            numbers = np.frombuffer(b64decode(said["numbers"]), "<f8").astype(float)
-            parts = {"metric": Metric(**said["metric"]), "figure": Figure(*said["figure"]), "numbers": numbers}
-            return HeadlineFigure(**{**said, **parts})
+        def headline(content: Mapping[str, Any]) -> HeadlineFigure:
+            numbers = np.frombuffer(b64decode(content["numbers"]), "<f8").astype(float)
+            parsed = {"metric": Metric(**content["metric"]), "figure": Figure(*content["figure"]), "numbers": numbers}
+            return HeadlineFigure(**{**content, **parsed})
 
-        tasks = [TaskEntry(**{**said, "headlines": [*map(headline, said["headlines"])]}) for said in content["tasks"]]
+        tasks = [TaskEntry(**{**task, "headlines": [*map(headline, task["headlines"])]}) for task in content["tasks"]]
         return cls(**{**content, "tasks": tasks})
 
 
 def entry_of(run: Run, folder: str) -> Entry:
-    """A run with all of its answers read."""
+    """The entry of a run; reads all of its answers."""
     tasks = [_task(task) for task in run.tasks.values() if task.benchmark and _headlines(task)]
-    shown = {task.task for task in tasks}
-    made = {name: _text(run.config[name]) for name in ("model", "model_args", "gen_kwargs") if run.config.get(name)}
+    listed = {task.task for task in tasks}
+    settings = {name: _text(run.config[name]) for name in ("model", "model_args", "gen_kwargs") if run.config.get(name)}
     first = next(iter(run.tasks.values()), None)
     versions = first.provenance.get("versions") if first else None
     if isinstance(versions, Mapping):
-        made["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return Entry(run.model, folder, run.date, made, tasks, [name for name in run.tasks if name not in shown])
+        settings["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return Entry(run.model, folder, run.date, settings, tasks, [name for name in run.tasks if name not in listed])
 
 
 def _headlines(task: TaskRun) -> list[Metric]:
-    """The metrics of a task that have a rank: its headlines with a direction, but for those that count what a detector
-    flags without a correction. What is preferred comes before what stands in for it."""
+    """The metrics of a task that have a rank: its headlines with a direction, except uncorrected counts of what a detector
+    flags. Preferred metrics come before their fallbacks."""
     figures = task.figures.get(task.headline_filter, {})
     ranked = [
         metric
@@ -135,8 +140,8 @@ def _headlines(task: TaskRun) -> list[Metric]:
 
 def _task(task: TaskRun) -> TaskEntry:
     filter_name, conditions = task.headline_filter, _conditions(task)
-    said, _ = one_sided(task, filter_name)
-    alike, joined, unranked = [said] if said else [], None, ""
+    verdict, _ = one_sided(task, filter_name)
+    alike, joined, unranked = [verdict] if verdict else [], None, ""
     try:
         answers = task.answers()
     except MissingSource:
@@ -147,12 +152,12 @@ def _task(task: TaskRun) -> TaskEntry:
         if are_equal(len(answers), len(np.unique(answers.responses))):
             alike.append(EQUAL)
         if answers:
-            joined = JoinedTask.of(task.task, {0: (task.task, task, answers)})
+            joined = JoinedTask.join(task.task, {0: (task.task, task, answers)})
             documents = zip(answers.contents.tolist(), answers.keys, range(len(answers)), strict=True)
-            order = [at for _, _, at in sorted(documents)]
-            passages = dict.fromkeys(answers.passages[at] for at in order) if answers.passages else {"": None}
-            named = passages if all(passages) else ()
-            conditions["documents"] = _digest([*map(answers.content, order), *named])
+            order = [index for _, _, index in sorted(documents)]
+            passages = dict.fromkeys(answers.passages[index] for index in order) if answers.passages else {"": None}
+            passage_names = passages if all(passages) else ()
+            conditions["documents"] = _digest([*map(answers.content, order), *passage_names])
     return TaskEntry(
         task=task.task,
         language=task.language,
@@ -164,7 +169,7 @@ def _task(task: TaskRun) -> TaskEntry:
         doubts=task.not_comparable,
         unranked=unranked,
         alike=alike,
-        unread=[*dict.fromkeys(summary for _, summary, _ in unread(task, filter_name))],
+        unread=[*dict.fromkeys(summary for _, summary, _ in unreadable_doubts(task, filter_name))],
     )
 
 
@@ -182,42 +187,42 @@ def _headline(task: TaskRun, metric: Metric, filter_name: str, joined: JoinedTas
 
 def _conditions(task: TaskRun) -> dict[str, str]:
     settings = task.settings
-    found = {"version": str(task.version), "prompt": settings.template[:12], "shots": str(settings.shots)}
+    conditions = {"version": str(task.version), "prompt": settings.template[:12], "shots": str(settings.shots)}
     if settings.system_instruction:
-        found["system instruction"] = _digest([settings.system_instruction])
+        conditions["system instruction"] = _digest([settings.system_instruction])
     if task.detector:
-        parts = (task.detector.get(part) for part in ("name", "version", "threshold", "options"))
-        found["detector"] = " ".join(_text(part) for part in parts if part)
+        values = (task.detector.get(key) for key in ("name", "version", "threshold", "options"))
+        conditions["detector"] = " ".join(_text(key) for key in values if key)
         calibration = task.provenance.get("calibration")
-        found["calibration"] = _text(calibration.get("file", "")) if isinstance(calibration, Mapping) else "none"
-    return found
+        conditions["calibration"] = _text(calibration.get("file", "")) if isinstance(calibration, Mapping) else "none"
+    return conditions
 
 
-def _text(part: Any) -> str:
-    return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, sort_keys=True, default=str)
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
-def _digest(parts: Iterable[str]) -> str:
-    found = hashlib.sha256()
-    for part in parts:
-        found.update(part.encode("utf-8", "surrogatepass") + b"\n")
-    return found.hexdigest()[:12]
+def _digest(texts: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
+    return digest.hexdigest()[:12]
 
 
 # ----------------------------------------------------------------------------------------------- the runs of a folder
 
-_FORMAT = 5  # rises where what is kept changes
+_FORMAT = 5  # of a cache file
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
-"""What a file that is no results file, but looks like one, can raise."""
+"""Errors that reading a damaged results file can raise."""
 
 
-def read_entries(place: Path, cache: Path) -> tuple[list[Entry], dict[str, str], int]:
-    """The runs below a folder, in the order of their folders; folders that no run could be read from, and why; and how
-    many folders were read, rather than found in the cache as they were.
+def read_entries(root: Path, cache: Path) -> tuple[list[Entry], dict[str, str], int]:
+    """The runs below a folder, ordered by folder; the folders that no run could be read from, and why; and the number of
+    folders that had to be read, because the cache has no current entry of them.
 
     Args:
-        place: folder of runs.
-        cache: where to keep what was read; a damaged file in it is written anew, and one of a run that is gone removed.
+        root: folder of runs.
+        cache: folder of cache files; damaged ones are written anew, and those of runs that are gone removed.
 
     Raises:
         MissingSource: there is no run in it, readable or not.
@@ -225,61 +230,61 @@ def read_entries(place: Path, cache: Path) -> tuple[list[Entry], dict[str, str],
     entries: list[Entry] = []
     unreadable: dict[str, str] = {}
     cache_files: list[Path] = []
-    read = 0
-    for files in tqdm(find_files(place), desc="Reading runs", unit=" runs", disable=None):
-        folder = files.folder.relative_to(place).as_posix() if place.is_dir() else "."
+    updated = 0
+    for files in tqdm(find_files(root), desc="Reading runs", unit=" runs", disable=None):
+        folder = files.folder.relative_to(root).as_posix() if root.is_dir() else "."
         samples = (path for tasks in files.samples.values() for path in tasks.values())
         paths = sorted({*files.results.values(), *samples})
         cache_file = cache / f"{hashlib.sha256(folder.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.json"
         try:
-            of_folder = _load(cache_file, paths)
-            if of_folder is None:
-                read += 1
+            folder_entries = _load(cache_file, paths)
+            if folder_entries is None:
+                updated += 1
                 states = [_state(path) for path in paths]
                 digest = hashlib.sha256(json.dumps(states).encode()).hexdigest()
-                of_folder = [replace(entry_of(run, folder), digest=digest) for run in read_files(files)]
-                _save(cache_file, states, of_folder)
+                folder_entries = [replace(entry_of(run, folder), digest=digest) for run in read_files(files)]
+                _save(cache_file, states, folder_entries)
         except _DAMAGED as error:
             reason = str(error) or type(error).__name__
-            unreadable[folder] = reason.replace(f"{place}/", "")
+            unreadable[folder] = reason.replace(f"{root}/", "")
             log.warning("%s: cannot be read: %s", files.folder, reason)
         else:
-            entries += of_folder
+            entries += folder_entries
             cache_files.append(cache_file)
     for path in {*cache.glob("*.json")} - {*cache_files}:
         path.unlink(missing_ok=True)
-    return entries, unreadable, read
+    return entries, unreadable, updated
 
 
 def _load(cache_file: Path, paths: Sequence[Path]) -> list[Entry] | None:
-    """What was read from these files; ``None`` where they have changed, or what is kept is damaged."""
+    """The cached entries of some files; ``None`` if a file has changed, or the cache file is missing or damaged."""
     try:
         digest, content = cache_file.read_text("utf-8").split("\n", 1)
         if hashlib.sha256(content.encode()).hexdigest() != digest:
             raise ValueError("its content does not fit its checksum")
-        kept = json.loads(content)
-        states = kept["files"]
-        if kept["made_by"] != [_FORMAT, version(PACKAGE)] or [name for name, *_ in states] != [p.name for p in paths]:
+        cached = json.loads(content)
+        states = cached["files"]
+        if cached["made_by"] != [_FORMAT, version(PACKAGE)] or [name for name, *_ in states] != [p.name for p in paths]:
             return None
         if any(path.stat().st_size != size for path, (_, size, *_) in zip(paths, states, strict=True)):
             return None
         touched = any(path.stat().st_mtime_ns != time for path, (_, _, time, _) in zip(paths, states, strict=True))
         if touched and any(sha256_of(path) != sha256 for path, (*_, sha256) in zip(paths, states, strict=True)):
             return None
-        entries = [Entry.from_json(entry) for entry in kept["entries"]]
+        entries = [Entry.from_json(entry) for entry in cached["entries"]]
     except FileNotFoundError:
         return None
     except _DAMAGED as error:
         log.warning("%s is damaged (%s); the run is read anew", cache_file, error)
         return None
-    if touched:  # copied, or written again as it was
+    if touched:  # copied, or written again with the same content
         _save(cache_file, [_state(path) for path in paths], entries)
     return entries
 
 
 def _state(path: Path) -> list[Any]:
-    """Name, size, time of the last change and content of a file. The time is taken before the content: what is written
-    meanwhile is read at the next call."""
+    """Name, size, time of the last change and digest of a file. The time is read before the content: a file that changes
+    in between is read again at the next call."""
     stat = path.stat()
     return [path.name, stat.st_size, stat.st_mtime_ns, sha256_of(path)]
 

@@ -1,4 +1,4 @@
-"""The work of the command ``report``: headlines, plots, differences, documents and pages of runs.
+"""The report of runs: headlines, plots, differences, documents and pages.
 
 :func:`write_report` writes the page of one run or several.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lm_eval_tasks.data.atomic import whole_file
-from lm_eval_tasks.results.report.answers import read_once
+from lm_eval_tasks.results.report.answers import caching_reader
 from lm_eval_tasks.results.report.documents import read_documents
 from lm_eval_tasks.results.report.page import page_of, render
 from lm_eval_tasks.runs import Run, labels
@@ -17,10 +17,10 @@ from lm_eval_tasks.runs import Run, labels
 __all__ = ["BYTES", "PER_TASK", "write_report"]
 
 PER_TASK = 8
-"""Documents of each task where nobody says how many."""
+"""Default number of documents of each task."""
 
 BYTES = 4_800_000
-"""Of a page where nobody says how many documents: larger pages show fewer of each task."""
+"""Default limit of a page's size: larger pages show fewer documents of each task."""
 
 
 def write_report(
@@ -30,12 +30,12 @@ def write_report(
     at_most: int | None = BYTES,
     paper: bool = False,
 ) -> Path:
-    """Write the page of some runs to a path, which is returned.
+    """Write the report of some runs to a path, and return the path.
 
     Args:
         documents: how many documents to show of each task; ``None`` for all.
-        at_most: bytes of the page. A larger one shows fewer documents of each task, one at the least. ``None``: any size.
-        paper: whether figures of the papers stand beside those of the runs.
+        at_most: limit of the page's bytes. Larger pages show fewer documents of each task, at least one. ``None``: none.
+        paper: whether to add a comparison with published figures.
 
     Raises:
         ValueError: there are no runs.
@@ -45,14 +45,14 @@ def write_report(
     if not runs:
         raise ValueError("a report needs a run")
     by_label = dict(zip(labels(runs), runs, strict=True))
-    read = read_once(runs)
-    page = page_of(by_label, paper, read)
-    asked = read_documents(by_label, read)
+    read_answers = caching_reader(runs)
+    page = page_of(by_label, paper, read_answers)
+    task_documents = read_documents(by_label, read_answers)
 
     def rendered(number: int | None) -> bytes:
         """The page with so many documents of each task."""
-        shown = {"documents": [each.shown(number) for each in asked], "per_task": number}
-        return render(page | shown).encode("utf-8", "replace")
+        content = {"documents": [task.sample(number) for task in task_documents], "per_task": number}
+        return render(page | content).encode("utf-8", "replace")
 
     html = rendered(documents)
     if at_most is not None and documents is not None and len(html) > at_most:

@@ -1,4 +1,4 @@
-"""The answers of a report's runs, each read once for all that the page says of them; and signs in them that a run is broken
+"""The answers of a report's runs, read once for all parts of the page; and the signs in them that a run is broken
 (:mod:`custom_metrics.broken_run`)."""
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
 READINGS = ("strict", "robust")
 """The filters that read NoMIRACL's answers: by the paper's rule, and by meaning."""
 
-Read = Callable[[TaskRun], Answers]
+ReadAnswers = Callable[[TaskRun], Answers]
 
 _IN_OWN_WORDS = ("detected_rate", "rougeL")  # metrics of tasks whose answers are a model's own words
-_MUCH = 1 << 28  # bytes of samples, which take longer to read than two processes to start
+_MUCH = 1 << 28  # bytes of samples that take longer to read than two processes to start
 _KIND, _LABEL = "sign", "label"
 _LABELS = (ANSWER, NO_ANSWER, INVALID)
 _PLACES = {label: float(place) for place, label in enumerate(_LABELS)}
 
 
 def read_task(task: TaskRun) -> Answers:
-    """The answers of a task, with what signs of a broken run and the choice of documents need of them.
+    """Read the answers of a task, with the derived values for signs of a broken run and for the choice of documents.
 
     Raises:
         MissingSource, CorruptSource: as of :meth:`lm_eval_tasks.runs.TaskRun.answers`.
@@ -37,67 +37,67 @@ def read_task(task: TaskRun) -> Answers:
     return task.answers(lambda *row: {**of_signs(*row), **of_documents(*row)})
 
 
-def read_once(runs: Iterable[Run]) -> Read:
-    """As :func:`read_task`, but what was read is kept, some hundred bytes a document. Large runs are read by two processes.
+def caching_reader(runs: Iterable[Run]) -> ReadAnswers:
+    """A cached :func:`read_task`, which keeps some hundred bytes a document. Large runs are read ahead by two processes.
 
     Raises:
         CorruptSource: a samples file of large runs is damaged in the middle.
     """
     tasks = [task for run in runs for task in run.tasks.values() if task.samples is not None]
-    kept: dict[int, tuple[TaskRun, Answers]] = {}
+    cache: dict[int, tuple[TaskRun, Answers]] = {}
     if sum(task.samples.stat().st_size for task in tasks if task.samples) >= _MUCH and (os.cpu_count() or 1) > 1:
         with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
             for task, answers in zip(tasks, processes.map(read_task, tasks), strict=True):
-                kept[id(task)] = task, answers
+                cache[id(task)] = task, answers
 
     def read(task: TaskRun) -> Answers:
-        if id(task) not in kept:
-            kept[id(task)] = task, read_task(task)
-        return kept[id(task)][1]
+        if id(task) not in cache:
+            cache[id(task)] = task, read_task(task)
+        return cache[id(task)][1]
 
     return read
 
 
-def signs_of_run(task: TaskRun, read: Read) -> Signs:
-    """The signs of a broken run in the answers of a task; of no answers where none were logged, or they are of another
-    kind than those that signs are known of.
+def signs_of_run(task: TaskRun, read_answers: ReadAnswers) -> Signs:
+    """Count the signs of a broken run in the answers of a task. The counts are 0 if no answers were logged, or no signs are
+    known for their kind.
 
     Raises:
         CorruptSource: the samples file is damaged in the middle.
     """
-    looked_at = task.samples is not None and _looked_at(task)
-    return count(_signs(read(task), _is_labelled(task)) if looked_at else ())
+    has_signs = task.samples is not None and _has_signs(task)
+    return count(_signs(read_answers(task), _is_labelled(task)) if has_signs else ())
 
 
 def _is_labelled(task: TaskRun) -> bool:
     return {*READINGS} <= {*task.filters}
 
 
-def _looked_at(task: TaskRun) -> bool:
+def _has_signs(task: TaskRun) -> bool:
     return _is_labelled(task) or any(metric.name in _IN_OWN_WORDS for metric in task.metrics)
 
 
 def _derive_signs(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]]:
-    """What :func:`signs_of_run` counts, of each answer as it is read (:class:`lm_eval_tasks.runs.Answers`)."""
-    if not _looked_at(task):
+    """A :data:`lm_eval_tasks.runs.Derive` that gives what :func:`signs_of_run` counts."""
+    if not _has_signs(task):
         return lambda *row: {}
     labelled = _is_labelled(task)
     read_already = Labels(*READINGS) if labelled else None
 
     def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         if first:
-            found[_KIND] = kind_of(as_answered(answer.doc, answer.response)._replace(labels=read_already))
+            values[_KIND] = kind_of(as_answered(answer.doc, answer.response)._replace(labels=read_already))
         if labelled and name in READINGS:
             label = str(answer.readings[name].answer)
-            found[_LABEL] = _PLACES.get(label, label)  # a number takes eight bytes
-        return found
+            values[_LABEL] = _PLACES.get(label, label)  # a number takes eight bytes
+        return values
 
     return derive
 
 
 def _signs(answers: Answers, labelled: bool) -> Iterator[Sign]:
-    columns = [each.derived[_KIND].values() for each in answers.readings.values() if _KIND in each.derived]
+    columns = [filtered.derived[_KIND].values() for filtered in answers.readings.values() if _KIND in filtered.derived]
     kinds = [next((kind for kind in row if kind is not None), None) for row in zip(*columns, strict=True)]
     texts = answers.responses.tolist()
     if not labelled:
@@ -105,10 +105,10 @@ def _signs(answers: Answers, labelled: bool) -> Iterator[Sign]:
         return
     if not {*READINGS} <= answers.readings.keys():
         return
-    read = [answers.readings[name] for name in READINGS]
-    both = (read[0].present & read[1].present).tolist()  # of a file that was cut, the last may lack one
-    strict, robust = (each.derived[_LABEL].values() for each in read)
-    for kind, text, has, *labels in zip(kinds, texts, both, strict, robust, strict=True):
-        if has:
-            named = (label if isinstance(label, str) else _LABELS[int(label)] for label in labels)
-            yield Sign(kind, text, Labels(*named))
+    readings = [answers.readings[name] for name in READINGS]
+    both = (readings[0].present & readings[1].present).tolist()  # of a file that was cut, the last may lack one
+    strict, robust = (filtered.derived[_LABEL].values() for filtered in readings)
+    for kind, text, is_read, *labels in zip(kinds, texts, both, strict, robust, strict=True):
+        if is_read:
+            label_names = (label if isinstance(label, str) else _LABELS[int(label)] for label in labels)
+            yield Sign(kind, text, Labels(*label_names))

@@ -1,4 +1,4 @@
-"""What a page says of differences: between its models, with a verdict for each headline, and to published figures."""
+"""Differences on a report: between its models, with a verdict for each headline, and to published figures."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.published.beside import Against, beside_paper
+from lm_eval_tasks.published.beside import PublishedDifference, compare_with_published
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
 from lm_eval_tasks.results.compare.rendering import p_value
 from lm_eval_tasks.results.report.doubts import CORRECTED
 from lm_eval_tasks.results.report.families import language_name, title_of
 from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import NO_BREAK, bounds, few, not_measurable, points, shown, unbroken
+from lm_eval_tasks.results.report.numbers import NO_BREAK, as_text, bounds, not_measurable, points, shorten, unbroken
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
 _NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's errors are too little known."
@@ -27,7 +27,7 @@ _PAIRS = 6  # verdicts of one headline; the table has all
 
 
 class MetricDifferences(NamedTuple):
-    """A metric of a benchmark: its rows of groups and single tasks (`main`), and those of each language, as texts."""
+    """The rows of a metric in a table of differences, as texts: groups and single tasks (`main`), and each language."""
 
     benchmark: str
     measured: Metric
@@ -37,18 +37,18 @@ class MetricDifferences(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What the difference of two models on a headline comes to: by how much, and how sure that is. Labels of the better
-    and the other model, and how they stand, are empty where no difference is shown."""
+    """A sentence on the difference of two models on a headline: its size, and how sure it is. The labels of both models and
+    their relation are empty where no difference is shown."""
 
     text: str
     better: str = ""
-    other: str = ""
+    worse: str = ""
     relation: str = ""
 
 
 class Differences(NamedTuple):
-    """The differences between the models of a report: benchmark by benchmark, headlines first; family and metric to the
-    verdicts; notes of the comparison, and why there is none."""
+    """The differences between the models of a report: rows by benchmark, headlines first; verdicts by family and metric;
+    and notes of the comparison, or the reason why there is none."""
 
     metrics: list[MetricDifferences]
     verdicts: Mapping[tuple[str, str], list[Verdict]]
@@ -56,7 +56,7 @@ class Differences(NamedTuple):
 
 
 def differences(
-    runs: Sequence[Run], headlines: Sequence[Headline], read: Callable[[TaskRun], Answers] = TaskRun.answers
+    runs: Sequence[Run], headlines: Sequence[Headline], read_answers: Callable[[TaskRun], Answers] = TaskRun.answers
 ) -> Differences | None:
     """The differences of runs; ``None`` for a single one.
 
@@ -66,58 +66,58 @@ def differences(
     if len(runs) < 2:
         return None
     try:
-        comparison = compare_runs(runs, refuse=False, read=read)
+        comparison = compare_runs(runs, refuse=False, read_answers=read_answers)
     except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
         return Differences([], {}, (f"The models are not compared: {error}",))
     refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in comparison.refused)
     titles = {task.benchmark: title_of(task) for run in runs for task in run.tasks.values()}
-    metrics = [*_metrics(comparison, titles)]
+    metrics = [*_by_metric(comparison, titles)]
     nothing = () if metrics else ("The models are not compared: they were asked nothing that is the same.",)
-    of_models: dict[tuple[str, str], list[Headline]] = {}
+    by_metric: dict[tuple[str, str], list[Headline]] = {}
     for headline in headlines:
-        of_models.setdefault((headline.family, headline.metric), []).append(headline)
-    verdicts = {key: _verdicts(comparison, *key, listed) for key, listed in of_models.items()}
+        by_metric.setdefault((headline.family, headline.metric), []).append(headline)
+    verdicts = {key: _verdicts(comparison, *key, listed) for key, listed in by_metric.items()}
     return Differences(metrics, verdicts, (*nothing, *refused, *comparison.notes))
 
 
-def _metrics(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[MetricDifferences]:
+def _by_metric(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[MetricDifferences]:
     of_metrics: dict[tuple[str, str, str], list[Difference]] = {}  # in the comparison's order
-    for each in comparison.differences:
-        if each.headline:
-            of_metrics.setdefault((each.benchmark, each.metric, each.filter), []).append(each)
+    for row in comparison.differences:
+        if row.headline:
+            of_metrics.setdefault((row.benchmark, row.metric, row.filter), []).append(row)
     for (benchmark, _, filter_name), listed in of_metrics.items():
-        width = max((abs(x) for each in listed for x in (each.low, each.high) if math.isfinite(x)), default=0.0)
-        of_language = {each.task for each in listed if each.language and not each.group}
-        found = MetricDifferences(titles[benchmark], listed[0].measured, filter_name, [], [])
-        for each in listed:
-            rows = found.languages if each.task in of_language and len(of_language) > 1 else found.main
-            rows.append(_row(each, comparison.models, width))
-        yield found
+        width = max((abs(x) for row in listed for x in (row.low, row.high) if math.isfinite(x)), default=0.0)
+        of_language = {row.task for row in listed if row.language and not row.group}
+        metric = MetricDifferences(titles[benchmark], listed[0].measured, filter_name, [], [])
+        for row in listed:
+            rows = metric.languages if row.task in of_language and len(of_language) > 1 else metric.main
+            rows.append(_row(row, comparison.models, width))
+        yield metric
 
 
-def _row(found: Difference, models: Sequence[str], width: float) -> dict[str, Any]:
-    """A row, and its values to sort by. It is drawn on a scale of 0 to 100, with 50 for no difference, which ends at
-    `width`."""
-    unit, parts = found.measured.unit, (found.low, found.difference, found.high)
+def _row(row: Difference, models: Sequence[str], width: float) -> dict[str, Any]:
+    """A row of the table, with values to sort by. It is drawn on a scale of 0 to 100, where 50 is no difference and the
+    ends are differences of `width`."""
+    unit, ends = row.measured.unit, (row.low, row.difference, row.high)
     drawn = None
-    if width and all(map(math.isfinite, parts)):
-        low, value, high = (round(50 + 50 * max(-1.0, min(1.0, part / width)), 2) for part in parts)
-        drawn = low, value if found.is_measurable else None, high
+    if width and all(map(math.isfinite, ends)):
+        low, value, high = (round(50 + 50 * max(-1.0, min(1.0, end / width)), 2) for end in ends)
+        drawn = low, value if row.is_measurable else None, high
     return {
-        "task": f"{found.task}, mean over {found.tasks} tasks" if found.group else found.task,
-        "first": models[found.first],
-        "second": models[found.second],
-        "first_value": shown(found.first_value, unit) if found.first_measurable else NOT_MEASURABLE,
-        "second_value": shown(found.second_value, unit) if found.second_measurable else NOT_MEASURABLE,
-        "difference": points(found.difference, unit) if found.is_measurable else NOT_MEASURABLE,
-        "bounds": _bounds(found.low, found.high, unit),
-        "p": p_value(found.p_adjusted),
-        "sort": found.difference if math.isfinite(found.difference) else 0.0,
-        "p_sort": found.p_adjusted if math.isfinite(found.p_adjusted) else 2.0,  # behind all others
+        "task": f"{row.task}, mean over {row.tasks} tasks" if row.group else row.task,
+        "first": models[row.first],
+        "second": models[row.second],
+        "first_value": as_text(row.first_value, unit) if row.first_measurable else NOT_MEASURABLE,
+        "second_value": as_text(row.second_value, unit) if row.second_measurable else NOT_MEASURABLE,
+        "difference": points(row.difference, unit) if row.is_measurable else NOT_MEASURABLE,
+        "bounds": _bounds(row.low, row.high, unit),
+        "p": p_value(row.p_adjusted),
+        "sort": row.difference if math.isfinite(row.difference) else 0.0,
+        "p_sort": row.p_adjusted if math.isfinite(row.p_adjusted) else 2.0,  # behind all others
         "drawn": drawn,
-        "significant": found.significant,
-        "better": models[found.better] if found.better is not None else "",
-        "counted": f"{found.n} {found.unit}",
+        "significant": row.significant,
+        "better": models[row.better] if row.better is not None else "",
+        "counted": f"{row.n} {row.unit}",
     }
 
 
@@ -129,73 +129,73 @@ def _bounds(low: float, high: float, unit: Unit) -> str:
 
 
 def _verdicts(comparison: Comparison, family: str, metric: str, headlines: Sequence[Headline]) -> list[Verdict]:
-    """The verdicts of a family's metric, of which the models' headlines are."""
+    """The verdicts on a metric of a family, whose headlines are given."""
     languages = headlines[-1].languages
-    rows, parts = _rows_of(comparison, family, metric, languages)
+    rows, by_language = _split_rows(comparison, family, metric, languages)
     if rows and metric in CORRECTED and all(math.isnan(row.p) for row in rows):
-        # What is known all the same: which model the detector flags less.
-        flagged, _ = _rows_of(comparison, family, _FLAGGED, languages)
+        # Still known: which model the detector flags less.
+        flagged, _ = _split_rows(comparison, family, _FLAGGED, languages)
         return [Verdict(_NOTHING_CORRECTED), *(_verdict(row, comparison) for row in flagged)][: _PAIRS + 1]
     alike = [headline.model for headline in headlines if headline.is_alike]
-    verdicts = [_verdict(row, comparison) for row in rows] or list(_of_languages(parts, comparison))
+    verdicts = [_verdict(row, comparison) for row in rows] or list(_language_verdicts(by_language, comparison))
     verdicts = [verdict for verdict in verdicts if verdict.better not in alike]
     verdicts.sort(key=lambda verdict: not verdict.better)
     if len(verdicts) > _PAIRS:
         verdicts = [verdict for verdict in verdicts if verdict.better][:_PAIRS]
-    return verdicts + [Verdict(_ALIKE.format(model=_named(model))) for model in alike]
+    return verdicts + [Verdict(_ALIKE.format(model=_short_name(model))) for model in alike]
 
 
-def _rows_of(
+def _split_rows(
     comparison: Comparison, family: str, metric: str, languages: Container[str]
 ) -> tuple[list[Difference], list[Difference]]:
-    """The rows of a family as a whole, or of its only language; and those of its languages."""
-    parts = [
+    """The rows of a whole family, or of its only language; and the rows of its languages."""
+    by_language = [
         row
-        for row in comparison.of(metric)
+        for row in comparison.select(metric)
         if not row.group and row.language in languages and row.task.startswith(family)
     ]
-    alone = len({row.language for row in parts}) == 1
-    return list(comparison.of(metric, family)) or (parts if alone else []), parts
+    is_single = len({row.language for row in by_language}) == 1
+    return list(comparison.select(metric, family)) or (by_language if is_single else []), by_language
 
 
 def _verdict(row: Difference, comparison: Comparison) -> Verdict:
     unit = row.measured.unit
     first, second = comparison.models[row.first], comparison.models[row.second]
     if row.n == 0 or math.isnan(row.p):
-        return Verdict(f"Of {_named(first)} and {_named(second)} nothing can be said.")
+        return Verdict(f"Of {_short_name(first)} and {_short_name(second)} nothing can be said.")
     p = p_value(row.p_adjusted)
-    sure = (f"p < {p[1:]}" if p.startswith("<") else f"p = {p}").replace(" ", NO_BREAK)
-    between = _bounds(row.low, row.high, unit)
+    evidence = (f"p < {p[1:]}" if p.startswith("<") else f"p = {p}").replace(" ", NO_BREAK)
+    interval = _bounds(row.low, row.high, unit)
     if row.better is None:
-        found = "They differ" if row.significant else "No difference is shown"
-        sure = f"95 % bounds {between}; {sure}" if between else sure
+        statement = "They differ" if row.significant else "No difference is shown"
+        evidence = f"95 % bounds {interval}; {evidence}" if interval else evidence
         size = points(row.difference, unit) if row.is_measurable else NOT_MEASURABLE
-        return Verdict(f"{found}: {_named(first)} less {_named(second)} is {size} ({sure}).")
+        return Verdict(f"{statement}: {_short_name(first)} less {_short_name(second)} is {size} ({evidence}).")
     size, low, high = (
         points(number, unit).removeprefix("+")
         for number in (abs(row.difference), *sorted((abs(row.low), abs(row.high))))
     )
-    if between:
-        sure = f"95 % bounds {low} to {high}; {sure}".replace(" points", "")
-    better, other = (first, second) if row.better == row.first else (second, first)
-    return Verdict(f"by {size} ({sure}).{_cost_of(row, comparison)}", better, other, row.measured.verdict)
+    if interval:
+        evidence = f"95 % bounds {low} to {high}; {evidence}".replace(" points", "")
+    better, worse = (first, second) if row.better == row.first else (second, first)
+    return Verdict(f"by {size} ({evidence}).{_cost_of(row, comparison)}", better, worse, row.measured.verdict)
 
 
 def _cost_of(row: Difference, comparison: Comparison) -> str:
-    """What the better of two models is worse at, in a sentence that follows the verdict; empty where nothing is shown."""
+    """A sentence on the traded metric if the better model is worse at it, to follow the verdict; else empty."""
     pair = (row.first, row.second, row.filter)
-    traded = comparison.of(row.measured.traded_against, row.task)
-    cost = next((other for other in traded if (other.first, other.second, other.filter) == pair), None)
+    traded = comparison.select(row.measured.traded_against, row.task)
+    cost = next((price for price in traded if (price.first, price.second, price.filter) == pair), None)
     if cost is None or cost.better in (None, row.better) or not (cost.first_measurable and cost.second_measurable):
         return ""
-    more, less = (shown(value, cost.measured.unit) for value in (cost.first_value, cost.second_value))
+    more, less = (as_text(value, cost.measured.unit) for value in (cost.first_value, cost.second_value))
     if row.better != row.first:
         more, less = less, more
     return unbroken(f" {row.measured.cost}: {more}, not {less}.")
 
 
-def _of_languages(rows: Sequence[Difference], comparison: Comparison) -> Iterator[Verdict]:
-    """A verdict for each pair of models on tasks that no group holds: in how many languages which is better."""
+def _language_verdicts(rows: Sequence[Difference], comparison: Comparison) -> Iterator[Verdict]:
+    """A verdict for each pair of models on tasks without a group: the number of languages in which either is better."""
 
     def pair(row: Difference) -> tuple[int, int]:
         return row.first, row.second
@@ -204,46 +204,46 @@ def _of_languages(rows: Sequence[Difference], comparison: Comparison) -> Iterato
         listed = list(group)
         won = {model: [language_name(row.language) for row in listed if row.better == model] for model in models}
         ahead, behind = sorted(models, key=lambda model: -len(won[model]))
-        better, other = comparison.models[ahead], comparison.models[behind]
+        better, worse = comparison.models[ahead], comparison.models[behind]
         if not won[ahead]:
-            names = f"{_named(better)} and {_named(other)}"
+            names = f"{_short_name(better)} and {_short_name(worse)}"
             yield Verdict(f"Between {names}, no difference is shown in any of {len(listed)} languages.")
             continue
-        parts = [f"in {len(won[ahead])} of {len(listed)} languages ({few(won[ahead], _NAMED)})"]
+        clauses = [f"in {len(won[ahead])} of {len(listed)} languages ({shorten(won[ahead], _NAMED)})"]
         if lost := won[behind]:
-            parts.append(f"it is the other way round in {len(lost)} ({few(lost, _NAMED)})")
-        if rest := len(listed) - len(won[ahead]) - len(lost):
-            parts.append(f"no difference is shown in {rest}")
-        yield Verdict("; ".join(parts) + ".", better, other, listed[0].measured.verdict)
+            clauses.append(f"it is the other way round in {len(lost)} ({shorten(lost, _NAMED)})")
+        if undecided := len(listed) - len(won[ahead]) - len(lost):
+            clauses.append(f"no difference is shown in {undecided}")
+        yield Verdict("; ".join(clauses) + ".", better, worse, listed[0].measured.verdict)
 
 
-def _named(label: str) -> str:
+def _short_name(label: str) -> str:
     return label.rpartition("/")[2] or label
 
 
 def published_tables(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """The published figures of everything in some runs, in the order of the tasks: all that is known of them (``found``),
-    the runs' own values with bounds, and rows with every run's difference, or why none is computed. Where that is the
-    same for all, it is said once (``why_none``)."""
-    for found in beside_paper(runs):
-        unit = found.measured.unit
-        own = []
-        for run, figure in found.own.items():
+    """A table of published figures for every task and metric of some runs, in the order of the tasks: the comparison, the
+    runs' figures with bounds, and rows with every run's difference, or why none is computed. A reason that holds for all
+    rows is given once (``why_none``)."""
+    for comparison in compare_with_published(runs):
+        unit = comparison.measured.unit
+        figures = []
+        for run, figure in comparison.figures.items():
             unknown = not_measurable(figure, unit)  # says the bounds
-            own.append((run, unknown or shown(figure.value, unit), "" if unknown else bounds(figure, unit)))
-        reasons = {each.why_none for _, against in found.rows for each in against}
-        alike = next(iter(reasons)) if len(reasons) == 1 else ()
+            figures.append((run, unknown or as_text(figure.value, unit), "" if unknown else bounds(figure, unit)))
+        reasons = {delta.why_none for _, deltas in comparison.rows for delta in deltas}
+        why = next(iter(reasons)) if len(reasons) == 1 else ()
         rows = [
-            (row.model, shown(row.value, unit), [] if alike else [(each.run, _less(each, unit)) for each in against])
-            for row, against in found.rows
+            (row.model, as_text(row.value, unit), [] if why else [(delta.run, _text(delta, unit)) for delta in deltas])
+            for row, deltas in comparison.rows
         ]
-        yield {"found": found, "own": own, "rows": rows, "why_none": "; ".join(alike)}
+        yield {"comparison": comparison, "figures": figures, "rows": rows, "why_none": "; ".join(why)}
 
 
-def _less(against: Against, unit: Unit) -> str:
-    """A run's figure less a published one with its bounds, or why there is none."""
-    if against.why_none:
-        return "no difference: " + "; ".join(against.why_none)
-    between = _bounds(against.low, against.high, unit)
-    text = points(against.difference, unit) + (f" [{between}]" if between else "")
-    return f"{text} ({'; '.join(against.said)})" if against.said else text
+def _text(delta: PublishedDifference, unit: Unit) -> str:
+    """A run's figure minus a published one, with bounds; or the reason why there is no difference."""
+    if delta.why_none:
+        return "no difference: " + "; ".join(delta.why_none)
+    interval = _bounds(delta.low, delta.high, unit)
+    text = points(delta.difference, unit) + (f" [{interval}]" if interval else "")
+    return f"{text} ({'; '.join(delta.differs_in)})" if delta.differs_in else text

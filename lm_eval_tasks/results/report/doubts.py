@@ -1,7 +1,7 @@
-"""Doubts about a number of a run: why it may mean less than it seems.
+"""Doubts about a number of a run: reasons to trust it less.
 
-Each doubt stands beside the number that it concerns. Where a number is a mean over languages, a doubt says in which of them
-it holds.
+A report shows each doubt beside its number. If the number is a mean over languages, the doubt names the languages it
+concerns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
 from lm_eval_tasks.harness.run_warnings import FEW, NOTEWORTHY
 from lm_eval_tasks.results.report.answers import READINGS
 from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.numbers import shown
+from lm_eval_tasks.results.report.numbers import as_text
 from lm_eval_tasks.runs import TaskRun
 
 CORRECTED = ("estimated_rate", "rogan_gladen_rate")
@@ -35,15 +35,15 @@ _ONE_SIDED: tuple[tuple[str, Mapping[str, float]], ...] = (
     (_DECLINES, {"unanswerable_accuracy": 1.0, "answerable_abstention_rate": 1.0}),
     (_DECLINES, {"abstention_rate": 1.0}),
 )
-"""What is said of a run that gives every question the same verdict, and the figures by which that is known."""
+"""Descriptions of runs that give every question the same verdict, with the figures that show it."""
 
-Found = Iterator[tuple[str, str, str]]
-"""Kind of doubts, what is said of every language alike, and what of one."""
+Findings = Iterator[tuple[str, str, str]]
+"""Kind of a doubt, its summary, which is the same for every language, and a detail for this one."""
 
-_APART = 0.05  # between two readings of the same answers
+_APART = 0.05  # difference between two readings of the same answers that is a doubt
 _NAMED = 3  # languages that a doubt names
-_SHORT = 40  # characters of what is said of each language
-_WORDS = 10**9  # of a calibration, whose rates alone are known
+_SHORT = 40  # characters of a detail that is shown for each language
+_WORDS = 10**9  # assumed size of a calibration, of which only the rates are known
 
 _UNREAD = {
     "invalid_rate": "many answers are Invalid, and in no denominator",
@@ -52,7 +52,7 @@ _UNREAD = {
     "repetition_rate": "many answers repeat themselves",
     "abstention_rate": "it declines many questions, and of what it does not say nothing can be made up",
 }
-"""Shares of answers that say little, and what is said where they are large."""
+"""Metrics that are shares of unusable answers, with the doubt where they are large."""
 
 
 class Doubt(NamedTuple):
@@ -60,60 +60,60 @@ class Doubt(NamedTuple):
     ``clipped``, ``unlike``, ``invalid``, ``abstains``, ``readings``, ``alike`` or ``broken``."""
 
     kind: str
-    text: str  # what is said, without a full stop
+    text: str  # without a full stop
 
 
 def doubts_of(family: Family, metric: Metric, mean: Figure, broken: Mapping[str, Signs]) -> tuple[Doubt, ...]:
-    """The doubts about a metric of a family of tasks: about its mean, which is shown, and with signs of a broken run in
-    some of its languages."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    """The doubts about a metric of a family of tasks, whose `mean` is shown. `broken` are the signs of a broken run, by
+    language."""
+    details: dict[tuple[str, str], dict[str, str]] = {}
     for language, task in family.tasks.items():
-        signs, doubts_of_task = broken[language], [*_of_task(task, metric, family.filter)]
+        signs, doubts_of_task = broken[language], [*_task_doubts(task, metric, family.filter)]
         if signs.are_equal:
             doubts_of_task.append(("alike", EQUAL, f"{signs.total}"))
         if wrong := faults(signs, task.settings.prompting):
             doubts_of_task.append(("broken", "the run looks broken", wrong))
         for kind, summary, detail in doubts_of_task:
-            found.setdefault((kind, summary), {})[language] = detail
-    doubts = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in found.items()]
+            details.setdefault((kind, summary), {})[language] = detail
+    doubts = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in details.items()]
     if not math.isnan(mean.value) and math.isnan(mean.low + mean.high):
         doubts.append(Doubt("unbounded", "the results have no bounds for it"))
     return tuple(doubts)
 
 
 def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
-    """One text for the languages in which a doubt holds."""
+    """One text for a doubt, with its detail for each language concerned."""
     number, total, distinct = len(details), len(family.tasks), {*details.values()}
-    language, detail = next(((where, each) for where, each in details.items() if each), ("", ""))
-    short = all(len(each) <= _SHORT for each in distinct)
-    if total == 1 or (len(distinct) == 1 and number == total and not (short and detail)):
+    language, detail = next(((where, text) for where, text in details.items() if text), ("", ""))
+    is_short = all(len(text) <= _SHORT for text in distinct)
+    if total == 1 or (len(distinct) == 1 and number == total and not (is_short and detail)):
         # of one task; or a sentence, which holds for other families in the same words
         return f"{summary} ({detail})" if detail else summary
     every = "both" if total == 2 else f"all {total}"
     where = f"in {every if number == total else f'{number} of {total}'} languages"
     more = [f"{number - _NAMED} more"] if number > _NAMED else []
-    named = f"{where}: {', '.join([*[*details][:_NAMED], *more])}"
+    concerned = f"{where}: {', '.join([*[*details][:_NAMED], *more])}"
     if len(distinct) == 1:
-        where = where if number == total else named
+        where = where if number == total else concerned
         return f"{summary} ({detail}, {where})" if detail else f"{summary} ({where})"
-    if not short:
-        return f"{summary} ({named}; in {language}: {detail})"
-    said = [f"{language} {each}" for language, each in details.items()]
-    return f"{summary} ({where}: {'; '.join([*said[:_NAMED], *more])})"
+    if not is_short:
+        return f"{summary} ({concerned}; in {language}: {detail})"
+    texts = [f"{language} {text}" for language, text in details.items()]
+    return f"{summary} ({where}: {'; '.join([*texts[:_NAMED], *more])})"
 
 
 def one_sided(task: TaskRun, filter_name: str) -> tuple[str, int]:
-    """What is said of a run that gives every question the same verdict, and over how many questions; empty where it does
-    not. Such a run is best by one of two rates, whatever it was asked."""
-    for said, ends in _ONE_SIDED:
+    """The description of a run that gives every question the same verdict, with the number of questions; empty for other
+    runs. Such a run has the best value of one of two rates, whatever it was asked."""
+    for verdict, ends in _ONE_SIDED:
         figures = [task.figure(metric, filter_name) for metric in ends]
         number = sum(figure.n for figure in figures)
         if number >= FEWEST_EQUAL and [figure.value for figure in figures] == [*ends.values()]:
-            return said, number
+            return verdict, number
     return "", 0
 
 
-def _of_task(task: TaskRun, metric: Metric, filter_name: str) -> Found:
+def _task_doubts(task: TaskRun, metric: Metric, filter_name: str) -> Findings:
     figure = task.figure(metric.name, filter_name)
     if not task.provenance:
         yield "not_comparable", "the results do not say what it was measured on", ""
@@ -126,54 +126,54 @@ def _of_task(task: TaskRun, metric: Metric, filter_name: str) -> Found:
         return
     if 0 < figure.n < FEW:
         yield "few", "fewer than ten questions", f"{figure.n}"
-    yield from unread(task, filter_name)
+    yield from unreadable_doubts(task, filter_name)
     verdict, number = one_sided(task, filter_name)
     if verdict:
         yield "alike", verdict, f"{number}"
     if filter_name in READINGS and is_measurable(figure, metric.unit):
-        other = READINGS[1 - READINGS.index(filter_name)]
-        theirs = task.figure(metric.name, other)
+        other_filter = READINGS[1 - READINGS.index(filter_name)]
+        theirs = task.figure(metric.name, other_filter)
         if abs(theirs.value - figure.value) > _APART:
-            detail = f"{shown(theirs.value, metric.unit)}, not {shown(figure.value, metric.unit)}"
-            yield "readings", f"the {other} reading of the same answers gives another number", detail
+            detail = f"{as_text(theirs.value, metric.unit)}, not {as_text(figure.value, metric.unit)}"
+            yield "readings", f"the {other_filter} reading of the same answers gives another number", detail
     if metric.name in CORRECTED:
-        yield from _of_correction(task, metric.name, filter_name, figure)
+        yield from _correction_doubts(task, metric.name, filter_name, figure)
 
 
-def unread(task: TaskRun, filter_name: str) -> Found:
-    """The doubts about a task's answers that could not be read, or decline, by its figures."""
+def unreadable_doubts(task: TaskRun, filter_name: str) -> Findings:
+    """Doubts because many answers of a task could not be read, repeat themselves or decline."""
     for metric, summary in _UNREAD.items():
         figure = task.figure(metric, filter_name)
         if figure.value > (MOST_INVALID if metric == "invalid_rate" else NOTEWORTHY):
-            counts = f"{round(figure.value * figure.n)} of {figure.n}" if figure.n else shown(figure.value, "share")
+            counts = f"{round(figure.value * figure.n)} of {figure.n}" if figure.n else as_text(figure.value, "share")
             yield "abstains" if metric == "abstention_rate" else "invalid", summary, counts
 
 
-def _of_correction(task: TaskRun, metric: str, filter_name: str, figure: Figure) -> Found:
+def _correction_doubts(task: TaskRun, metric: str, filter_name: str, figure: Figure) -> Findings:
     calibration = task.provenance.get("calibration")
-    known: Mapping[str, Any] = calibration if isinstance(calibration, Mapping) else {}
-    kind = str(known.get("annotations") or "")
+    recorded: Mapping[str, Any] = calibration if isinstance(calibration, Mapping) else {}
+    kind = str(recorded.get("annotations") or "")
     if kind and kind != "real":
         rests_on = KINDS_OF_CALIBRATION.get(kind, kind)
         yield "calibration", f"its correction rests on {rests_on} ({kind})", ""
-    version = known.get("detector_version")
+    version = recorded.get("detector_version")
     if version and task.detector.get("version") not in (None, version):
         yield "calibration", "its correction was measured on another version of the detector", str(version)
     detected = task.figure("detected_rate", filter_name).value
-    by_mistake, found, prevalence = (
-        float(value) if isinstance(value := known.get(key), (int, float)) else math.nan
+    fpr, recall, prevalence = (
+        float(value) if isinstance(value := recorded.get(key), (int, float)) else math.nan
         for key in ("false_positive_rate", "recall", "prevalence")
     )
     if metric == "rogan_gladen_rate" and figure.value in (0, 1):
-        limit, compared, rate = ("0", "less", by_mistake) if figure.value == 0 else ("100 %", "more", found)
+        limit, compared, rate = ("0", "less", fpr) if figure.value == 0 else ("100 %", "more", recall)
         summary = f"the corrected rate is cut off at {limit}: the detector flags {compared} than it does where "
         summary += "nothing is made up" if figure.value == 0 else "everything is"
-        yield "clipped", summary, f"{shown(detected, 'share')}, there {shown(rate, 'share')}"
+        yield "clipped", summary, f"{as_text(detected, 'share')}, there {as_text(rate, 'share')}"
     elif figure.value > 1:
         yield "clipped", "the estimated rate is above 100 %, as Equation 1 has no upper bound", ""
-    if not math.isnan(detected + by_mistake + found + prevalence):
+    if not math.isnan(detected + fpr + recall + prevalence):
         wrong = round(_WORDS * prevalence)
-        tp, fp = round(wrong * found), round((_WORDS - wrong) * by_mistake)
+        tp, fp = round(wrong * recall), round((_WORDS - wrong) * fpr)
         counts = WordCounts(tp, fp, wrong - tp, _WORDS - wrong - fp)  # which have these rates
         for reason in doubts_of_correction(detected, counts):
             yield "unlike", "the correction is far from where it was measured", reason

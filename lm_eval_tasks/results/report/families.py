@@ -1,4 +1,4 @@
-"""Families of tasks: the same questions' task in several languages, such as ``nomiracl_de`` and ``nomiracl_fr``."""
+"""Families of tasks: the same task in several languages, such as ``nomiracl_de`` and ``nomiracl_fr``."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
 
 MEAN = "mean"
-"""In place of a language: the mean over a model's languages."""
+"""The key, in place of a language, of the mean over a model's languages."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """The tasks of a run that differ in their language alone."""
+    """The tasks of a run that differ only in language."""
 
-    name: str  # of their group, such as ``nomiracl_role``; of the task itself where it names no language
+    name: str  # of their group, such as ``nomiracl_role``; of the task itself if it has no language
     benchmark: str  # its folder; empty for tasks that are in no table of ours
     tasks: Mapping[str, TaskRun]  # by language, in the order of the run; ``""`` for a task without one
-    languages: int = 0  # how many its group has; 0 where no group of ours has this name
-    results: Mapping[str, Any] = field(default_factory=dict)  # of a group that is whole: ``metric,filter`` to value
+    languages: int = 0  # number of languages of its group; 0 where no group of ours has this name
+    results: Mapping[str, Any] = field(default_factory=dict)  # of a complete group: ``metric,filter`` to value
 
     @property
-    def any(self) -> TaskRun:
-        """One of its tasks: they have the same metrics and filters."""
+    def any_task(self) -> TaskRun:
+        """One of its tasks, for what they share: metrics and filters."""
         return next(iter(self.tasks.values()))
 
     @property
     def filter(self) -> str:
-        """Whose readings of the answers count."""
-        return self.any.headline_filter
+        """The filter whose readings of the answers count."""
+        return self.any_task.headline_filter
 
     @property
     def is_whole(self) -> bool:
@@ -43,38 +43,38 @@ class Family:
         return 0 < self.languages <= len(self.tasks)
 
     def figures(self, metric: str) -> dict[str, Figure]:
-        """Language to a metric's figure; undefined where no document is in the denominator."""
+        """The figures of a metric by language; undefined where no document is in the denominator."""
         return {language: task.figure(metric, self.filter) for language, task in self.tasks.items()}
 
     def mean(self, metric: str) -> Figure:
-        """The mean of a metric over the languages, each of which counts the same, with bounds of
-        :mod:`custom_metrics.statistics.strata`; of one task its figure. Languages that have passages in common
-        have the standard error of the group's results, which is over passages."""
-        figures, share = [*self.figures(metric).values()], self.any.metric(metric).is_share
+        """The unweighted mean of a metric over the languages, with bounds of :mod:`custom_metrics.statistics.strata`; for a
+        single task, its figure. If languages share passages, the standard error is that of the group's results,
+        which is clustered by passage."""
+        figures, share = [*self.figures(metric).values()], self.any_task.metric(metric).is_share
         mean = mean_of(figures, share)
         value, error = (self.results.get(f"{name},{self.filter}") for name in (metric, f"{metric}_stderr"))
         if isinstance(error, float) and isinstance(value, float) and math.isclose(value, mean.value) and not share:
             return mean_of(figures, share, error)
         return mean
 
-    def drawn(self, metric: str) -> dict[str, Figure]:
-        """Language to figure, by code, and last the mean of several (:data:`MEAN`). What is not measurable has no value."""
+    def drawable(self, metric: str) -> dict[str, Figure]:
+        """Figures to draw: by language, sorted, and last their mean (:data:`MEAN`). What is not measurable has no value."""
         figures = dict(sorted(self.figures(metric).items()))
         if len(figures) > 1:
             figures[MEAN] = self.mean(metric)
-        unit = self.any.metric(metric).unit
+        unit = self.any_task.metric(metric).unit
         return {language: without_point(figure, unit) for language, figure in figures.items()}
 
-    def drawn_mean(self, metric: str) -> Figure:
-        """:meth:`mean` as it is drawn."""
-        return [*self.drawn(metric).values()][-1]
+    def drawable_mean(self, metric: str) -> Figure:
+        """:meth:`mean`, without a value if it is not measurable."""
+        return [*self.drawable(metric).values()][-1]
 
 
 def families(run: Run) -> list[Family]:
     """The families of a run, in the order of its tasks.
 
-    Where a group of ours is whole, a family is exactly that group, so that its mean is the group's number. A further
-    language of the same benchmark (``mfava_fa`` beside the group ``mfava``) is then a family of its own.
+    If the run has a complete group of ours, the family is exactly that group, so that its mean is the group's number. A
+    further language of the same benchmark (``mfava_fa`` beside the group ``mfava``) is then a family of its own.
     """
     by_name: dict[str, dict[str, TaskRun]] = {}
     for task in run.tasks.values():
@@ -92,10 +92,10 @@ def families(run: Run) -> list[Family]:
 
 
 def language_name(code: str) -> str:
-    """The English name of a language of our benchmarks; the code itself for another."""
+    """The English name of a language of our benchmarks; for other languages the code."""
     return catalogue.languages().get(code, code)
 
 
 def title_of(task: TaskRun) -> str:
-    """The name of a task's benchmark, as its paper has it; "other tasks" for a task that is in no table."""
+    """The name of a task's benchmark, as in its paper; "other tasks" for a task that is in no table."""
     return (task.table.title if task.table else "") or task.benchmark or "other tasks"

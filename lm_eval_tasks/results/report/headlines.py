@@ -1,5 +1,4 @@
-"""Headlines: for each model and benchmark the numbers to look at first, each with the doubts about it, and what it means in
-a plain sentence with its denominator."""
+"""Headlines: the most important numbers of each model and benchmark, each with doubts and a sentence that explains it."""
 
 from __future__ import annotations
 
@@ -11,10 +10,10 @@ from dataclasses import dataclass, field
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric, preferred_first
-from lm_eval_tasks.results.report.answers import Read, read_task, signs_of_run
+from lm_eval_tasks.results.report.answers import ReadAnswers, read_task, signs_of_run
 from lm_eval_tasks.results.report.doubts import Doubt, doubts_of, one_sided
 from lm_eval_tasks.results.report.families import Family, families, title_of
-from lm_eval_tasks.results.report.numbers import bounds, not_measurable, range_of, shown, with_bounds
+from lm_eval_tasks.results.report.numbers import as_text, bounds, not_measurable, range_of, with_bounds
 from lm_eval_tasks.runs import Run, labels
 
 _NAMED = 5  # languages of a mean
@@ -23,24 +22,24 @@ _PLACE = re.compile(r"\{([^{}]+)\}")  # in a sentence: {value}, {rest}, or {<met
 
 @dataclass(frozen=True)
 class Headline:
-    """A number to look at first. A mean over languages has the bounds of :mod:`custom_metrics.statistics.strata`."""
+    """A number on a report's first screen. Means over languages have bounds of :mod:`custom_metrics.statistics.strata`."""
 
     model: str  # label of the run
     benchmark: str  # the title of its table
-    family: str  # the task, or what its languages' tasks are called together: ``nomiracl``, ``clapnq_gold``
+    family: str  # name of the task, or of its family: ``nomiracl``, ``clapnq_gold``
     question: str  # that the family answers; empty where it has none
     measured: Metric
     filter: str
     figure: Figure  # undefined where no document is in the denominator
-    says: str  # one sentence about what it means
+    explanation: str  # a sentence that explains the number
     doubts: tuple[Doubt, ...] = ()
-    languages: Mapping[str, Figure] = field(default_factory=dict)  # where the number is a mean over them; else empty
-    is_whole: bool = False  # the mean is over every language of its group
-    is_alike: bool = False  # the run answers all questions alike, in every language, and is better than no other
+    languages: Mapping[str, Figure] = field(default_factory=dict)  # if the number is a mean over them; else empty
+    is_whole: bool = False  # whether the mean is over every language of its group
+    is_alike: bool = False  # whether the run answers all questions alike in every language, and so is never better
 
     @property
     def metric(self) -> str:
-        """Name of the metric in the results."""
+        """The name of the metric in the results."""
         return self.measured.name
 
     @property
@@ -50,12 +49,12 @@ class Headline:
 
     @property
     def value(self) -> str:
-        """The number; that it is not measurable, with its bounds, where it is not."""
-        return not_measurable(self.figure, self.measured.unit) or shown(self.figure.value, self.measured.unit)
+        """The number; if it is not measurable, a note with its bounds."""
+        return not_measurable(self.figure, self.measured.unit) or as_text(self.figure.value, self.measured.unit)
 
     @property
     def bounds(self) -> str:
-        """The bounds that stand beside the value; empty where there are none, or they are in its place."""
+        """The bounds to show beside the value; empty where there are none, or the value has them."""
         return bounds(self.figure, self.measured.unit) if self.is_measurable else ""
 
     @property
@@ -65,43 +64,43 @@ class Headline:
 
     @property
     def by_language(self) -> dict[str, str]:
-        """Language to its number with bounds, where the number is a mean over languages."""
+        """The number of each language with bounds, if the headline is a mean over languages."""
         return {language: with_bounds(figure, self.measured.unit) for language, figure in self.languages.items()}
 
 
-def headlines(runs: Sequence[Run], read: Read = read_task) -> list[Headline]:
-    """The headlines of runs: family by family, metric by metric, so that models stand beside each other. Answers are `read`
-    to look for signs of a broken run.
+def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task) -> list[Headline]:
+    """The headlines of runs, ordered by family and metric, so that models are next to each other. `read_answers` is used
+    to find signs of a broken run.
 
     Raises:
         CorruptSource: a samples file is damaged in the middle.
     """
-    named = [(name, family) for run, name in zip(runs, labels(runs), strict=True) for family in families(run)]
-    listed = [one for name, family in named for one in headlines_of_family(name, family, read)]
-    order = [*dict.fromkeys(one.family for one in listed)]
-    metrics = [*dict.fromkeys((one.family, one.metric) for one in listed)]
-    return sorted(listed, key=lambda one: (order.index(one.family), metrics.index((one.family, one.metric))))
+    labelled = [(name, family) for run, name in zip(runs, labels(runs), strict=True) for family in families(run)]
+    listed = [row for name, family in labelled for row in headlines_of_family(name, family, read_answers)]
+    order = [*dict.fromkeys(row.family for row in listed)]
+    metrics = [*dict.fromkeys((row.family, row.metric) for row in listed)]
+    return sorted(listed, key=lambda row: (order.index(row.family), metrics.index((row.family, row.metric))))
 
 
-def headlines_of_family(model: str, family: Family, read: Read = read_task) -> list[Headline]:
-    """The headlines of tasks that differ in their language alone; `read` as of :func:`headlines`."""
-    broken = {language: signs_of_run(task, read) for language, task in family.tasks.items()}
+def headlines_of_family(model: str, family: Family, read_answers: ReadAnswers = read_task) -> list[Headline]:
+    """The headlines of a family of tasks; `read_answers` as of :func:`headlines`."""
+    broken = {language: signs_of_run(task, read_answers) for language, task in family.tasks.items()}
     is_alike = all(
         one_sided(task, family.filter)[0] or broken[language].are_equal for language, task in family.tasks.items()
     )
-    table, listed = family.any.table, []
+    table, listed = family.any_task.table, []
     for metric in _metrics_of(family):
         figures, mean = family.figures(metric.name), family.mean(metric.name)
         listed.append(
             Headline(
                 model=model,
-                benchmark=title_of(family.any),
+                benchmark=title_of(family.any_task),
                 family=family.name,
                 question=table.question(family.name) if table else "",
                 measured=metric,
                 filter=family.filter,
                 figure=mean,
-                says=_sentence(family, metric, mean),
+                explanation=_sentence(family, metric, mean),
                 doubts=doubts_of(family, metric, mean, broken),
                 languages=figures if len(figures) > 1 else {},
                 is_whole=family.is_whole,
@@ -112,12 +111,12 @@ def headlines_of_family(model: str, family: Family, read: Read = read_task) -> l
 
 
 def _metrics_of(family: Family) -> list[Metric]:
-    """The metrics of a family that have a headline, in their order: those with a sentence. Of a metric and those that
-    stand in for it, it is the first that is defined, or the last."""
-    task, listed = family.any, {metric.name for metric in family.any.metrics}
+    """The metrics of a family that have a headline, in order: those with a sentence. Of a metric and its fallbacks, the
+    first that is defined; or the last."""
+    task, listed = family.any_task, {metric.name for metric in family.any_task.metrics}
     more = sorted({*task.figures.get(family.filter, {})} - listed)
     chosen: list[Metric] = []
-    places: dict[str | None, int] = {}  # in `chosen`, of a metric or of what stands in for it
+    places: dict[str | None, int] = {}  # in `chosen`, of a metric or its fallback
     for metric in preferred_first([*task.metrics, *map(task.metric, more)]):
         if metric.sentence:
             places[metric.name] = place = places.get(metric.fallback_for, len(chosen))
@@ -128,40 +127,40 @@ def _metrics_of(family: Family) -> list[Metric]:
     return chosen
 
 
-def metrics_beside(metric: Metric) -> list[str]:
-    """The metrics whose numbers the sentence of one names too."""
+def metrics_in_sentence(metric: Metric) -> list[str]:
+    """The other metrics whose numbers the sentence of a metric contains."""
     return [name for name in _PLACE.findall(metric.sentence) if name not in ("value", "rest")]
 
 
 def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
-    """What a number means, with its denominator, its bounds, and the languages that it is a mean over."""
+    """A sentence that explains a number, with its denominator, its bounds, and the languages that it is a mean over."""
     figures = family.figures(metric.name)
-    what = f"mean over {len(figures)} languages of {metric.in_prose}" if len(figures) > 1 else metric.in_prose
+    metric_name = f"mean over {len(figures)} languages of {metric.in_prose}" if len(figures) > 1 else metric.in_prose
     if math.isnan(mean.value):
         has_results = any(task.figures or task.results for task in family.tasks.values())
         why = "no document is in its denominator" if has_results else "there is no results file beside the samples"
-        return f"The {what} is undefined: {why}."
+        return f"The {metric_name} is undefined: {why}."
     details = []
     if mean.n:
         right = sum(round(figure.value * figure.n) for figure in figures.values() if not math.isnan(figure.value))
         details.append(f"{f'{right} of ' if metric.is_share else ''}{mean.n} {metric.counted}")
     unknown = not_measurable(mean, metric.unit)
-    if (between := bounds(mean, metric.unit)) and not unknown:
-        details.append(f"95 % bounds {between}")
+    if (interval := bounds(mean, metric.unit)) and not unknown:
+        details.append(f"95 % bounds {interval}")
     undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
     if len(figures) > 1 and family.is_whole and not undefined:
         details.append(f"mean over all {len(figures)} languages")
     elif len(figures) > 1:
         defined = [language for language in figures if language not in undefined]
-        of = f" of {family.languages}" if family.languages else ""
-        named = f": {', '.join(defined)}" if len(defined) <= _NAMED else ""
+        of_group = f" of {family.languages}" if family.languages else ""
+        names = f": {', '.join(defined)}" if len(defined) <= _NAMED else ""
         without = f", undefined in {', '.join(undefined)}" if undefined else ""
-        details.append(f"mean over {len(defined)}{of} languages{named}{without}")
-    said = "; ".join(details)
-    others = {name: family.any.metric(name) for name in metrics_beside(metric)}
+        details.append(f"mean over {len(defined)}{of_group} languages{names}{without}")
+    text = "; ".join(details)
+    others = {name: family.any_task.metric(name) for name in metrics_in_sentence(metric)}
     texts = {name: range_of(family.mean(name), other.unit) for name, other in others.items()}
     if unknown:
         flagged = "".join(f"the detector flagged {texts[name]}; " for name, other in others.items() if other.is_raw)
-        return f"The {what} is {unknown}: {flagged}{said}."
-    texts |= {"value": shown(mean.value, metric.unit), "rest": metric.rest}
-    return _PLACE.sub(lambda place: texts.get(place[1], place[0]), metric.sentence) + f" ({said})."
+        return f"The {metric_name} is {unknown}: {flagged}{text}."
+    texts |= {"value": as_text(mean.value, metric.unit), "rest": metric.rest}
+    return _PLACE.sub(lambda match: texts.get(match[1], match[0]), metric.sentence) + f" ({text})."

@@ -1,7 +1,6 @@
 """A summary in Markdown, for a pull request or a model card: headlines with bounds, doubts as notes, differences, command.
 
-Everything that comes from runs is escaped: a model's name can become neither markup nor HTML, mention nobody and link
-nowhere.
+Everything from the runs is escaped: a model's name cannot become markup or HTML, mention anybody, or link anywhere.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.compare.rendering import render
-from lm_eval_tasks.results.report.answers import read_once
+from lm_eval_tasks.results.report.answers import caching_reader
 from lm_eval_tasks.results.report.headlines import Headline, headlines
 from lm_eval_tasks.results.report.numbers import UNDEFINED_TEXT
-from lm_eval_tasks.results.report.provenance import made
+from lm_eval_tasks.results.report.provenance import command_files
 from lm_eval_tasks.runs import Run, labels
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~$]|^[-+])")
@@ -28,30 +27,31 @@ _ABSENT = "–"
 def markdown_of(runs: Sequence[Run]) -> str:
     """The summary of some runs, with the differences where there are several models."""
     compared = ""
-    read = read_once(runs)
+    read_answers = caching_reader(runs)
     if len(runs) > 1:
         try:
-            compared = render(compare_runs(runs, refuse=False, read=read), "markdown")
+            compared = render(compare_runs(runs, refuse=False, read_answers=read_answers), "markdown")
         except (ValueError, MissingSource) as error:
             compared = escaped(f"The models are not compared: {error}")
-    commands = [command for one in made(dict(zip(labels(runs), runs, strict=True))) for command in one["commands"]]
-    return summary(headlines(runs, read), compared, "\n".join(commands))
+    files = command_files(dict(zip(labels(runs), runs, strict=True)))
+    commands = [command for file in files for command in file["commands"]]
+    return summary(headlines(runs, read_answers), compared, "\n".join(commands))
 
 
 def summary(headlines: Sequence[Headline], differences: str = "", command: str = "") -> str:
     """The summary of headlines, with differences, as Markdown of ``lm-eval-grounded compare``, and the command that made
     the runs."""
     notes: dict[str, int] = {}
-    parts = ["## Grounded generation", "", *_table(headlines, notes)]
+    lines = ["## Grounded generation", "", *_table(headlines, notes)]
     if notes:
-        parts += ["", *(f"{number}. {escaped(text)}." for text, number in notes.items())]
-    meanings = [f"- **{escaped(one.model)}**, {escaped(one.family)}: {escaped(one.says)}" for one in headlines]
-    parts += ["", "<details><summary>What the numbers mean</summary>", "", *meanings, "", "</details>"]
+        lines += ["", *(f"{number}. {escaped(text)}." for text, number in notes.items())]
+    meanings = [f"- **{escaped(row.model)}**, {escaped(row.family)}: {escaped(row.explanation)}" for row in headlines]
+    lines += ["", "<details><summary>What the numbers mean</summary>", "", *meanings, "", "</details>"]
     if differences:
-        parts += ["", "### Differences", "", differences.strip()]
+        lines += ["", "### Differences", "", differences.strip()]
     if command:
-        parts += ["", "Made with", "", code_block(command)]
-    return "\n".join(parts) + "\n"
+        lines += ["", "Made with", "", code_block(command)]
+    return "\n".join(lines) + "\n"
 
 
 def escaped(text: str) -> str:
@@ -71,26 +71,26 @@ def code_block(text: str) -> str:
 
 def _table(headlines: Sequence[Headline], notes: dict[str, int]) -> Iterator[str]:
     """A row for each benchmark and number, a column for each model. Fills `notes`: text to number."""
-    models = [*dict.fromkeys(one.model for one in headlines)]
+    models = [*dict.fromkeys(row.model for row in headlines)]
     rows: dict[tuple[str, str], dict[str, Headline]] = {}
-    for one in headlines:
-        rows.setdefault((one.family, one.metric), {})[one.model] = one
+    for row in headlines:
+        rows.setdefault((row.family, row.metric), {})[row.model] = row
     yield "| " + " | ".join(["benchmark", "number, 95 % bounds", *map(escaped, models)]) + " |"
     yield "|---|---|" + "---:|" * len(models)
     for (family, _), by_model in rows.items():
-        some = next(iter(by_model.values()))
+        head = next(iter(by_model.values()))
         mean = (
-            f" (mean over {'all ' if some.is_whole else ''}{len(some.languages)} languages)" if some.languages else ""
+            f" (mean over {'all ' if head.is_whole else ''}{len(head.languages)} languages)" if head.languages else ""
         )
-        named = escaped(some.measured.in_prose) + _ARROWS[some.measured.higher_is_better]
+        title = escaped(head.measured.in_prose) + _ARROWS[head.measured.higher_is_better]
         cells = [_cell(by_model.get(model), notes) for model in models]
-        yield "| " + " | ".join([escaped(family) + mean, named, *cells]) + " |"
+        yield "| " + " | ".join([escaped(family) + mean, title, *cells]) + " |"
 
 
-def _cell(one: Headline | None, notes: dict[str, int]) -> str:
-    if one is None:
+def _cell(headline: Headline | None, notes: dict[str, int]) -> str:
+    if headline is None:
         return _ABSENT
-    text = one.text.replace("[", "\\[").replace("]", "\\]")
-    numbers = sorted(notes.setdefault(doubt.text, len(notes) + 1) for doubt in one.doubts)
+    text = headline.text.replace("[", "\\[").replace("]", "\\]")
+    numbers = sorted(notes.setdefault(doubt.text, len(notes) + 1) for doubt in headline.doubts)
     marked = f" <sup>{', '.join(map(str, numbers))}</sup>" if numbers else ""
-    return text + marked if text != UNDEFINED_TEXT and one.is_measurable else f"*{text}*{marked}"
+    return text + marked if text != UNDEFINED_TEXT and headline.is_measurable else f"*{text}*{marked}"

@@ -1,4 +1,4 @@
-"""How a figure is shown: percent for shares, decimals for scores, the same everywhere in a report and on a leaderboard."""
+"""Figures as text: percent for shares, decimals for scores, the same everywhere in a report and on a leaderboard."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _DECIMALS = {"score": 3, "correlation": 3, "rating": 2}
 
 
 def unbroken(text: str) -> str:
-    """A text in which no line ends between a number and its percent sign."""
+    """A text with no-break spaces between numbers and percent signs."""
     return text.replace(" %", f"{NO_BREAK}%")
 
 
-def shown(value: float, unit: Unit) -> str:
+def as_text(value: float, unit: Unit) -> str:
     """A number with its unit: ``20.8 %``, ``0.379``, ``191``, ``3.21``."""
     if math.isnan(value):
         return UNDEFINED_TEXT
@@ -35,38 +35,38 @@ def points(value: float, unit: Unit) -> str:
     sign = "\N{MINUS SIGN}" if value < 0 else "+"
     if unit == "share":
         return f"{sign}{100 * abs(value):.1f} points"
-    return sign + shown(abs(value), unit)
+    return sign + as_text(abs(value), unit)
 
 
 def bounds(figure: Figure, unit: Unit) -> str:
     """The 95 % bounds: ``13.3 to 31.1 %``; empty where there are none."""
     if math.isnan(figure.low) or math.isnan(figure.high):
         return ""
-    low, high = shown(figure.low, unit), shown(figure.high, unit)
+    low, high = as_text(figure.low, unit), as_text(figure.high, unit)
     return f"{low.removesuffix(' %')} to {high}"
 
 
 def range_of(figure: Figure, unit: Unit) -> str:
-    """The number; where it is not measurable, its bounds alone, in whole percent of a share: ``0 to 100 %``."""
+    """The number; if it is not measurable, only its bounds, in whole percent for shares: ``0 to 100 %``."""
     if is_measurable(figure, unit):
-        return shown(figure.value, unit)
+        return as_text(figure.value, unit)
     return f"{100 * figure.low:.0f} to {100 * figure.high:.0f} %" if unit == "share" else bounds(figure, unit)
 
 
 def not_measurable(figure: Figure, unit: Unit) -> str:
-    """``not measurable (0 to 100 %)`` of a figure that is not (:mod:`custom_metrics.statistics.units`); empty of any
+    """``not measurable (0 to 100 %)`` if a figure is not (:mod:`custom_metrics.statistics.units`); empty for any
     other."""
     return "" if is_measurable(figure, unit) else f"{NOT_MEASURABLE} ({range_of(figure, unit)})"
 
 
 def with_bounds(figure: Figure, unit: Unit) -> str:
-    """The number and its bounds in brackets; that it is not measurable, with its bounds, where it is not."""
-    between = bounds(figure, unit)
-    value = shown(figure.value, unit)
-    return not_measurable(figure, unit) or (f"{value} [{between}]" if between else value)
+    """The number with its bounds in brackets; if it is not measurable, the text of :func:`not_measurable`."""
+    interval = bounds(figure, unit)
+    value = as_text(figure.value, unit)
+    return not_measurable(figure, unit) or (f"{value} [{interval}]" if interval else value)
 
 
-def few(names: Sequence[str], most: int) -> str:
-    """At most so many names, and how many more there are: ``de, fr and 3 more``."""
+def shorten(names: Sequence[str], most: int) -> str:
+    """At most `most` names, and the number of further ones: ``de, fr and 3 more``."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

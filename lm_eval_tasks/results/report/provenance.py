@@ -1,4 +1,4 @@
-"""Where every number of a report comes from: its file, what it was measured on, and the command that made it."""
+"""The provenance of every number of a report: its file, what it was measured on, and the command that made it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, without_point
-from lm_eval_tasks.results.report.numbers import bounds, shown
+from lm_eval_tasks.results.report.numbers import as_text, bounds
 from lm_eval_tasks.results.reproduce.recorded import commands_of, read_recorded
 from lm_eval_tasks.runs import Run, TaskRun
 
 
-def made(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
-    """The results files of some runs (label to run), each once, with the commands behind them, to be typed one after
-    another; with ``notes``, what the commands cannot say, or why there are none; and how many of the report's tasks are
-    from each."""
+def command_files(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
+    """The results files of some runs (label to run), each once, with the commands that made them, in order; with ``notes``
+    on what the commands do not contain, or why there are none; and the number of the report's tasks in each file."""
     for model, run in runs.items():
         files = Counter(task.results_file for task in run.tasks.values() if task.results_file is not None)
         for path, tasks in files.items():
@@ -34,7 +33,7 @@ def made(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
 
 
 def _tasks(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, TaskRun]]:
-    """Models and their tasks of a benchmark, task by task, so that models stand beside each other."""
+    """The tasks of a benchmark with their model, ordered by task, so that models are next to each other."""
     names = dict.fromkeys(
         task.task for run in runs.values() for task in run.tasks.values() if task.benchmark == benchmark
     )
@@ -42,7 +41,7 @@ def _tasks(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, TaskR
 
 
 def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[dict[str, Any]]:
-    """All figures of a benchmark's tasks."""
+    """All figures of a benchmark's tasks, as rows of a table."""
     for model, task in _tasks(runs, benchmark):
         for filter_name in task.filters:
             written = task.figures.get(filter_name, {})
@@ -54,7 +53,7 @@ def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[dict[str, Any]]
                     "model": model,
                     "filter": filter_name,
                     "metric": name,
-                    "value": shown(value, metric.unit) if is_measurable(figure, metric.unit) else NOT_MEASURABLE,
+                    "value": as_text(value, metric.unit) if is_measurable(figure, metric.unit) else NOT_MEASURABLE,
                     "bounds": bounds(figure, metric.unit),
                     "n": figure.n,
                     "denominator": str(entry.get("denominator") or metric.denominator),
@@ -63,7 +62,7 @@ def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[dict[str, Any]]
 
 
 def origins(runs: Mapping[str, Run], benchmark: str) -> list[dict[str, Any]]:
-    """What the tasks of a benchmark depend on. Models of which the same holds share a record."""
+    """Records of what the tasks of a benchmark depend on. Models with equal records share one."""
     records: dict[str, dict[str, Any]] = {}
     for model, task in _tasks(runs, benchmark):
         files = [entry for entry in task.provenance.get("files") or () if isinstance(entry, Mapping)]
@@ -79,10 +78,10 @@ def origins(runs: Mapping[str, Run], benchmark: str) -> list[dict[str, Any]]:
 
 
 def _facts(task: TaskRun) -> Iterator[tuple[str, str]]:
-    """Name to value in words, of what is known."""
+    """Names and values, as text, of the known facts about a task."""
     record, settings, detector = task.provenance, task.settings, task.detector
-    said = record.get("calibration")
-    calibration = said if isinstance(said, Mapping) else {}
+    recorded = record.get("calibration")
+    calibration = recorded if isinstance(recorded, Mapping) else {}
     facts = {
         "task version": task.version,
         "answers": None if task.samples else "not logged",
@@ -109,7 +108,7 @@ def _pairs(value: Any) -> str:
     if not isinstance(value, Mapping):
         return "" if value is None else str(value)
     return ", ".join(
-        f"{key}: [{', '.join(map(str, each))}]" if isinstance(each, (list, tuple)) else f"{key}: {each}"
-        for key, each in value.items()
-        if each not in (None, "")
+        f"{key}: [{', '.join(map(str, item))}]" if isinstance(item, (list, tuple)) else f"{key}: {item}"
+        for key, item in value.items()
+        if item not in (None, "")
     )

@@ -1,4 +1,4 @@
-"""What a results file says of its run: the tasks whose numbers can be traced, and the commands behind them, as typed."""
+"""The run that a results file records: the tasks whose numbers can be traced, and the commands that made them, as typed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from custom_metrics.usage.printable import shell_word
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.harness import WEIGHTLESS
-from lm_eval_tasks.runs.results_file import leaves_of, mapping, read_results, record_of, said_of
+from lm_eval_tasks.runs.results_file import leaves_of, mapping, metadata_of, provenance_of, read_results
 
 OUTPUT = "reproduced"
 """Folder that the commands write to."""
@@ -20,7 +20,7 @@ OUTPUT = "reproduced"
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A results file, as far as its tasks are ours and chosen."""
+    """The content of a results file about the chosen tasks of ours."""
 
     results: Mapping[str, Any]  # the whole content
     configs: Mapping[str, Mapping[str, Any]]  # of the tasks, in the order they were run
@@ -31,10 +31,10 @@ class RecordedRun:
 
 
 def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
-    """Read a results file, of which one task or group may be chosen.
+    """Read a results file, or one task or group of it.
 
     Raises:
-        ValueError: it is no such file, is damaged, or says nothing of where its numbers come from.
+        ValueError: the file is damaged, no results file, or has no provenance of its numbers.
         OSError: it cannot be read.
     """
     results = read_results(path)
@@ -45,10 +45,10 @@ def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
         names = [name for name in names if name in leaves]
         if not names:
             raise ValueError(f"{path} has no task {task}; it has {', '.join([*groups, *results['configs']])}")
-    records = {name: record for name in names if (record := record_of(results["configs"][name]))}
+    records = {name: record for name in names if (record := provenance_of(results["configs"][name]))}
     if not records:
         for name in names:
-            if why := mapping(said_of(results["configs"][name], "provenance")).get("failed"):
+            if why := mapping(metadata_of(results["configs"][name], "provenance")).get("failed"):
                 raise ValueError(f"{path}: where the numbers of {name} come from could not be written down then: {why}")
         raise ValueError(f"{path} has no results of {provenance.PACKAGE}: its tasks are {', '.join(names) or 'none'}")
     untraceable = [name for name in names if name not in records]
@@ -56,10 +56,10 @@ def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
     metadata: dict[str, Any] = {}
     for name, config in configs.items():
         answers = records[name].get("answers")
-        given = answers.get("metadata") if isinstance(answers, Mapping) else None
-        if not isinstance(given, Mapping):
-            given = provenance.metadata_given(config, results["config"].get("model_args"))
-        metadata |= given
+        options = answers.get("metadata") if isinstance(answers, Mapping) else None
+        if not isinstance(options, Mapping):
+            options = provenance.metadata_given(config, results["config"].get("model_args"))
+        metadata |= options
     return RecordedRun(results, configs, records, untraceable, results["config"], metadata)
 
 
@@ -67,13 +67,13 @@ def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
 
 
 def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = None) -> tuple[list[str], list[str]]:
-    """The commands to be typed one after another, and notes on what they cannot say: the harness's command, and the one
-    that scored its answers where these were logged first. None where the run wrote down no command line.
+    """The commands to run in this order, and notes on what they do not contain: the harness's command, and the one that
+    scored its answers if these were logged first. There are none if the run recorded no command line.
 
     Task and mirror are those of :func:`lm_eval_tasks.results.reproduce.reproduce`.
     """
     config, notes = run.config, []
-    typed = next((line for each in run.configs.values() if (line := said_of(each, provenance.COMMAND_LINE))), None)
+    typed = next(filter(None, (metadata_of(config, provenance.COMMAND_LINE) for config in run.configs.values())), None)
     try:
         words = shlex.split(typed) if isinstance(typed, str) else []
     except ValueError:  # a quotation that never ends
@@ -97,7 +97,7 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
         )
     if config.get("use_cache"):
         notes.append(f"Answers may have come from a cache (--use_cache {config['use_cache']}).")
-    sampled = [name for name, each in run.configs.items() if (each.get("generation_kwargs") or {}).get("do_sample")]
+    sampled = [name for name, config in run.configs.items() if (config.get("generation_kwargs") or {}).get("do_sample")]
     if sampled and config.get("model") not in WEIGHTLESS:
         notes.append(
             f"Answers of {', '.join(sampled)} were sampled: with the same seeds they are the same on the same hardware, "
@@ -108,7 +108,7 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
         notes.append(
             "The command reads its other settings from the file behind --config, whose content is not recorded."
         )
-        if named_here and "--metadata" not in words:  # which would replace all that the file says
+        if named_here and "--metadata" not in words:  # which would replace the file's metadata
             notes.append(f"Write mirror={named_here} into the metadata of that file.")
             named_here = None
     environment = ""
@@ -120,9 +120,9 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
             notes.append(f"The files came from a mirror that {sources.MIRROR_VARIABLE} named; set it to yours.")
     if not words:
         return [], notes
-    words = _without(words, "--output_path", "-o")
+    words = _drop_option(words, "--output_path", "-o")
     if task:
-        words = [*_without(words, "--tasks", "-t"), "--tasks", task]
+        words = [*_drop_option(words, "--tasks", "-t"), "--tasks", task]
     if named_here:
         words += ["--metadata", f"mirror={named_here}"]  # the harness takes the last one
     commands = [environment + " ".join(map(shell_word, [*words, "--output_path", OUTPUT]))]
@@ -131,19 +131,19 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
         metadata = next(iter(run.configs.values())).get("metadata") or {}
         for key in ("detector", "detector_args", "calibration", "calibration_annotations"):
             if (value := metadata.get(key)) is not None:
-                given = json.dumps(value) if isinstance(value, Mapping) else str(value)
-                scored += [f"--{key.removeprefix('calibration_')}", given]
+                text = json.dumps(value) if isinstance(value, Mapping) else str(value)
+                scored += [f"--{key.removeprefix('calibration_')}", text]
         commands.append(" ".join(map(shell_word, scored)))
     return commands, notes
 
 
-def _without(words: list[str], name: str, short: str) -> list[str]:
-    """The words of a command line without an option, also where its name is cut short, and its values."""
-    kept, of_option = [], False
+def _drop_option(words: list[str], name: str, abbreviation: str) -> list[str]:
+    """The words of a command line without an option, which may be abbreviated, and its values."""
+    words_left, of_option = [], False
     for word in words:
         if word.startswith("-"):
             option = word.partition("=")[0]
-            of_option = option == short or (len(option) > 2 and name.startswith(option))
+            of_option = option == abbreviation or (len(option) > 2 and name.startswith(option))
         if not of_option:
-            kept.append(word)
-    return kept
+            words_left.append(word)
+    return words_left

@@ -1,9 +1,9 @@
-"""The second of two steps: logged answers are tagged and counted, and results written as the harness writes them.
+"""Scoring as a second step: tag and count logged answers, and write results in the harness's format.
 
 ``lm_eval --predict_only --log_samples`` writes samples files; :func:`score` runs the same harness tasks over their
 documents and answers, so the numbers are those of a run in one step.
 
-Several processes can tag, each a part. Each keeps its spans in a file of its own
+Several processes can each tag a part. Each stores its spans in a file of its own
 (:class:`detector_plugin.span_store.StoredDetector`). The process that scores afterwards reads them all.
 """
 
@@ -34,7 +34,7 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.metadata import pairs
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.models.answering import DocumentAnswerer
-from lm_eval_tasks.runs.results_file import read_results, said_of
+from lm_eval_tasks.runs.results_file import metadata_of, read_results
 
 __all__ = ["Work", "score", "tag_part"]
 
@@ -44,7 +44,7 @@ _SHARED = ("system_instruction", "system_instruction_sha", "chat_template", "cha
 
 
 def score(
-    place: Path,
+    path: Path,
     detector: str = DEFAULT_DETECTOR,
     detector_args: Mapping[str, Any] | str | None = None,
     calibration: str | None = None,
@@ -58,39 +58,39 @@ def score(
     Several processes can share the tagging: `workers` of them, or those that ``accelerate launch`` or ``torchrun`` started.
     One of them scores, so the numbers are those of one process.
 
-    The detector's spans are kept in ``.spans_<detector>.jsonl`` beside the results until these are written. After a kill,
-    the same command goes on from there.
+    The detector's spans are stored in ``.spans_<detector>.jsonl`` beside the results until these are written. After a kill,
+    the same command continues from there.
 
     Args:
-        place: a samples file, or a folder: of each folder below it, which is one model's, the newest samples of each task.
+        path: a samples file, or a folder: of each folder below it, which is one model's, the newest samples of each task.
         detector, detector_args, calibration, calibration_annotations: as for :func:`lm_eval_tasks.mfava.dataset.load` and
             :func:`lm_eval_tasks.clapnq.dataset.load`.
-        output: folder for ``results_*.json`` and ``samples_*.jsonl``; where there are several models, folders of
-            their names in it. Default: beside the samples.
-        workers: processes that tag; on a machine with GPUs, one a GPU.
+        output: folder for ``results_*.json`` and ``samples_*.jsonl``; for several models, the parent of a folder for each.
+            Default: beside the samples.
+        workers: number of processes that tag; on a machine with GPUs, one for each GPU.
         skip_failing: leave out and count answers that the detector's server always fails on (its option of this name).
 
     Returns:
-        The results files, one a model; none in the processes of a launch that score nothing.
+        The results files, one for each model; none in the processes of a launch that do not score.
 
     Raises:
         MissingSource: there are no samples of a task whose answers a detector tags.
         CorruptSource: a samples file is damaged in the middle.
         UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
-        OSError: the results could not be written; what was found is kept for the next run.
+        OSError: the results could not be written; the spans are stored for the next run.
     """
-    here = processes.here()
-    if workers < 1 or (workers > 1 and here.number > 1):
+    launch = processes.here()
+    if workers < 1 or (workers > 1 and launch.number > 1):
         raise UsageError(
-            f"score: {workers} workers in each of the {here.number} processes that were launched; start them with one or "
+            f"score: {workers} workers in each of the {launch.number} processes that were launched; start them with one or "
             f"with the other, and at least one"
         )
     if skip_failing:
         detector_args = {**pairs("detector_args", detector_args, "score"), "skip_failing": True}
     names = ("detector", "detector_args", "calibration", "calibration_annotations")
-    given = (detector, detector_args, calibration, calibration_annotations)
-    metadata = {name: value for name, value in zip(names, given, strict=True) if value is not None}
-    samples = samples_files(place)
+    values = (detector, detector_args, calibration, calibration_annotations)
+    metadata = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+    samples = samples_files(path)
     tagged = {
         folder: {task: path for task, path in files.items() if is_tagged(task)} for folder, files in samples.items()
     }
@@ -98,47 +98,47 @@ def score(
     others = ", ".join(sorted({task for files in samples.values() for task in files if not is_tagged(task)}))
     if not folders:
         raise MissingSource(
-            f"{place.resolve()}: samples of {others}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, whose answers "
+            f"{path.resolve()}: samples of {others}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, whose answers "
             f"a detector tags"
         )
     if others:
         log.info("passed over, as no detector tags their answers: %s", others)
     written = []
     for folder, files in folders.items():
-        to = (folder if output is None else output / folder.name if len(folders) > 1 else output).resolve()
-        to.mkdir(parents=True, exist_ok=True)
+        target = (folder if output is None else output / folder.name if len(folders) > 1 else output).resolve()
+        target.mkdir(parents=True, exist_ok=True)
         source = next(iter(files.values()))
-        work = Work(files, {**metadata, "samples": str(source if len(files) == 1 else source.parent)}, to)
-        if here.rank == 0:
+        work = Work(files, {**metadata, "samples": str(source if len(files) == 1 else source.parent)}, target)
+        if launch.rank == 0:
             written.append(_score_model(work, _earlier_results(source), workers))
         else:
             processes.barrier()  # until the first process has the folder to itself
-            tag_part(work, here.rank, here.number)
+            tag_part(work, launch.rank, launch.number)
             processes.barrier()
     return written
 
 
 def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
-    """Tag and score the answers of one model, which the run of the `earlier` results made; the new results file."""
+    """Tag and score the answers of one model, which come from the run of the `earlier` results; return the results file."""
     from lm_eval import simple_evaluate
     from lm_eval.loggers import EvaluationTracker
 
     samples = work.samples()
-    order = list(earlier.get("n-samples") or ())  # what was sampled depends on what was asked before it
+    order = list(earlier.get("n-samples") or ())  # sampled answers depend on the order of the tasks
     tasks = sorted(work.files, key=lambda task: order.index(task) if task in order else len(order))
-    known = earlier.get("group_subtasks") or {}
-    groups = {group: members for group, members in known.items() if members and work.files.keys() >= set(members)}
+    listed = earlier.get("group_subtasks") or {}
+    groups = {group: members for group, members in listed.items() if members and work.files.keys() >= set(members)}
     in_groups = {task for members in groups.values() for task in members}
-    here = processes.here()
-    with _alone_in(work.folder) as partial:
-        if here.number > 1:
+    launch = processes.here()
+    with _locked_folder(work.folder) as partial:
+        if launch.number > 1:
             processes.barrier()
-            tag_part(work, here.rank, here.number)
+            tag_part(work, launch.rank, launch.number)
             processes.barrier()
         elif workers > 1:
             _in_workers(work, workers)
         tracker = EvaluationTracker(output_path=str(partial))
-        with filters.wrapped(work.stored):
+        with filters.wrapped(work.stored_detector):
             results = simple_evaluate(
                 model=LoggedAnswers(samples),
                 tasks=[*groups, *(task for task in tasks if task not in in_groups)],
@@ -149,39 +149,39 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
         assert results is not None
         logged = results.pop("samples")
         for task, rows in logged.items():
-            for row in rows:  # the prompt as the model saw it: a chat template is not at hand here
-                before = samples[task][int(row["doc_id"])]
-                arguments = before.get("arguments")
+            for row in rows:  # the prompt as the model got it: the chat template is not available here
+                sample = samples[task][int(row["doc_id"])]
+                arguments = sample.get("arguments")
                 if isinstance(arguments, Mapping):
-                    row["arguments"] = [tuple(each.values()) for each in arguments.values()]
-                row["prompt_hash"] = before.get("prompt_hash", row["prompt_hash"])
+                    row["arguments"] = [tuple(fields.values()) for fields in arguments.values()]
+                row["prompt_hash"] = sample.get("prompt_hash", row["prompt_hash"])
         _carry_over(earlier, results, tracker.general_config_tracker, work.folder.name)
         results["config"]["scored_from"] = {task: work.files[task].name for task in tasks}
         tracker.save_results_aggregated(results=results, samples=logged)
         for task, rows in logged.items():
             tracker.save_results_samples(task_name=task, samples=rows)
-        made = partial / tracker.general_config_tracker.model_name_sanitized
-        written = _move(made, work.folder, str(tracker.date_id), {task: len(rows) for task, rows in logged.items()})
-        for store in work.stores():
+        source = partial / tracker.general_config_tracker.model_name_sanitized
+        written = _move(source, work.folder, str(tracker.date_id), {task: len(rows) for task, rows in logged.items()})
+        for store in work.span_files():
             store.unlink(missing_ok=True)
     return written
 
 
 def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: Any, name: str) -> None:
-    """Say of the results, and of the harness's record of model and prompts (`general`), what the `earlier` results of the
-    run that made the answers said; where they are not there, the model has this name."""
+    """Copy the settings of the `earlier` results, whose run made the answers, to the new results and the harness's record
+    of model and prompts (`general`). If there are no earlier results, the model has this name."""
     settings = earlier.get("config", {})
-    kept = {key: value for key, value in settings.items() if key != "bootstrap_iters"}
-    results["config"] = {**results["config"], **kept}
+    carried = {key: value for key, value in settings.items() if key != "bootstrap_iters"}
+    results["config"] = {**results["config"], **carried}
     for task, config in results["configs"].items():
-        before = earlier.get("configs", {}).get(task, {})
+        earlier_config = earlier.get("configs", {}).get(task, {})
         metadata = config["metadata"]
-        metadata["provenance"] = of_scored(metadata["provenance"], before, settings.get("model_args"))
-        if typed := said_of(before, COMMAND_LINE):
+        metadata["provenance"] = of_scored(metadata["provenance"], earlier_config, settings.get("model_args"))
+        if typed := metadata_of(earlier_config, COMMAND_LINE):
             metadata[COMMAND_LINE] = typed
         for key in ("generation_kwargs", "num_fewshot", "test_split"):  # the answers were made with these
-            if before.get(key) is not None:
-                config[key] = before[key]
+            if earlier_config.get(key) is not None:
+                config[key] = earlier_config[key]
     for task, number in results["n-samples"].items():
         number["original"] = earlier.get("n-samples", {}).get(task, number)["original"]
     results["n-shot"] |= {task: n for task, n in earlier.get("n-shot", {}).items() if task in results["n-shot"]}
@@ -195,16 +195,16 @@ def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: An
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[Path]:
-    """A hidden folder to write in, below a folder in which nobody else scores; what killed runs left there is removed."""
+def _locked_folder(folder: Path) -> Iterator[Path]:
+    """A hidden folder to write to, below a folder that is locked for scoring; remains of killed runs there are removed."""
     from filelock import FileLock, Timeout
 
     lock = folder / ".scoring.lock"
     try:
         with FileLock(lock, timeout=0):
-            for left in folder.glob(".scoring-*"):
-                log.info("removed what an unfinished run left: %s", left)
-                shutil.rmtree(left)
+            for leftover in folder.glob(".scoring-*"):
+                log.info("removed what an unfinished run left: %s", leftover)
+                shutil.rmtree(leftover)
             try:
                 with tempfile.TemporaryDirectory(prefix=".scoring-", dir=folder) as partial:
                     yield Path(partial)
@@ -215,8 +215,8 @@ def _alone_in(folder: Path) -> Iterator[Path]:
 
 
 def _move(partial: Path, folder: Path, date: str, rows: Mapping[str, int]) -> Path:
-    """Bring whole files to their place, the results last. The harness only logs it when it could not write one, or not all
-    `rows` of a task."""
+    """Move complete files to their place, the results last. They are checked to have all `rows` of a task, as the harness
+    only logs a failure to write them."""
     results = f"results_{date}.json"
     lengths: dict[str, int | None] = {f"samples_{task}_{date}.jsonl": number for task, number in rows.items()}
     for name, number in {**lengths, results: None}.items():
@@ -244,50 +244,50 @@ def _earlier_results(samples: Path) -> dict[str, Any]:
 
 
 class Work(NamedTuple):
-    """What is to be tagged, and how: task to samples file; the metadata of the tasks, with the detector and its
-    options; and the folder where spans are kept."""
+    """Answers to tag: task to samples file; the metadata of the tasks, with the detector and its options; and the folder
+    of stored spans."""
 
     files: Mapping[str, Path]
     metadata: Mapping[str, Any]
     folder: Path
 
     def samples(self) -> dict[str, dict[int, dict[str, Any]]]:
-        """Task to its samples by their position in the file, which is what the harness numbers documents by."""
+        """Task to its samples by position in the file, which is the harness's number of a document."""
         return {
             task: dict(enumerate(sorted(read_samples(path), key=lambda sample: int(sample["doc_id"]))))
             for task, path in self.files.items()
         }
 
     def task_manager(self) -> Any:
-        """The harness's, of our tasks with the detector and its options."""
+        """The harness's task manager for our tasks with the detector and its options."""
         from lm_eval.tasks import TaskManager
 
         from lm_eval_tasks.harness.autoload import task_folder
 
         return TaskManager(include_path=task_folder(), include_defaults=False, metadata=dict(self.metadata))
 
-    def stores(self) -> list[Path]:
-        """Files of spans that are there, of this detector, whatever the number of processes that wrote them."""
+    def span_files(self) -> list[Path]:
+        """The existing files of spans of this detector, for any number of processes."""
         mine = re.compile(re.escape(self._stem()) + r"(\.part\d+)?\.jsonl")
         return sorted(path for path in self.folder.glob(".spans_*.jsonl") if mine.fullmatch(path.name))
 
-    def store(self, number: int) -> Path:
-        """The file of one process; that of the first has no number."""
+    def span_file(self, number: int) -> Path:
+        """The file of spans of one process; that of the first has no number."""
         return self.folder / f"{self._stem()}{f'.part{number}' if number else ''}.jsonl"
 
-    def stored(self, detector: Any, number: int = 0, of: int = 1) -> StoredDetector:
-        """A detector that does the part of one process, and knows what all have found."""
+    def stored_detector(self, detector: Any, number: int = 0, size: int = 1) -> StoredDetector:
+        """A detector that does the part of one of `size` processes, and reads the stored spans of all."""
         options = pairs("detector_args", self.metadata.get("detector_args"), "score")
-        mine = self.store(number)
-        others = [path for path in self.stores() if path != mine]
-        return StoredDetector(detector, mine, options, others, (number, of))
+        mine = self.span_file(number)
+        other_stores = [path for path in self.span_files() if path != mine]
+        return StoredDetector(detector, mine, options, other_stores, (number, size))
 
     def _stem(self) -> str:
         return f".spans_{re.sub(r'[^A-Za-z0-9.-]+', '_', self.metadata['detector'])}"
 
 
 class LoggedAnswers(DocumentAnswerer):
-    """A harness model that answers what was answered before."""
+    """A harness model that gives the logged answers."""
 
     SHARED = False
 
@@ -303,11 +303,11 @@ class LoggedAnswers(DocumentAnswerer):
         return answers
 
 
-def tag_part(work: Work, number: int, of: int) -> None:
-    """Tag the part of one process. Where the detector fails, what it found is kept."""
+def tag_part(work: Work, number: int, size: int) -> None:
+    """Tag the part of one of `size` processes. If the detector fails, its spans so far are stored."""
     answerer = LoggedAnswers(work.samples())
     tasks = work.task_manager().load(list(work.files))["tasks"]
-    with filters.wrapped(lambda made: work.stored(made, number, of)):
+    with filters.wrapped(lambda detector: work.stored_detector(detector, number, size)):
         for task in tasks.values():
             task.build_all_requests()
             requests = list(task.instances)
@@ -316,29 +316,29 @@ def tag_part(work: Work, number: int, of: int) -> None:
             task.apply_filters()
 
 
-def _in_workers(work: Work, of: int) -> None:
-    """Tag all in so many processes of this machine, each with a GPU of its own where there are any. What the first process
-    raises that fails is raised here; the others are ended, and what they found is kept."""
+def _in_workers(work: Work, size: int) -> None:
+    """Tag everything in `size` processes of this machine, each with a GPU of its own if there are any. The error of the
+    first process that fails is raised here; the others are ended, and their spans are stored."""
     context = get_context("spawn")
     failures = context.SimpleQueue()
     workers = [
-        context.Process(target=_worker, args=(work, number, of, failures), daemon=True, name=f"worker {number}")
-        for number in range(of)
+        context.Process(target=_worker, args=(work, number, size, failures), daemon=True, name=f"worker {number}")
+        for number in range(size)
     ]
     try:
         for worker in workers:
             worker.start()
-        left = list(workers)
-        while left:
-            connection.wait([worker.sentinel for worker in left])
-            for worker in [worker for worker in left if not worker.is_alive()]:
-                left.remove(worker)
+        running = list(workers)
+        while running:
+            connection.wait([worker.sentinel for worker in running])
+            for worker in [worker for worker in running if not worker.is_alive()]:
+                running.remove(worker)
                 if worker.exitcode:
                     if not failures.empty():
                         raise failures.get()
                     raise UnusableDetector(
-                        f"detector {work.metadata['detector']}: {worker.name} of {of} ended with status {worker.exitcode} "
-                        f"(was it killed, for want of memory?); what was tagged is kept, and the same command goes on"
+                        f"detector {work.metadata['detector']}: {worker.name} of {size} ended with status {worker.exitcode}"
+                        f" (was it killed, for want of memory?); what was tagged is kept, and the same command goes on"
                     )
     finally:
         started = [worker for worker in workers if worker.pid is not None]
@@ -348,14 +348,14 @@ def _in_workers(work: Work, of: int) -> None:
             worker.join()
 
 
-def _worker(work: Work, number: int, of: int, failures: Any) -> None:
+def _worker(work: Work, number: int, size: int, failures: Any) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    processes.set_place(processes.ProcessPlace(number, of, number))
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // of)))  # before torch is imported
+    processes.set_place(processes.ProcessPlace(number, size, number))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // size)))  # before torch is imported
     if number:
         logging.getLogger("lm_eval").setLevel(logging.ERROR)  # the first process says what all would
     try:
-        tag_part(work, number, of)
+        tag_part(work, number, size)
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))  # noqa: S301 - our own, on its way to the process that started this one
@@ -366,7 +366,7 @@ def _worker(work: Work, number: int, of: int, failures: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would go on alone, and write where a second run writes."""
+    """End a worker whose parent was killed; else it would write to the files of a second run."""
     parent = parent_process()
     if parent is not None:
         parent.join()

@@ -1,4 +1,4 @@
-"""A document as a reader of the report sees it: question, passages and every model's answer."""
+"""A document as the report shows it: question, passages and every model's answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUESTION_LENGTH = 2_000
 ANSWER_LENGTH = 8_000
 PASSAGE_LENGTH = 4_000
 PAGE_LENGTH = 12_000
-"""How much of a text a page shows, in characters. What is left out is counted."""
+"""The number of characters of a text that a page shows at most. The rest is counted."""
 
 KINDS = {
     "wrong": "wrong",
@@ -24,7 +24,7 @@ KINDS = {
     "disagree": "models disagree",
     "hallucinated": "most hallucinated",
 }
-"""What a reader can filter by, and how it is called."""
+"""Kinds of answers to filter by, with their titles."""
 
 _WHITE = re.compile(r"\s")
 
@@ -32,22 +32,22 @@ Kind = TypeVar("Kind")
 
 
 class Piece(NamedTuple):
-    """Part of a text. `category` says what a detector or an annotator found wrong with it; empty where nothing."""
+    """A piece of a text. `category` is the error that a detector or an annotator found in it; empty where there is none."""
 
     text: str
     category: str = ""
 
 
 class Text(NamedTuple):
-    """A text in pieces, cut where it is too long for a page; `left_out` characters are behind the cut."""
+    """A text in pieces, cut if it is too long for a page; `left_out` is the number of characters cut off."""
 
     pieces: tuple[Piece, ...] = ()
     left_out: int = 0
 
 
 class Passage(NamedTuple):
-    """What the question was asked with: its number in the prompt, from 1, a title and a `mark`, such as "gold passage";
-    both are empty where there is none."""
+    """A passage of the prompt: its number there, from 1, a title, and a `mark` such as "gold passage"; both are empty where
+    there is none."""
 
     number: int
     title: str
@@ -56,16 +56,16 @@ class Passage(NamedTuple):
 
 
 class ShownAnswer(NamedTuple):
-    """What one model said, and what was made of it."""
+    """A model's answer with its verdict, as a page shows it."""
 
-    label: str  # what models can agree or disagree on
+    label: str  # models disagree where their labels differ
     verdict: str = ""  # the same in a few words
     tone: str = "plain"  # or ``good``, ``bad``, ``unsure``
     kinds: frozenset[str] = frozenset()  # what is wrong with it, keys of :data:`KINDS`
     share: float | None = None  # of its words that are flagged; None where no detector read it
     model: str = ""  # its label in the report
     text: Text = Text()
-    why: tuple[str, ...] = ()  # how the label came about, a sentence each; empty ones count for nothing
+    why: tuple[str, ...] = ()  # sentences on the reasons for the label; empty ones are not shown
     facts: tuple[tuple[str, str], ...] = ()  # metric to value, as text
 
 
@@ -73,13 +73,13 @@ class Document(NamedTuple):
     """One document of a task with every model's answer."""
 
     question: Text
-    right: str = ""  # what a right answer is, in a few words; empty where the reference says it
+    right: str = ""  # what a right answer is, in a few words; empty if the reference shows it
     passages: tuple[Passage, ...] = ()  # that the prompt gave
     references: tuple[Text, ...] = ()
-    page: Text | None = None  # the text that answers were held against, where the model did not see it
+    page: Text | None = None  # the text that answers were checked against, if the model did not see it
     page_title: str = ""
     address: str = ""  # of the page: http or https, else empty
-    prompt: Text | None = None  # as it was sent, where no passages could be told from it
+    prompt: Text | None = None  # as it was sent, if no passages could be read from it
     task: str = ""
     benchmark: str = ""
     language: str = ""
@@ -89,59 +89,59 @@ class Document(NamedTuple):
 
 
 def text_of(value: Any, limit: int, spans: Iterable[Span] = ()) -> Text:
-    """A value of a file as text of at most `limit` characters, with spans as pieces. Where spans overlap, the one that
-    begins first holds, then the longer. Spans that reach beyond the text or the limit are cut."""
+    """A value as a text of at most `limit` characters, with spans as pieces. Of overlapping spans the first counts, then
+    the longer. Spans that reach beyond the text or the limit are cut."""
     text = value if isinstance(value, str) else "" if value is None else str(value)
-    shown = text[:limit]
-    pieces, at = [], 0
+    visible = text[:limit]
+    pieces, position = [], 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
-        start, end = max(at, span.start), min(span.end, len(shown))
+        start, end = max(position, span.start), min(span.end, len(visible))
         if start >= end:
             continue
-        if start > at:
-            pieces.append(Piece(shown[at:start]))
-        pieces.append(Piece(shown[start:end], span.category or HALLUCINATION))
-        at = end
-    if at < len(shown) or not shown:
-        pieces.append(Piece(shown[at:]))
-    return Text(tuple(pieces), len(text) - len(shown))
+        if start > position:
+            pieces.append(Piece(visible[position:start]))
+        pieces.append(Piece(visible[start:end], span.category or HALLUCINATION))
+        position = end
+    if position < len(visible) or not visible:
+        pieces.append(Piece(visible[position:]))
+    return Text(tuple(pieces), len(text) - len(visible))
 
 
 def address_of(value: Any) -> str:
-    """An address that a page may link to: http or https with a host. Anything else (``javascript:``) becomes ``""``."""
+    """An address that is safe to link to: http or https with a host. Anything else (``javascript:``) becomes ``""``."""
     if not isinstance(value, str) or len(value) > 2000 or _WHITE.search(value):
         return ""
     try:
-        parts = urlsplit(value)
+        address = urlsplit(value)
     except ValueError:
         return ""
-    return value if parts.scheme in ("http", "https") and parts.hostname else ""
+    return value if address.scheme in ("http", "https") and address.hostname else ""
 
 
 def listed(value: Any, kind: type[Kind]) -> list[Kind]:
-    """The members of a list that are of a kind; the list may hold anything, and the value be none."""
-    return [each for each in value if isinstance(each, kind)] if isinstance(value, (list, tuple)) else []
+    """The members of a list that have a type; empty where the value is no list."""
+    return [member for member in value if isinstance(member, kind)] if isinstance(value, (list, tuple)) else []
 
 
-def tagged(read: Any, response: str) -> tuple[str, list[Span]]:
-    """Answer and spans of what the filter ``hallucination_spans`` wrote; the response without spans for everything else."""
-    if isinstance(read, str) and read.startswith("{"):
+def answer_and_spans(output: Any, response: str) -> tuple[str, list[Span]]:
+    """Answer and spans in the output of the filter ``hallucination_spans``; for any other output, a text without spans."""
+    if isinstance(output, str) and output.startswith("{"):
         try:
-            written = json.loads(read)
+            written = json.loads(output)
             text = written["answer"]
             if isinstance(text, str):
                 return text, spans_in(written.get("spans"))
         except (ValueError, KeyError, TypeError, RecursionError):
             pass
-    return (read if isinstance(read, str) else response), []
+    return (output if isinstance(output, str) else response), []
 
 
 def spans_in(value: Any) -> list[Span]:
-    """The spans of a list of objects or of lists; what is no span is passed over."""
+    """The spans in a list of objects or of lists; members that are no spans are skipped."""
     spans = []
-    for each in value if isinstance(value, list) else ():
-        if isinstance(each, dict):
-            each = (each.get("start"), each.get("end"), each.get("category", HALLUCINATION))
+    for item in value if isinstance(value, list) else ():
+        if isinstance(item, dict):
+            item = (item.get("start"), item.get("end"), item.get("category", HALLUCINATION))
         with suppress(ValueError):
-            spans.append(span_of(each))
+            spans.append(span_of(item))
     return spans

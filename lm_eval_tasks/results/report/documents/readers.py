@@ -1,4 +1,4 @@
-"""What a reader of the report sees of a task's documents, one class a kind of task."""
+"""Layouts of a task's documents and answers in a report, one class for each kind of task."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from lm_eval_tasks.results.report.documents.document import (
     Passage,
     ShownAnswer,
     address_of,
+    answer_and_spans,
     listed,
     spans_in,
-    tagged,
     text_of,
 )
-from lm_eval_tasks.results.report.numbers import shown
-from lm_eval_tasks.runs import Answer, Reading, TaskRun
+from lm_eval_tasks.results.report.numbers import as_text
+from lm_eval_tasks.runs import Answer, FilteredAnswer, TaskRun
 
 _MARKER = re.compile(r"^\[(\d{1,3})\] ", re.MULTILINE)
 _BEHIND = re.compile(r"\n\n(?:OUTPUT:|Remember to read the contexts carefully\.)")
@@ -36,11 +36,11 @@ _LOST = "Invalid: another text came back"
 
 
 class TaskReader:
-    """Documents of any task: what was sent, what came back, and the numbers. The reading of a ``filter`` counts; for
-    ``None`` the first that there is."""
+    """Documents of any task: prompt, answer, and numbers. `filter` is the one whose reading counts; ``None`` for the first
+    in the samples."""
 
     FACTS: tuple[str, ...] | None = None
-    """Metrics whose values stand below an answer, in this order; ``None`` for all of the task."""
+    """Metrics whose values are shown below an answer, in this order; ``None`` for all of the task."""
 
     def __init__(self, task: TaskRun) -> None:
         self.task = task
@@ -48,24 +48,25 @@ class TaskReader:
 
     @property
     def language(self) -> str:
-        """Of the documents."""
+        """The language of the documents."""
         return self.task.language
 
     def judge(self, answer: Answer) -> ShownAnswer:
-        """What was made of an answer, without its text. What is most hallucinated is known among all answers only."""
+        """The verdict on an answer, without its text. Whether the answer is one of the most hallucinated depends on all
+        answers, and is not included."""
         reading = self._reading(answer)
         return ShownAnswer(str(reading.answer) if reading is not None else "")
 
     def lay_out(self, answers: Mapping[str, Answer]) -> Document:
-        """A document. `answers` are models to answers."""
+        """A document with the answers of all models (label to answer)."""
         metrics = [metric.name for metric in self.task.metrics] if self.FACTS is None else self.FACTS
         shown_answers = []
         for model, answer in answers.items():
             values = ((metric, self._value(answer, metric)) for metric in metrics)
             facts = tuple((metric, f"{x:.2f}".rstrip("0").rstrip(".")) for metric, x in values if x is not None)
-            shown_answers.append(self._written(answer, self.judge(answer))._replace(model=model, facts=facts))
+            shown_answers.append(self._with_text(answer, self.judge(answer))._replace(model=model, facts=facts))
         first = next(iter(answers.values()))
-        return self._asked(first)._replace(
+        return self._document(first)._replace(
             task=self.task.task,
             benchmark=self.task.benchmark,
             language=self.language,
@@ -73,8 +74,8 @@ class TaskReader:
             answers=tuple(shown_answers),
         )
 
-    def _asked(self, answer: Answer) -> Document:
-        """What was asked: a document without its answers."""
+    def _document(self, answer: Answer) -> Document:
+        """A document without its answers."""
         doc = answer.doc
         question = next((doc[name] for name in ("question", "query") if isinstance(doc.get(name), str)), "")
         return Document(
@@ -82,18 +83,18 @@ class TaskReader:
             prompt=text_of(answer.prompt, PAGE_LENGTH) if answer.prompt else None,
         )
 
-    def _written(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
-        """What :meth:`judge` says, with the text, and how the label came about."""
+    def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
+        """The verdict of :meth:`judge`, with the text of the answer and the reasons for the label."""
         return judged._replace(text=text_of(answer.response, ANSWER_LENGTH))
 
-    def _marked(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
-        """The same of an answer with tags, which may abstain."""
+    def _with_spans(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
+        """The same for an answer with tags, which may abstain."""
         reading = self._reading(answer)
-        text, spans = tagged(reading.answer if reading is not None else None, answer.response)
+        text, spans = answer_and_spans(reading.answer if reading is not None else None, answer.response)
         why = why_abstention(text, self.language) if "abstained" in judged.kinds else ""
         return judged._replace(text=text_of(text, ANSWER_LENGTH, spans), why=(why,))
 
-    def _reading(self, answer: Answer) -> Reading | None:
+    def _reading(self, answer: Answer) -> FilteredAnswer | None:
         if self.filter is not None:
             return answer.readings.get(self.filter)
         return next(iter(answer.readings.values()), None)
@@ -108,7 +109,7 @@ class TaskReader:
 
 
 class NomiraclReader(TaskReader):
-    """Ten passages, and whether they answer the question; by the reading of the headlines."""
+    """Documents of NoMIRACL: ten passages, and whether they answer the question. The filter of the headlines counts."""
 
     FACTS = ()
 
@@ -129,9 +130,9 @@ class NomiraclReader(TaskReader):
             kind, verdict, tone = "wrong", mistake, "bad"
         if strict is not None and str(strict.answer) != label:
             verdict += f" (strict reading: {strict.answer})"
-        return ShownAnswer(label, verdict, tone, _kinds(kind, "abstained" if label == NO_ANSWER else ""))
+        return ShownAnswer(label, verdict, tone, _nonempty(kind, "abstained" if label == NO_ANSWER else ""))
 
-    def _asked(self, answer: Answer) -> Document:
+    def _document(self, answer: Answer) -> Document:
         doc = answer.doc
         relevant = doc.get("subset") == "relevant"
         return Document(
@@ -141,24 +142,24 @@ class NomiraclReader(TaskReader):
             prompt=None if _MARKER.search(answer.prompt) else text_of(answer.prompt, PASSAGE_LENGTH),
         )
 
-    def _written(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
+    def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
         labels = {name: str(reading.answer) for name, reading in answer.readings.items()}
         why = [why_strict(answer.response, labels["strict"])] if "strict" in labels else []
         if why and len({*labels.values()}) > 1:
             question = str(answer.doc.get("query", ""))
             why.append(why_robust(answer.response, judged.label, self.task.language, question))
-        return super()._written(answer, judged)._replace(why=tuple(why))
+        return super()._with_text(answer, judged)._replace(why=tuple(why))
 
 
 class ClapnqReader(TaskReader):
-    """A question, the passages that were given, and answers that people wrote."""
+    """Documents of CLAPnq: a question, the passages of the prompt, and answers that people wrote."""
 
     FACTS = ("rougeL", "recall", "rougeLp", "k_precision", "length", "hallucinated_share")
     language = "en"
-    _written = TaskReader._marked
+    _with_text = TaskReader._with_spans
 
     def judge(self, answer: Answer) -> ShownAnswer:
-        """``wrong`` where it abstains though it should not, or the other way round."""
+        """The verdict is ``wrong`` for abstaining from an answerable question, and for answering an unanswerable one."""
         abstained = 1.0 in (
             self._value(answer, name) for name in ("unanswerable_accuracy", "answerable_abstention_rate")
         )
@@ -167,10 +168,10 @@ class ClapnqReader(TaskReader):
             verdict, tone = ("wrong: abstained", "bad") if answerable else ("right: abstained", "good")
         else:
             verdict, tone = ("answered", "plain") if answerable else ("wrong: answered", "bad")
-        kinds = _kinds("abstained" if abstained else "", "wrong" if abstained == answerable else "")
+        kinds = _nonempty("abstained" if abstained else "", "wrong" if abstained == answerable else "")
         return ShownAnswer("abstained" if abstained else "answered", verdict, tone, kinds, share)
 
-    def _asked(self, answer: Answer) -> Document:
+    def _document(self, answer: Answer) -> Document:
         doc, gold = answer.doc, listed(answer.doc.get("gold_ids"), str)
         passages = tuple(
             Passage(
@@ -184,27 +185,27 @@ class ClapnqReader(TaskReader):
         right = "Can be answered" if doc.get("answerable") else "Cannot be answered from the passage"
         if gold and not any(passage.mark for passage in passages):
             right += "; the gold passage was not among those retrieved"
-        references = tuple(text_of(each, ANSWER_LENGTH) for each in listed(doc.get("answers"), str) if each)
+        references = tuple(text_of(text, ANSWER_LENGTH) for text in listed(doc.get("answers"), str) if text)
         return Document(text_of(doc.get("question"), QUESTION_LENGTH), right, passages, references)
 
 
 class MfavaReader(TaskReader):
-    """A question asked without its Wikipedia page, and the answer held against that page."""
+    """Documents of mFAVA: a question asked without its Wikipedia page, and answers checked against that page."""
 
     FACTS = ("response_words", "hallucinated_words", "repetition_rate")
-    _written = TaskReader._marked
+    _with_text = TaskReader._with_spans
 
     def judge(self, answer: Answer) -> ShownAnswer:
-        """The label is whether it abstains, and how many quarters of its words are flagged."""
+        """The label is whether the answer abstains, and how many quarters of its words are flagged."""
         share = self._value(answer, "detected_rate")
         if self._value(answer, "abstention_rate") == 1.0:
-            return ShownAnswer("abstained", "abstained", kinds=_kinds("abstained"), share=share)
+            return ShownAnswer("abstained", "abstained", kinds=_nonempty("abstained"), share=share)
         if share is None:
             return ShownAnswer("not read", "no detector has read it", "unsure")
-        said = ("nothing flagged", "good") if share == 0 else (f"{shown(share, 'share')} of the words flagged", "bad")
-        return ShownAnswer(str(math.ceil(4 * share)), *said, share=share)
+        flagged, tone = ("nothing", "good") if share == 0 else (f"{as_text(share, 'share')} of the words", "bad")
+        return ShownAnswer(str(math.ceil(4 * share)), f"{flagged} flagged", tone, share=share)
 
-    def _asked(self, answer: Answer) -> Document:
+    def _document(self, answer: Answer) -> Document:
         doc = answer.doc
         return Document(
             text_of(doc.get("query"), QUESTION_LENGTH),
@@ -216,24 +217,24 @@ class MfavaReader(TaskReader):
 
 
 class DetectionReader(TaskReader):
-    """An answer that somebody marked, and the same answer as a detector tagged it."""
+    """Documents of detection tasks: an annotated answer, and the same answer as a detector tagged it."""
 
     FACTS = ("iou", "rho", "f1")
 
     def judge(self, answer: Answer) -> ShownAnswer:
-        """The label is how well detectors agree with the people, in halves: ``wrong`` is less than half, ``invalid`` that
-        another text came back."""
+        """The label is whether the detector's agreement with the annotators is at least one half: else the answer is
+        ``wrong``. It is ``invalid`` if another text came back."""
         if self._value(answer, "lost_rate") == 1.0:
-            return ShownAnswer("lost", _LOST, "unsure", _kinds("invalid"))
+            return ShownAnswer("lost", _LOST, "unsure", _nonempty("invalid"))
         overlap = self._value(answer, "iou")
         agreement = overlap if overlap is not None else self._value(answer, "f1")
         if agreement is None:
             return ShownAnswer("", "agreement unknown")
         is_good = agreement >= 0.5
-        kinds = _kinds("" if is_good else "wrong")
+        kinds = _nonempty("" if is_good else "wrong")
         return ShownAnswer(str(is_good), f"agreement {agreement:.2f}", "good" if is_good else "bad", kinds)
 
-    def _asked(self, answer: Answer) -> Document:
+    def _document(self, answer: Answer) -> Document:
         doc = answer.doc
         in_prompt = _REFERENCE.search(answer.prompt)
         page = doc.get("reference") or (in_prompt["text"] if in_prompt else "")
@@ -246,16 +247,16 @@ class DetectionReader(TaskReader):
             address=address_of(doc.get("url")),
         )
 
-    def _written(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
+    def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
         original, reading = str(answer.doc.get("answer") or ""), self._reading(answer)
         written = reading.answer if reading is not None and isinstance(reading.answer, str) else answer.response
         alignment = align(*parse(written), original)
         if alignment.kind == "lost":
-            return super()._written(answer, judged._replace(verdict=_LOST, tone="unsure"))
+            return super()._with_text(answer, judged._replace(verdict=_LOST, tone="unsure"))
         return judged._replace(text=text_of(original, ANSWER_LENGTH, alignment.spans))
 
 
-def _kinds(*names: str) -> frozenset[str]:
+def _nonempty(*names: str) -> frozenset[str]:
     """Those names that are not empty."""
     return frozenset(filter(None, names))
 
@@ -275,22 +276,22 @@ def reader_of(task: TaskRun) -> TaskReader:
 
 
 def passages_of(prompt: str, number: int) -> list[Passage]:
-    """The passages of a prompt, ``[1] title: text`` and so on; a passage may itself hold such a marker. `number` is how
-    many the document names; 0 where it does not say."""
+    """The passages of a prompt, ``[1] title: text`` and so on; a passage may itself contain such a marker. `number` is how
+    many the document has; 0 if that is not known."""
     markers: list[tuple[int, int]] = []  # where each begins and ends
     for marker in _MARKER.finditer(prompt):
         if int(marker[1]) == len(markers) + 1 and (not number or len(markers) < number):
             markers.append(marker.span())
     passages = []
-    for at, (_, start) in enumerate(markers):
-        end = markers[at + 1][0] if at + 1 < len(markers) else len(prompt)
+    for index, (_, start) in enumerate(markers):
+        end = markers[index + 1][0] if index + 1 < len(markers) else len(prompt)
         text = prompt[start:end]
-        if at + 1 == len(markers) and (behind := _BEHIND.search(text)):
+        if index + 1 == len(markers) and (behind := _BEHIND.search(text)):
             text = text[: behind.start()]
-        title, colon, rest = text.partition(": ")
+        title, colon, body = text.partition(": ")
         if not colon or "\n" in title or len(title) > 200:
-            title, rest = "", text
-        passages.append(Passage(at + 1, title, text_of(rest.strip(), PASSAGE_LENGTH)))
+            title, body = "", text
+        passages.append(Passage(index + 1, title, text_of(body.strip(), PASSAGE_LENGTH)))
     return passages
 
 
@@ -310,7 +311,7 @@ _LONGEST = 2000  # characters of an answer that is explained; phrases decide at 
 
 
 def why_strict(response: str, label: str) -> str:
-    """How the parser of the released code came to its label."""
+    """The reason for the label of the released code's parser."""
     text = response.replace("\n", " ").replace("\t", " ").lower()
     phrases = [phrase for phrase in (ANSWER, NO_ANSWER) if phrase.lower() in text]
     if len(phrases) == 2:
@@ -326,22 +327,22 @@ def why_strict(response: str, label: str) -> str:
 
 
 def why_robust(response: str, label: str, language: str, question: str) -> str:
-    """How a careful reader comes to a label that differs from the strict one."""
+    """The reason for a robust label that differs from the strict one."""
     if label == NO_ANSWER:
         reasons = why_abstention(response, language)
         return f"Robust reading: it does not answer. {reasons}".strip()
     if label == INVALID:
         kind = no_answer(final_answer(response[:_LONGEST]), question)
-        said = _NO_ANSWERS.get(kind or "", "there is nothing to read")
-        return f"Robust reading: Invalid, for {said}."
+        reason = _NO_ANSWERS.get(kind or "", "there is nothing to read")
+        return f"Robust reading: Invalid, for {reason}."
     return "Robust reading: it answers, in other words than the prompt's."
 
 
 def why_abstention(text: str, language: str) -> str:
-    """The phrases that make an answer an abstention; empty where none is found."""
+    """The phrases that make an answer an abstention, in a sentence; empty where there are none."""
     table = language if language and supported_language(language) else None
     for explanation in explain(text[:_LONGEST], table):
         words = dict.fromkeys(match.text for sentence in explanation.sentences for match in sentence.matches)
         if explanation.abstains and words:
-            return f"Phrases that decided: {', '.join(f'“{each}”' for each in [*words][:4])}."
+            return f"Phrases that decided: {', '.join(f'“{phrase}”' for phrase in [*words][:4])}."
     return ""

@@ -1,9 +1,9 @@
 """The page of a report: one HTML file that loads nothing, and needs no script to be read.
 
-Jinja escapes every value. What is left are characters that escaping does not touch: null and other control characters,
-which HTML forbids; halves of surrogate pairs, which no file can hold; and U+202D and U+202E, which show a text in another
-order than it has. They become U+FFFD. Other marks of direction stay, because Arabic and Hebrew texts need them; every text
-stands in an element that isolates it.
+Jinja escapes every value. Some characters remain that escaping does not touch: null and other control characters, which
+HTML forbids; halves of surrogate pairs, which no file can hold; and U+202D and U+202E, which change the order of a text.
+They become U+FFFD. Other marks of direction stay, because Arabic and Hebrew texts need them; every text is in an element
+that isolates it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib.resources import files
 from typing import Any
 
 from lm_eval_tasks.data.provenance import PACKAGE
-from lm_eval_tasks.results.report.answers import Read
+from lm_eval_tasks.results.report.answers import ReadAnswers
 from lm_eval_tasks.results.report.differences import differences, published_tables
 from lm_eval_tasks.results.report.documents.document import KINDS
 from lm_eval_tasks.results.report.families import families, language_name, title_of
@@ -26,7 +26,7 @@ from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.report.page.summary import examples, summaries
 from lm_eval_tasks.results.report.plots import DARK, LIGHT, plots_of
 from lm_eval_tasks.results.report.plots.drawing import short_names
-from lm_eval_tasks.results.report.provenance import made, numbers, origins
+from lm_eval_tasks.results.report.provenance import command_files, numbers, origins
 from lm_eval_tasks.runs import Run
 
 __all__ = ["cleaned", "direction", "environment_of", "language_tag", "page_of", "render"]
@@ -40,9 +40,9 @@ _PIXELS = 1.45  # of the page for a point of a plot, whose letters have 9
 _NO_PLOTS = f"There are no plots, for matplotlib is not installed. Install it with: pip install '{PACKAGE}[report]'"
 
 
-def page_of(runs: Mapping[str, Run], paper: bool, read: Read) -> dict[str, Any]:
-    """What the page of some runs (label to run) shows, but for its documents; the templates say where. With `paper` the
-    papers' figures stand beside those of the runs."""
+def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> dict[str, Any]:
+    """The variables of the templates for the page of some runs (label to run), without its documents. With `paper` the
+    page has a comparison with published figures."""
     every, short = [*runs.values()], short_names(runs)
     names = ", ".join(short.values())
     plots, why_no_plots = plots_of(every), ""
@@ -53,8 +53,8 @@ def page_of(runs: Mapping[str, Run], paper: bool, read: Read) -> dict[str, Any]:
         if error.name != "matplotlib":
             raise
         plots, why_no_plots = [], _NO_PLOTS
-    listed = headlines(every, read)
-    doubts, shown = summaries(listed)
+    listed = headlines(every, read_answers)
+    doubts, family_summaries = summaries(listed)
     benchmarks = {task.benchmark: title_of(task) for run in every for task in run.tasks.values()}
     return {
         "title": f"{names}: grounded evaluation",
@@ -62,15 +62,15 @@ def page_of(runs: Mapping[str, Run], paper: bool, read: Read) -> dict[str, Any]:
         "written": f"{datetime.date.today():%-d %B %Y}, version {version(PACKAGE)}",
         "short": short,
         "doubts": doubts,
-        "summaries": shown,
+        "summaries": family_summaries,
         "tasks": {
             family.name: [task.task for task in family.tasks.values()] for run in every for family in families(run)
         },
         "plots": plots,
         "no_plots": why_no_plots,
-        "differences": differences(every, listed, read),
+        "differences": differences(every, listed, read_answers),
         "published": [*published_tables(every)] if paper else [],
-        "made": [*made(runs)],
+        "commands": [*command_files(runs)],
         "benchmarks": [
             {"name": title, "numbers": [*numbers(runs, name)], "origins": origins(runs, name)}
             for name, title in benchmarks.items()
@@ -79,8 +79,8 @@ def page_of(runs: Mapping[str, Run], paper: bool, read: Read) -> dict[str, Any]:
 
 
 def render(page: Mapping[str, Any]) -> str:
-    """The HTML of what :func:`page_of` gives, with ``documents``, and how many of each task (``per_task``; ``None``:
-    all)."""
+    """The HTML of a page: the variables of :func:`page_of` with ``documents``, and ``per_task``, the number of documents of
+    each task (``None``: all)."""
     environment = environment_of(_HERE, "report", cleaned, "; img-src data:")
     short: Mapping[str, str] = page["short"]
     colours = {label: number for number, label in enumerate(short)}
@@ -101,9 +101,9 @@ def render(page: Mapping[str, Any]) -> str:
 
 
 def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more: str = "") -> Any:
-    """Jinja with the templates of a package. Every value is escaped, and one that is missing an error. Templates have the
-    package's style and script, files of this stem, and the content security policy that lets a page have them alone, and
-    what `more` says."""
+    """A Jinja environment with the templates of a package. Every value is escaped, and a missing one is an error. Templates
+    get the package's style and script, files named `stem`, and a content security policy that allows only these, and
+    `more`."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -134,20 +134,19 @@ def _cell(value: Any) -> str:
 
 
 def _data_uri(svg: str) -> str:
-    """A picture as the address of an image: in it nothing of the picture runs, loads, or reaches the page."""
+    """A picture as the address of an image, in which no script can run, load anything, or reach the page."""
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode("utf-8")).decode("ascii")
 
 
 def cleaned(value: Any) -> Any:
-    """What a template writes for a value: a text without characters that a page cannot show, each of which becomes
-    U+FFFD; line ends become LF. Jinja calls this for each ``{{ ... }}`` before it escapes. Markup is the templates'
-    own."""
+    """The value that a template writes: in texts, characters that a page cannot show become U+FFFD, and line ends LF. Jinja
+    calls this for each ``{{ ... }}`` before it escapes. Markup is not changed: it comes from the templates."""
     is_text = isinstance(value, str) and not hasattr(value, "__html__")
     return _UNSHOWN.sub("\ufffd", _LINE_ENDS.sub("\n", value)) if is_text else value
 
 
 def language_tag(code: str) -> str:
-    """A code as the value of ``lang``; empty where it is no BCP 47 tag."""
+    """A language's code as the value of ``lang``; empty if it is no BCP 47 tag."""
     return code if _TAG.fullmatch(code) else ""
 
 

@@ -1,4 +1,4 @@
-"""The top of a page: which numbers stand where, and what is said once instead of at every number."""
+"""The top of a page: its numbers by family and metric, and the doubts that many of them share."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.report.documents import TaskDocuments
 from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import shown, unbroken
+from lm_eval_tasks.results.report.numbers import as_text, unbroken
 
 _SEVERE = ("broken", "alike", "undefined", "invalid", "clipped", "unlike")
-"""Kinds of doubts that the first screen says beside a model, the worst first. The others are below."""
+"""Kinds of doubts that the first screen shows beside a model, the worst first. The others are shown below."""
 
 _SCALES = {"share": 1.0, "score": 1.0, "rating": 4.0}
 _WIDTH = 100.0
@@ -26,7 +26,7 @@ _WHERE = re.compile(r"in \d+ of \d+ languages")
 
 
 class MetricSummary(NamedTuple):
-    """A metric of a family, with every model's headline. Their doubts are those that are not said elsewhere."""
+    """The headlines of all models for a metric of a family, without the doubts that are shown elsewhere."""
 
     headlines: list[Headline]
 
@@ -38,29 +38,29 @@ class MetricSummary(NamedTuple):
     @property
     def top(self) -> float:
         """The end of the scale: 1 for shares and scores (or what exceeds it), 4 for ratings, else the largest bound."""
-        values = (value for one in self.headlines for value in (one.figure.value, one.figure.high))
+        values = (value for headline in self.headlines for value in (headline.figure.value, headline.figure.high))
         largest = max((value for value in values if not math.isnan(value)), default=1.0)
         return max(largest, _SCALES.get(self.measured.unit, 1.0))
 
     @property
     def scale(self) -> tuple[str, str]:
-        """What 0 and 100 of an interval stand for."""
-        return shown(0.0, self.measured.unit), shown(self.top, self.measured.unit)
+        """The values at 0 and 100 of an interval, as text."""
+        return as_text(0.0, self.measured.unit), as_text(self.top, self.measured.unit)
 
     def interval(self, headline: Headline) -> tuple[float, float | None, float] | None:
-        """Lower bound, value and upper bound on a scale of 0 to 100, to be drawn; without bounds all are the value's place.
-        What is not measurable has bounds alone, and ``None`` for a value; what is undefined has nothing."""
+        """Lower bound, value and upper bound on a scale of 0 to 100, to be drawn; without bounds, the value three times.
+        The value is ``None`` if it is not measurable; the result is ``None`` if it is undefined."""
         value, low, high = headline.figure.value, headline.figure.low, headline.figure.high
         if math.isnan(value):
             return None
-        places = (_WIDTH * (value if math.isnan(part) else part) / self.top for part in (low, value, high))
-        low, value, high = (round(max(0.0, min(_WIDTH, place)), 2) for place in places)
+        places = (_WIDTH * (value if math.isnan(number) else number) / self.top for number in (low, value, high))
+        low, value, high = (round(max(0.0, min(_WIDTH, position)), 2) for position in places)
         return low, value if headline.is_measurable else None, high
 
 
 class Summary(NamedTuple):
-    """A family of tasks at the top of a page: its name, its benchmark as the paper calls it, the question that it answers,
-    doubts about every number of it, and its metrics."""
+    """A family of tasks at the top of a page: its name, the title of its benchmark, the question that it answers, doubts
+    about all of its numbers, and its metrics."""
 
     family: str
     benchmark: str
@@ -70,82 +70,82 @@ class Summary(NamedTuple):
 
     @property
     def first(self) -> MetricSummary:
-        """The metric for the first screen."""
+        """The metric on the first screen."""
         return max(self.metrics, key=lambda metric: metric.measured.prominence)
 
     @property
-    def severe(self) -> dict[str, str]:
-        """Model to the worst doubts about its number on the first screen, without their details, but for how many languages
-        they hold in."""
-        found = {}
-        for one in self.first.headlines:
-            worst = [doubt.text for kind in _SEVERE for doubt in one.doubts if doubt.kind == kind][:2]
+    def severe_doubts(self) -> dict[str, str]:
+        """Model to the worst doubts about its number on the first screen, without details except the number of languages
+        concerned."""
+        by_model = {}
+        for headline in self.first.headlines:
+            worst = [doubt.text for kind in _SEVERE for doubt in headline.doubts if doubt.kind == kind][:2]
             if worst:
-                found[one.model] = "; ".join(
+                by_model[headline.model] = "; ".join(
                     text.partition(" (")[0].partition(":")[0] + (f" ({where[0]})" if where else "")
                     for text, where in zip(worst, map(_WHERE.search, worst), strict=True)
                 )
-        return found
+        return by_model
 
     @property
     def main_doubts(self) -> list[Doubt]:
-        """One of each kind, for the first screen."""
+        """One doubt of each kind, for the first screen."""
         return [*{doubt.kind: doubt for doubt in reversed(self.doubts)}.values()][::-1]
 
     @property
     def more_doubts(self) -> int:
-        """How many more there are about its first metric."""
-        return len(self.doubts) - len(self.main_doubts) + sum(len(one.doubts) for one in self.first.headlines)
+        """The number of further doubts about the first metric."""
+        return len(self.doubts) - len(self.main_doubts) + sum(len(headline.doubts) for headline in self.first.headlines)
 
     @property
     def traded_against(self) -> dict[str, str]:
-        """Model to its number on the metric that the first one is traded against, in words; empty where there is none."""
+        """Model to its number on the metric that the first one is traded against, as text; empty where there is none."""
         name = self.first.measured.traded_against
-        other = next((metric for metric in self.metrics if metric.measured.name == name), None)
-        if other is None:
+        traded = next((metric for metric in self.metrics if metric.measured.name == name), None)
+        if traded is None:
             return {}
-        title = other.measured.heading[:1].lower() + other.measured.heading[1:]
-        return {one.model: unbroken(f"{title}: {one.value}") for one in other.headlines}
+        title = traded.measured.heading[:1].lower() + traded.measured.heading[1:]
+        return {headline.model: unbroken(f"{title}: {headline.value}") for headline in traded.headlines}
 
 
 def summaries(headlines: Sequence[Headline]) -> tuple[list[Doubt], list[Summary]]:
-    """The doubts about every number, and families with their metrics, in the order of the headlines."""
+    """The doubts about all numbers, and the families with their metrics, in the order of the headlines."""
     everywhere = _common(headlines)
     listed = []
-    for family, of_family in groupby(headlines, key=lambda one: one.family):
+    for family, of_family in groupby(headlines, key=lambda row: row.family):
         members = list(of_family)
         common = [doubt for doubt in _common(members) if doubt not in everywhere]
-        said = {*everywhere, *common}
-        alone = [replace(one, doubts=tuple(doubt for doubt in one.doubts if doubt not in said)) for one in members]
-        metrics = [MetricSummary([*group]) for _, group in groupby(alone, key=lambda one: one.metric)]
+        shared = {*everywhere, *common}
+        own_rows = [replace(row, doubts=tuple(doubt for doubt in row.doubts if doubt not in shared)) for row in members]
+        metrics = [MetricSummary([*group]) for _, group in groupby(own_rows, key=lambda row: row.metric)]
         listed.append(Summary(family, members[0].benchmark, members[0].question, common, metrics))
     return everywhere, listed
 
 
 def _common(listed: Sequence[Headline]) -> list[Doubt]:
-    """The doubts that hold for each of some numbers; of a single number none, as they stand beside it."""
+    """The doubts that all of several numbers share; none for a single number, which has them beside it."""
     if len(listed) < 2:
         return []
-    return [doubt for doubt in listed[0].doubts if all(doubt in one.doubts for one in listed)]
+    return [doubt for doubt in listed[0].doubts if all(doubt in headline.doubts for headline in listed)]
 
 
 def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list[tuple[str, str, str]]:
-    """Up to three documents of tasks in which a model made something up, of as many tasks as can be, English ones first:
+    """Up to three documents in which a model made something up, from as many of the tasks as possible, English ones first:
     id on the page, beginning of the question, and language.
 
-    Those that another model got right come first. A wrong answer that declines makes nothing up, and is none.
+    Documents that another model got right come first. A wrong answer that declines makes nothing up.
     """
-    found = []
-    for place, task in enumerate(documents):
-        for number, document in enumerate(task.shown, 1):
+    candidates = []
+    for order, task in enumerate(documents):
+        for number, document in enumerate(task.documents, 1):
             kinds = [answer.kinds for answer in document.answers]
-            made_up = any("hallucinated" in one or ("wrong" in one and "abstained" not in one) for one in kinds)
+            made_up = any("hallucinated" in own or ("wrong" in own and "abstained" not in own) for own in kinds)
             if task.task in tasks and made_up:
-                rank = ("disagree" not in document.kinds, task.language != "en", number, place)
+                rank = ("disagree" not in document.kinds, task.language != "en", number, order)
                 question = " ".join("".join(piece.text for piece in document.question.pieces).split())
-                shown = question if len(question) <= _QUESTION else f"{question[:_QUESTION].rstrip()}…"
-                found.append((rank, task.task, (f"{task.task}-{number}", shown, document.language)))
-    ranked = [(task, example) for _, task, example in sorted(found)]
+                text = question if len(question) <= _QUESTION else f"{question[:_QUESTION].rstrip()}…"
+                candidates.append((rank, task.task, (f"{task.task}-{number}", text, document.language)))
+    ranked = [(task, example) for _, task, example in sorted(candidates)]
     first = dict(reversed(ranked))
-    ranked.sort(key=lambda each: each[1] is not first[each[0]])
+    ranked.sort(key=lambda pair: pair[1] is not first[pair[0]])
     return [example for _, example in ranked[:_EXAMPLES]]

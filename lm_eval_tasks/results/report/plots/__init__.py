@@ -1,7 +1,4 @@
-"""The plots of a report, with a plot's data apart from its drawing.
-
-:func:`plots_of` gives those whose tasks are in the runs.
-"""
+"""The plots of a report, each with its data as a table. :func:`plots_of` makes those of some runs."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ __all__ = ["DARK", "LIGHT", "Plot", "plots_of", "save"]
 
 
 def plots_of(runs: Sequence[Run]) -> list[Plot]:
-    """The plots whose tasks are in the runs, in the order of the tasks. Nothing is drawn before a picture is asked for."""
+    """The plots of the tasks in some runs, in the order of the tasks. They are drawn when a picture is needed."""
     models = [
         Model(name, colour, family)
         for colour, (run, name) in enumerate(zip(runs, labels(runs), strict=True))
@@ -27,23 +24,23 @@ def plots_of(runs: Sequence[Run]) -> list[Plot]:
     for model in models:
         by_family.setdefault(model.family.name, []).append(model)
     plots: list[Plot | None] = []
-    for alike in by_family.values():  # in all but the language, and the model
-        if _have(alike, languages.ERROR_RATES):
+    for alike in by_family.values():  # the same tasks of different models
+        if _have_metrics(alike, languages.ERROR_RATES):
             plots += [languages.error_rates(alike), languages.heat_map(alike, languages.ERROR_RATES)]
-        if _have(alike, languages.WORD_RATES):
+        if _have_metrics(alike, languages.WORD_RATES):
             plots += [languages.word_rates(alike), languages.heat_map(alike, [*languages.WORD_RATES][1:])]
             plots += correlations(alike)
-        if _have(alike, languages.DETECTOR_FIGURES):
+        if _have_metrics(alike, languages.DETECTOR_FIGURES):
             plots.append(languages.detectors(alike))
-        if _have(alike, clapnq.ASPECTS):
+        if _have_metrics(alike, clapnq.ASPECTS):
             plots.append(clapnq.ratings(alike))
         plots.append(clapnq.comparisons(alike))
-    answered = [model for model in models if _have(by_family[model.family.name], clapnq.ANSWERED)]
-    retrieved = [model for model in models if _have(by_family[model.family.name], clapnq.RETRIEVED)]
+    answered = [model for model in models if _have_metrics(by_family[model.family.name], clapnq.ANSWERED)]
+    retrieved = [model for model in models if _have_metrics(by_family[model.family.name], clapnq.RETRIEVED)]
     plots += [clapnq.length(answered), clapnq.caution(answered)] if answered else []
     plots += [clapnq.retrieval(retrieved)] if retrieved else []
     return [plot for plot in plots if plot is not None]
 
 
-def _have(models: Sequence[Model], metrics: Iterable[str]) -> bool:
-    return {*metrics} <= {metric.name for model in models for metric in model.family.any.metrics}
+def _have_metrics(models: Sequence[Model], metrics: Iterable[str]) -> bool:
+    return {*metrics} <= {metric.name for model in models for metric in model.family.any_task.metrics}

@@ -39,7 +39,7 @@ def length(models: Sequence[Model]) -> Plot:
 
 
 def caution(models: Sequence[Model]) -> Plot:
-    """What caution brings against what it costs, and what is left of answer quality."""
+    """Unanswerable questions declined against answerable ones declined, and the effect on answer quality."""
     metrics = (_PRICE.metric, _RIGHT.metric, _QUALITY.metric)
     entries = by_task(models, metrics)
     return Plot(
@@ -57,28 +57,28 @@ def caution(models: Sequence[Model]) -> Plot:
 
 
 def _draw(entries: Sequence[Entry], pairs: Sequence[tuple[Axis, Axis]]) -> Any:
-    """A panel for each two metrics, with a dot for each model and task."""
+    """A panel for each pair of metrics, with a dot for each model and task."""
     names = short_names(entry.model for entry in entries)
-    dots = [entry._replace(part=_setting(entry.part)) for entry in entries]
+    dots = [entry._replace(group=_setting(entry.group)) for entry in entries]
     legend = {entry.colour: wrapped(names[entry.model], 60, 1) for entry in entries}
     return scatter.draw([scatter.Panel("", dots, x, y) for x, y in pairs], legend)
 
 
 def _setting(task: str) -> str:
-    """A task without the benchmark's name: ``gold``, ``rag bge``."""
+    """The task's name without the benchmark's: ``gold``, ``rag bge``."""
     return task.removeprefix("clapnq_").replace("_", " ")
 
 
 def retrieval(models: Sequence[Model]) -> Plot:
-    """Answers where the gold passage was among those given, and where it was missed."""
-    parts = ("retrieved", "missed")
-    rouge, declined = ([f"{metric}_{part}" for part in parts] for metric in (_QUALITY.metric, _PRICE.metric))
+    """Answers to questions whose gold passage was retrieved, and to those whose was missed."""
+    cases = ("retrieved", "missed")
+    rouge, declined = ([f"{metric}_{case}" for case in cases] for metric in (_QUALITY.metric, _PRICE.metric))
     metrics = (*rouge, *declined, "gold_retrieved")
     entries = by_task(models, metrics)
 
     def label(model: str, entry: Entry) -> str:
-        counts = ", ".join(f"{entry.figures[metric].n} {part}" for metric, part in zip(rouge, parts, strict=True))
-        return f"{model}\n{_setting(entry.part)}: {counts}"
+        counts = ", ".join(f"{entry.figures[metric].n} {case}" for metric, case in zip(rouge, cases, strict=True))
+        return f"{model}\n{_setting(entry.group)}: {counts}"
 
     quality, percent = Axis("RougeL", limits=ranges.SHARE), Axis("questions declined (%)", 100, ranges.PERCENT)
     return Plot(
@@ -96,7 +96,7 @@ def retrieval(models: Sequence[Model]) -> Plot:
                 _panel("answer quality", entries, rouge, label, quality),
                 _panel("caution", entries, declined, label, percent),
             ],
-            [f"gold passage {part}" for part in parts],
+            [f"gold passage {case}" for case in cases],
         ),
     )
 
@@ -104,7 +104,7 @@ def retrieval(models: Sequence[Model]) -> Plot:
 def _panel(
     title: str, entries: Sequence[Entry], metrics: Sequence[str], label: Callable[[str, Entry], str], x: Axis
 ) -> ranges.Panel:
-    """A panel with a line for each entry, called what `label` makes of the short name of its model and of the entry."""
+    """A panel with a line for each entry. `label` makes the line's label from the short name of its model and the entry."""
     names = short_names(entry.model for entry in entries)
     lines = [
         ranges.Line(label(wrapped(names[entry.model], 30), entry), [entry.figures[metric] for metric in metrics])
@@ -114,12 +114,12 @@ def _panel(
 
 
 def ratings(models: Sequence[Model]) -> Plot:
-    """Ratings of systems' answers, where a family's model is the judge; the system is named where the results say so."""
+    """A judge's ratings of systems' answers: the models are judges; the system is named if the results name it."""
     entries = []
     for entry, (_, _, family) in zip(by_task(models, ASPECTS), models, strict=True):
-        files = family.any.provenance.get("local_files") or ()
+        files = family.any_task.provenance.get("local_files") or ()
         systems = [str(file["system"]) for file in files if isinstance(file, dict) and file.get("system")]
-        entries.append(entry._replace(part=", ".join(dict.fromkeys(systems))))
+        entries.append(entry._replace(group=", ".join(dict.fromkeys(systems))))
     axis = Axis("rating", limits=(0.9, 4.1))
     return Plot(
         name=f"{models[0].family.name}_ratings",
@@ -136,11 +136,11 @@ def ratings(models: Sequence[Model]) -> Plot:
 
 
 def comparisons(models: Sequence[Model]) -> Plot | None:
-    """The share of its comparisons that each system wins with each judge; ``None`` where there are none."""
+    """The share of comparisons that each system wins, by judge; ``None`` where there are none."""
     entries = [
-        Entry(judge, colour, metric.removeprefix(_WINS), {"win_rate": family.drawn_mean(metric)})
+        Entry(judge, colour, metric.removeprefix(_WINS), {"win_rate": family.drawable_mean(metric)})
         for judge, colour, family in models
-        for metric in family.any.figures.get(family.filter, {})
+        for metric in family.any_task.figures.get(family.filter, {})
         if metric.startswith(_WINS)
     ]
     axis = Axis("comparisons won (%)", 100, ranges.PERCENT)
@@ -156,4 +156,4 @@ def comparisons(models: Sequence[Model]) -> Plot | None:
 
 
 def _judged(judge: str, entry: Entry) -> str:
-    return judge + (f"\non {wrapped(entry.part, 30, 1)}" if entry.part else "")
+    return judge + (f"\non {wrapped(entry.group, 30, 1)}" if entry.group else "")

@@ -1,4 +1,4 @@
-"""mFAVA: what the rates of the languages go along with.
+"""mFAVA: correlations of the languages' rates with resources and the length of answers.
 
 Islam et al. (2025) compare them in section 4.2 and Figures 5c and 7 with a language's resources and the length of answers.
 Longer answers hold more hallucinated words; the rate correlates with neither.
@@ -31,7 +31,7 @@ _FLAGGED = Axis("flagged words of an answer", metric="hallucinated_words")
 
 
 def correlations(models: Sequence[Model]) -> Iterator[Plot]:
-    """Rates against resources and length, and words against length; none where no model has two languages."""
+    """Plots of rates against resources and length, and of words against length; none if no model has two languages."""
     if max(len(model.family.tasks) for model in models) < 2:
         return
     defined = (
@@ -50,18 +50,18 @@ def correlations(models: Sequence[Model]) -> Iterator[Plot]:
 
 
 def _correlation(models: Sequence[Model], name: str, title: str, caption: str, x: Axis, y: Axis) -> Plot:
-    """A plot of two metrics, of which x may be the share of the web, with their correlation over each model's languages."""
-    entries = [entry for entry in by_language(models, (x.metric, y.metric)) if entry.part != MEAN]
+    """A plot of two metrics (x may be the share of the web), with their correlation over each model's languages."""
+    entries = [entry for entry in by_language(models, (x.metric, y.metric)) if entry.group != MEAN]
     if x is _WEB_SHARE:
         shares = web_shares()
-        for place, (*_, language, figures) in enumerate(entries):
+        for index, (*_, language, figures) in enumerate(entries):
             share = Figure(shares.get(language, math.nan))
-            entries[place] = entries[place]._replace(figures={**figures, x.metric: share})
-    in_words = {model.name: _in_words([each for each in entries if each.model == model.name], x, y) for model in models}
+            entries[index] = entries[index]._replace(figures={**figures, x.metric: share})
+    texts = {model.name: _in_words([entry for entry in entries if entry.model == model.name], x, y) for model in models}
     notes = {
-        model: words.replace(", ρ", "\nρ").replace("undefined, ", "undefined,\n") for model, words in in_words.items()
+        model: words.replace(", ρ", "\nρ").replace("undefined, ", "undefined,\n") for model, words in texts.items()
     }
-    spelt = "; ".join(f"{model}: {words}" for model, words in in_words.items())
+    summary = "; ".join(f"{model}: {words}" for model, words in texts.items())
     logarithm = " of the logarithm" if x.is_log else ""
     family_name = models[0].family.name
     return Plot(
@@ -69,32 +69,32 @@ def _correlation(models: Sequence[Model], name: str, title: str, caption: str, x
         title=f"{title} ({family_name})",
         caption=(
             f"A point is a language. {caption} Pearson's r{logarithm} and Spearman's ρ over languages, with two-sided p. "
-            f"{spelt}." + not_drawn(entry._replace(figures={y.metric: entry.figures[y.metric]}) for entry in entries)
+            f"{summary}." + not_drawn(entry._replace(figures={y.metric: entry.figures[y.metric]}) for entry in entries)
         ),
         columns=("model", "language", "name", *columns_of(x.metric, y.metric)),
-        rows=rows_of(entries, lambda entry: (language_name(entry.part),)),
+        rows=rows_of(entries, lambda entry: (language_name(entry.group),)),
         draw=lambda: scatter.draw(scatter.by_model(entries, x, y, notes)),
     )
 
 
 def _in_words(entries: Sequence[Entry], x: Axis, y: Axis) -> str:
-    """The correlation of two figures over a model's languages; of the logarithm of x where that is shown."""
+    """The correlation of two figures over a model's languages, as text; of the logarithm of x on a logarithmic axis."""
     first, second = ([entry.figures[axis.metric].value for entry in entries] for axis in (x, y))
     if x.is_log:
         first = [math.log(value) if value > 0 else math.nan for value in first]
-    found = correlate(first, second)
-    if math.isnan(found.pearson):
-        why = f"fewer than {FEWEST} languages" if found.n < FEWEST else "one of the two is the same everywhere"
-        return f"correlation undefined, {why} (n = {found.n})"
+    result = correlate(first, second)
+    if math.isnan(result.pearson):
+        why = f"fewer than {FEWEST} languages" if result.n < FEWEST else "one of the two is the same everywhere"
+        return f"correlation undefined, {why} (n = {result.n})"
     parts = []
-    for symbol, value, p in (("r", found.pearson, found.pearson_p), ("ρ", found.spearman, found.spearman_p)):
-        sure = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-        parts.append(f"{symbol} = {value:.2f} ({sure})".replace("-", "−"))
-    return f"{', '.join(parts)}, n = {found.n}"
+    for symbol, value, p in (("r", result.pearson, result.pearson_p), ("ρ", result.spearman, result.spearman_p)):
+        evidence = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+        parts.append(f"{symbol} = {value:.2f} ({evidence})".replace("-", "−"))
+    return f"{', '.join(parts)}, n = {result.n}"
 
 
 @lru_cache(maxsize=1)
 def web_shares() -> dict[str, float]:
-    """Language of mFAVA to the share of the web's pages that are in it, in percent, where that is known."""
+    """Language of mFAVA to its share of the web's pages, in percent, where that is known."""
     table = resources.files(__package__).joinpath("common_crawl.tsv").read_text("utf-8")
     return {row["code"]: float(row["percent"]) for row in csv.DictReader(table.splitlines(), delimiter="\t")}

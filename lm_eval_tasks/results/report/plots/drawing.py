@@ -1,4 +1,4 @@
-"""What all plots are drawn with: colours and markers, axes, panels, legends, and names that fit."""
+"""Drawing tools of all plots: colours and markers, axes, panels, legends, and names that fit."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.results.report.families import MEAN, language_name
 
 INK = "#010203"
-"""Stands for the colour of text and axes, which each picture replaces by its own."""
+"""A placeholder for the colour of text and axes, which each picture replaces by its own."""
 
 COLOURS = ("#0072b2", "#d55e00", "#008f68", "#c0609a", "#8c6d1f", "#6f6fc4", "#7a7a7a", "#b0413e")
-"""Of series: after Okabe and Ito (2008), changed until each has a contrast of 3 to white and to near black."""
+"""Colours of series: after Okabe and Ito (2008), changed to have a contrast of 3 to white and to near black."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
-"""Of series: their shape tells them apart where their colour does not."""
+"""Markers of series, to distinguish them without colours."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 _BREAKS = re.compile(r"[-_/ .:,]")
@@ -25,8 +25,8 @@ _ACROSS = 3  # panels side by side, at most
 
 
 class Axis(NamedTuple):
-    """An axis: what it measures; a factor, 100 where shares are shown as percent; limits of what is shown, after the
-    factor, ``None`` for limits from the figures; and the metric that it shows, empty where several share it."""
+    """An axis: its label; a factor, 100 to show shares as percent; limits of the scaled values, ``None`` for limits from
+    the figures; and its metric, empty where several share it."""
 
     label: str
     factor: float = 1
@@ -35,7 +35,7 @@ class Axis(NamedTuple):
     metric: str = ""
 
     def scaled(self, figure: Figure) -> Figure:
-        """A figure as it is shown on this axis."""
+        """A figure multiplied by the axis's factor."""
         value, low, high = (self.factor * number for number in figure[:3])
         return Figure(value, low, high)
 
@@ -46,9 +46,9 @@ def panels(
     """A figure and the axes of its panels, row by row: side by side, at most three, then below.
 
     Args:
-        x: the axes of their values; named below the last row. Empty where nobody measures there.
+        x: the axes of their values; labelled below the last row. Empty where x is no measure.
         width, height, margin: of a panel, and at the left for labels, in inches.
-        sharey: whether all have the same y axis, labelled at the left alone.
+        sharey: whether all have the same y axis, labelled only at the left.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Picture
@@ -67,8 +67,8 @@ def panels(
     return figure, grid[: len(titles)]
 
 
-def look(series: int, is_mean: bool = False) -> Mapping[str, Any]:
-    """The marker of a series; that of a mean is large and hollow."""
+def marker_style(series: int, is_mean: bool = False) -> Mapping[str, Any]:
+    """The marker of a series; for a mean it is large and hollow."""
     colour = COLOURS[series % len(COLOURS)]
     return {
         "marker": MARKERS[series % len(MARKERS)],
@@ -81,8 +81,8 @@ def look(series: int, is_mean: bool = False) -> Mapping[str, Any]:
 
 
 def legend(figure: Any, entries: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    """Put a legend above the axes, which keep their height: names and styles of markers, with a line where they have a
-    width. None without names."""
+    """Put a legend above the axes, which keep their height: names and styles of markers, with a line where a style has a
+    width. Without names there is no legend."""
     from matplotlib.lines import Line2D
 
     if not entries:
@@ -94,52 +94,52 @@ def legend(figure: Any, entries: Sequence[tuple[str, Mapping[str, Any]]]) -> Non
     figure.legend(handles, names, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.4)
 
 
-def marks(
-    axes: Any, points: Sequence[tuple[Figure, Figure]], look: Mapping[str, Any], width: float, alpha: float
+def draw_points(
+    axes: Any, points: Sequence[tuple[Figure, Figure]], style: Mapping[str, Any], width: float, alpha: float
 ) -> None:
-    """Points of one look and their bounds either way, where they have them."""
+    """Draw points of one style, with their bounds in both directions where they have them."""
     bounds = [((x.low, y.value), (x.high, y.value)) for x, y in points]
     bounds += [((x.value, y.low), (x.value, y.high)) for x, y in points]
-    segments(axes, bounds, color=look["color"], linewidth=width, alpha=alpha)
+    draw_lines(axes, bounds, color=style["color"], linewidth=width, alpha=alpha)
     marked = [(x.value, y.value) for x, y in points if not math.isnan(x.value + y.value)]
-    axes.plot([x for x, _ in marked], [y for _, y in marked], linestyle="none", **look)
+    axes.plot([x for x, _ in marked], [y for _, y in marked], linestyle="none", **style)
 
 
-def segments(axes: Any, ends: Iterable[tuple[tuple[float, float], tuple[float, float]]], **style: Any) -> None:
-    """Straight lines of one style, as one path: a file of hundreds stays small. One with an unknown end is not drawn."""
-    known = [(start, end) for start, end in ends if not math.isnan(sum(start) + sum(end))]
-    if known:
-        points = [point for start, end in known for point in (start, end, (math.nan, math.nan))]
+def draw_lines(axes: Any, ends: Iterable[tuple[tuple[float, float], tuple[float, float]]], **style: Any) -> None:
+    """Draw straight lines of one style as one path, which keeps files small. Lines with an unknown end are not drawn."""
+    drawable = [(start, end) for start, end in ends if not math.isnan(sum(start) + sum(end))]
+    if drawable:
+        points = [point for start, end in drawable for point in (start, end, (math.nan, math.nan))]
         x, y = zip(*points, strict=True)
         axes.plot(x, y, solid_capstyle="butt", marker="none", zorder=2, **style)
 
 
 def language_label(language: str) -> str:
-    """A language's name and code; a mean is called so."""
+    """A language's name and code; ``mean`` for the mean."""
     return language if language == MEAN else f"{language_name(language)}  {language}"
 
 
 def readable(name: str) -> str:
-    """A name without characters that no XML file may hold; each is U+FFFD."""
+    """A name in which characters that XML forbids are replaced by U+FFFD."""
     return _CONTROL.sub("\ufffd", name)
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Name to a shorter one, where the names stay different: without the organisation before ``/``."""
+    """Name to a shorter one, without the organisation before ``/`` if the names stay different."""
     plain = {name: readable(name) for name in names}
     without = {name: text.rpartition("/")[2] or text for name, text in plain.items()}
     return without if len({*without.values()}) == len(plain) else plain
 
 
 def wrapped(name: str, width: int, lines: int = 2) -> str:
-    """A name on one or two lines of at most so many characters, broken at ``-``, ``_``, ``/`` and spaces where it can be.
-    What is longer has an ellipsis in the middle. Unreadable characters are as of :func:`readable`."""
+    """A name on one or two lines of at most `width` characters, broken at ``-``, ``_``, ``/`` and spaces where possible.
+    Longer names get an ellipsis in the middle. Characters are those of :func:`readable`."""
     name = readable(name)
     if len(name) > width * lines:
-        kept = width * lines - 1
-        name = f"{name[: kept - kept // 2]}…{name[len(name) - kept // 2 :]}"
+        visible = width * lines - 1
+        name = f"{name[: visible - visible // 2]}…{name[len(name) - visible // 2 :]}"
     if len(name) <= width:
         return name
-    breaks = [found.end() for found in _BREAKS.finditer(name) if len(name) - width <= found.end() <= width]
+    breaks = [match.end() for match in _BREAKS.finditer(name) if len(name) - width <= match.end() <= width]
     end = breaks[-1] if breaks else width
     return f"{name[:end]}\n{name[end:]}"

@@ -10,7 +10,7 @@ from typing import Any
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.published import rows_for
-from lm_eval_tasks.published.beside import differs
+from lm_eval_tasks.published.beside import mismatches
 from lm_eval_tasks.results.report.families import MEAN, language_name
 from lm_eval_tasks.results.report.plots import drawing, ranges, scatter
 from lm_eval_tasks.results.report.plots.drawing import Axis, language_label, short_names, wrapped
@@ -38,7 +38,7 @@ _CELL = (0.72, 0.24)  # width and height in a heat map, in inches
 
 
 def error_rates(models: Sequence[Model]) -> Plot:
-    """NoMIRACL: a point for each model and language."""
+    """NoMIRACL: hallucination rate against error rate, a point for each model and language."""
     entries = by_language(models, ERROR_RATES)
     x, y = (Axis(f"{metric.replace('_', ' ')} (%)", 100, metric=metric) for metric in ERROR_RATES)
     family = models[0].family
@@ -65,17 +65,17 @@ def word_rates(models: Sequence[Model]) -> Plot:
         for model, _, family in models
         for language, task in family.tasks.items()
     }
-    known = sorted({*kinds.values()} - {""})
-    rests = f" Corrections rest on {', '.join(known)} annotations." if known else ""
-    languages = sorted({entry.part for entry in entries}, key=lambda part: (part == MEAN, part))
-    figures = {(entry.model, entry.part): [*entry.figures.values()] for entry in entries}
+    annotations = sorted({*kinds.values()} - {""})
+    basis = f" Corrections rest on {', '.join(annotations)} annotations." if annotations else ""
+    languages = sorted({entry.group for entry in entries}, key=lambda group: (group == MEAN, group))
+    figures = {(entry.model, entry.group): [*entry.figures.values()] for entry in entries}
 
     def draw() -> Any:
         panels = []
         for model, name in short_names(entry.model for entry in entries).items():
             lines = [
-                ranges.Line(language_label(part), figures.get((model, part), [UNDEFINED] * 3), is_mean=part == MEAN)
-                for part in languages
+                ranges.Line(language_label(group), figures.get((model, group), [UNDEFINED] * 3), is_mean=group == MEAN)
+                for group in languages
             ]
             panels.append(ranges.Panel(wrapped(name, 30), lines, Axis("share of words (%)", 100, ranges.PERCENT)))
         return ranges.draw(panels, [*WORD_RATES.values()])
@@ -87,20 +87,20 @@ def word_rates(models: Sequence[Model]) -> Plot:
         caption=(
             "Detected: what the detector flags. Estimated: corrected by precision and recall, Equation 1 of Islam et al. "
             "(2025). Rogan-Gladen: corrected by true and false positive rates, which does not assume that answers are as "
-            f"often wrong as the calibration texts. Lines are 95 % bounds.{rests} "
+            f"often wrong as the calibration texts. Lines are 95 % bounds.{basis} "
             "A line without a mark: the bounds span more than half of the scale, so the rate is not measurable. Without a "
             "line the rate is undefined."
         ),
         columns=("model", "language", "name", "calibration", *columns_of(*WORD_RATES)),
-        rows=rows_of(entries, lambda entry: (language_name(entry.part), kinds.get((entry.model, entry.part), ""))),
+        rows=rows_of(entries, lambda entry: (language_name(entry.group), kinds.get((entry.model, entry.group), ""))),
         draw=draw,
     )
 
 
 def heat_map(models: Sequence[Model], metrics: Sequence[str]) -> Plot:
-    """Languages by model, a panel for each metric; means over languages are last."""
+    """A heat map of languages by model, a panel for each metric; means over languages are last."""
     tables = {
-        metric: {model: {MEAN: family.drawn_mean(metric), **family.drawn(metric)} for model, _, family in models}
+        metric: {model: {MEAN: family.drawable_mean(metric), **family.drawable(metric)} for model, _, family in models}
         for metric in metrics
     }
     languages = sorted({language for model in models for language in model.family.tasks})
@@ -128,7 +128,7 @@ def heat_map(models: Sequence[Model], metrics: Sequence[str]) -> Plot:
 
 
 def _draw_tables(tables: Mapping[str, Mapping[str, Mapping[str, Figure]]], languages: Sequence[str]) -> Any:
-    """Panels side by side, languages from top to bottom. `tables` are metric to model to language to figure."""
+    """Draw panels side by side, languages from top to bottom. `tables` maps metric to model to language to figure."""
     from matplotlib.patches import Rectangle
 
     names = short_names(next(iter(tables.values())))
@@ -138,10 +138,10 @@ def _draw_tables(tables: Mapping[str, Mapping[str, Mapping[str, Figure]]], langu
     for axes, colour, table in zip(grid, drawing.COLOURS, tables.values(), strict=False):
         for x, figures in enumerate(table.values()):
             for y, language in enumerate(languages):
-                found = figures.get(language, UNDEFINED)
-                text = "?" if is_unknown(found) else "–" if math.isnan(found.value) else f"{100 * found.value:.1f}"
-                if not math.isnan(found.value):
-                    tint = 0.08 + 0.5 * min(1.0, max(0.0, found.value))
+                cell = figures.get(language, UNDEFINED)
+                text = "?" if is_unknown(cell) else "–" if math.isnan(cell.value) else f"{100 * cell.value:.1f}"
+                if not math.isnan(cell.value):
+                    tint = 0.08 + 0.5 * min(1.0, max(0.0, cell.value))
                     axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colour, alpha=tint, linewidth=0))
                 weight = "bold" if language == MEAN else "normal"
                 axes.text(x, y, text, ha="center", va="center", fontsize=8, fontweight=weight)
@@ -151,8 +151,8 @@ def _draw_tables(tables: Mapping[str, Mapping[str, Mapping[str, Figure]]], langu
         axes.grid(False)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        shown = [wrapped(name, 26) for name in names.values()]
-        axes.set_xticks(range(len(names)), shown, rotation=40, ha="right", rotation_mode="anchor")
+        tick_labels = [wrapped(name, 26) for name in names.values()]
+        axes.set_xticks(range(len(names)), tick_labels, rotation=40, ha="right", rotation_mode="anchor")
     grid[0].set_yticks(range(len(languages)), map(language_label, languages))
     return figure
 
@@ -169,23 +169,23 @@ def detectors(models: Sequence[Model]) -> Plot:
             figures = []
             for detector, _, family in models:
                 task = family.tasks.get(language)
-                figure = family.drawn(metric)[language] if task else UNDEFINED
+                figure = family.drawable(metric)[language] if task else UNDEFINED
                 figures.append(figure)
                 if task:
                     published = rows_for(task.task, metric)
                     teams = tuple(sorted((row.value for row in published), reverse=True))
-                    reasons = differs(published[0], task) if published else ()
+                    reasons = mismatches(published[0], task) if published else ()
                     differing += reasons
                     is_placed = published and not reasons and not math.isnan(figure.value)
                     above = sum(team > figure.value for team in teams) if is_placed else None
                     key = (metric, language, language_name(language), detector)
                     rows.append((*key, *cells(figure), len(teams), max(teams, default=None), above))
             lines.append(ranges.Line(language_label(language), figures, teams))
-        reached = [number for line in lines for figure in line.figures for number in figure[:3]]
-        reached += [team for line in lines for team in line.behind]
-        lowest = min([0.0, *(number for number in reached if not math.isnan(number))])  # of a negative correlation
+        values = [number for line in lines for figure in line.figures for number in figure[:3]]
+        values += [team for line in lines for team in line.behind]
+        lowest = min([0.0, *(number for number in values if not math.isnan(number))])  # of a negative correlation
         panels.append(ranges.Panel(metric, lines, Axis(label, limits=(lowest - 0.03, 1.03))))
-    otherwise = f" Measured otherwise than the teams: {'; '.join(dict.fromkeys(differing))}." if differing else ""
+    caveat = f" Measured otherwise than the teams: {'; '.join(dict.fromkeys(differing))}." if differing else ""
     names = short_names(model.name for model in models).values()
     return Plot(
         name=f"{models[0].family.name}_detectors",
@@ -193,7 +193,7 @@ def detectors(models: Sequence[Model]) -> Plot:
         caption=(
             "Ticks are the teams of SemEval-2025 Task 3 (Vázquez et al. 2025). They were not given the page that the "
             "detectors here read. iou: intersection over union of flagged characters. rho: rank correlation of "
-            f"probabilities with the annotators' votes. Lines are 95 % bounds.{otherwise}"
+            f"probabilities with the annotators' votes. Lines are 95 % bounds.{caveat}"
         ),
         columns=("metric", "language", "name", "detector", *columns_of("value"), "teams", "best team", "teams above"),
         rows=tuple(rows),

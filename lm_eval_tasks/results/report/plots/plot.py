@@ -17,14 +17,14 @@ from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.numbers import few
+from lm_eval_tasks.results.report.numbers import shorten
 from lm_eval_tasks.results.report.plots.drawing import INK, readable
 
 LIGHT, DARK = "#16191f", "#e9ecf1"
-"""Ink of a picture: for a light and for a dark ground."""
+"""Ink of a picture for a light and for a dark background."""
 
 Row = tuple[str | float | int | None, ...]
-"""A row of the table that equals a plot; ``None`` for what is not defined."""
+"""A row of a plot's table; ``None`` for what is not defined."""
 
 _STYLE = {
     "svg.fonttype": "none",  # text stays text, which is smaller than its outlines
@@ -62,7 +62,7 @@ _NAMED = 6  # entries in a caption
 
 
 class Model(NamedTuple):
-    """Tasks of a model: its name in the report, the number of its colour, which is the same in every plot, and a family."""
+    """A model's tasks: its name in the report, the number of its colour, which is the same in every plot, and a family."""
 
     name: str
     colour: int
@@ -70,21 +70,20 @@ class Model(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Figures of a model in one part of a benchmark: a language or :data:`~lm_eval_tasks.results.report.families.MEAN`, a
-    task, or a system that a judge has rated. They are as they are drawn: what is not measurable has bounds and no
-    value."""
+    """Figures to draw of a model in a group: a language or :data:`~lm_eval_tasks.results.report.families.MEAN`, a task, or
+    a system that a judge has rated. Figures that are not measurable have bounds and no value."""
 
     model: str
     colour: int
-    part: str
+    group: str
     figures: Mapping[str, Figure]
 
 
 def by_language(models: Iterable[Model], metrics: Sequence[str]) -> list[Entry]:
-    """An entry a language, model by model; the mean is last where a model has several languages."""
+    """An entry for each language, model by model; the mean is last if a model has several languages."""
     entries: list[Entry] = []
     for model, colour, family in models:
-        drawn = {metric: family.drawn(metric) for metric in metrics}
+        drawn = {metric: family.drawable(metric) for metric in metrics}
         entries += [
             Entry(model, colour, language, {metric: figures[language] for metric, figures in drawn.items()})
             for language in drawn[metrics[0]]
@@ -93,9 +92,9 @@ def by_language(models: Iterable[Model], metrics: Sequence[str]) -> list[Entry]:
 
 
 def by_task(models: Iterable[Model], metrics: Iterable[str]) -> list[Entry]:
-    """An entry a task, in the order of the families."""
+    """An entry for each task, in the order of the families."""
     return [
-        Entry(model, colour, family.name, {metric: family.drawn_mean(metric) for metric in metrics})
+        Entry(model, colour, family.name, {metric: family.drawable_mean(metric) for metric in metrics})
         for model, colour, family in models
     ]
 
@@ -106,7 +105,7 @@ def is_unknown(figure: Figure) -> bool:
 
 
 def columns_of(*metrics: str) -> tuple[str, ...]:
-    """The columns of figures, four a metric: value, bounds, and how many documents."""
+    """The columns of figures, four for each metric: value, bounds, and the number of documents."""
     return tuple(f"{metric}{ending}" for metric in metrics for ending in ("", "_low", "_high", "_n"))
 
 
@@ -120,26 +119,26 @@ def cells(*figures: Figure) -> Row:
 
 
 def rows_of(entries: Iterable[Entry], about: Callable[[Entry], Row] = lambda entry: ()) -> tuple[Row, ...]:
-    """A row an entry: model, part, what there is to say `about` it, and the cells of its figures."""
-    return tuple((entry.model, entry.part, *about(entry), *cells(*entry.figures.values())) for entry in entries)
+    """A row for each entry: model, group, the columns that `about` gives, and the cells of its figures."""
+    return tuple((entry.model, entry.group, *about(entry), *cells(*entry.figures.values())) for entry in entries)
 
 
 def not_drawn(entries: Iterable[Entry]) -> str:
     """A sentence of a caption about points that are not drawn, and why; empty where all are."""
     reasons: dict[str, list[str]] = {}
     for entry in entries:
-        lacking = [is_unknown(figure) for figure in entry.figures.values() if math.isnan(figure.value)]
-        if lacking:
-            why = "its bounds span more than half of the scale" if all(lacking) else "a rate is undefined"
-            reasons.setdefault(why, []).append(f"{entry.part} of {entry.model}")
-    return "".join(f" Not drawn, because {why}: {few(names, _NAMED)}." for why, names in reasons.items())
+        missing = [is_unknown(figure) for figure in entry.figures.values() if math.isnan(figure.value)]
+        if missing:
+            why = "its bounds span more than half of the scale" if all(missing) else "a rate is undefined"
+            reasons.setdefault(why, []).append(f"{entry.group} of {entry.model}")
+    return "".join(f" Not drawn, because {why}: {shorten(names, _NAMED)}." for why, names in reasons.items())
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot and the table that says the same."""
+    """A plot, with the same data as a table."""
 
-    name: str  # for files and for ids in a page: letters, digits, ``_`` and ``-``; no two plots of a report share it
+    name: str  # for files and ids in a page, unique in a report: letters, digits, ``_`` and ``-``
     title: str
     caption: str  # what is shown, how bounds were computed, and what is left out and why
     columns: tuple[str, ...]
@@ -156,13 +155,13 @@ class Plot:
 
     @cached_property
     def _svg(self) -> str:
-        """In a third fewer bytes than it is drawn: each style stands once, and numbers have two decimals. Texts stay."""
+        """The picture with a third fewer bytes than matplotlib's: each style is written once, numbers have two decimals."""
         stream = io.StringIO()
         self.write(stream, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
         drawn = stream.getvalue()
         styles: dict[str, int] = {}
         svg = _NEEDLESS.sub("", drawn[drawn.index("<svg ") :].strip())
-        svg = _STYLE_ATTRIBUTE.sub(lambda found: f'class="s{styles.setdefault(found[1], len(styles))}"', svg)
+        svg = _STYLE_ATTRIBUTE.sub(lambda match: f'class="s{styles.setdefault(match[1], len(styles))}"', svg)
         rules = "".join(f".s{number}{{{style}}}" for style, number in styles.items())
         return svg.replace("</style>", f"{rules}</style>", 1)
 
@@ -180,7 +179,7 @@ class Plot:
             raise ModuleNotFoundError(
                 "plots need matplotlib: pip install 'lm-eval-grounded[report]'", name=error.name
             ) from error
-        # With a salt the same figures give the same bytes.
+        # A fixed salt makes the same figures give the same bytes.
         with matplotlib.rc_context({**_STYLE, "svg.hashsalt": self.name}), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has a font for it
             self.draw().savefig(target, **options)
@@ -193,12 +192,12 @@ def save(plots: Sequence[Plot], svg_dir: Path | None = None, png_dir: Path | Non
     for plot in plots:
         if svg_dir is not None:
             title, caption = (escape(readable(text)) for text in (plot.title, plot.caption))
-            start, rest = plot.svg().split(">", 1)
+            start, body = plot.svg().split(">", 1)
             written.append(svg_dir / f"{plot.name}.svg")
             with whole_file(written[-1]) as partial:
                 partial.write_text(
                     '<?xml version="1.0" encoding="UTF-8"?>\n'
-                    f'{start} role="img" style="background:#fff">\n<title>{title}</title><desc>{caption}</desc>{rest}\n',
+                    f'{start} role="img" style="background:#fff">\n<title>{title}</title><desc>{caption}</desc>{body}\n',
                     "utf-8",
                 )
         if png_dir is not None:

@@ -1,4 +1,4 @@
-"""Two figures against each other, with bounds either way, in panels."""
+"""Scatter plots of two figures in panels, with bounds in both directions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class _Dot(NamedTuple):
     y: Figure
 
     @property
-    def look(self) -> tuple[int, bool]:
-        """The number of its colour, and whether it is a mean, which is large and hollow."""
-        return self.entry.colour, self.entry.part == MEAN
+    def marker_style(self) -> tuple[int, bool]:
+        """The number of its colour, and whether it is a mean."""
+        return self.entry.colour, self.entry.group == MEAN
 
     @property
     def place(self) -> tuple[float, float]:
@@ -33,7 +33,7 @@ class _Dot(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Entries under a title, and the axes that they stand in."""
+    """A panel: its title, its entries, and its axes."""
 
     title: str
     entries: Sequence[Entry]
@@ -52,7 +52,7 @@ class Panel(NamedTuple):
 
 
 def by_model(entries: Sequence[Entry], x: Axis, y: Axis, notes: Mapping[str, str] | None = None) -> list[Panel]:
-    """A panel for each model, with a dot for each entry. `notes` are what stands below the models' names."""
+    """A panel for each model, with a dot for each entry. `notes` are texts to show below the models' names."""
     panels = []
     for model, name in drawing.short_names(entry.model for entry in entries).items():
         title = drawing.wrapped(name, 34) + (f"\n{notes[model]}" if notes else "")
@@ -61,11 +61,11 @@ def by_model(entries: Sequence[Entry], x: Axis, y: Axis, notes: Mapping[str, str
 
 
 def draw(panels: Sequence[Panel], names: Mapping[int, str] | None = None, same_limits: bool = False) -> Any:
-    """The figure. Its legend names the models, or says what a large hollow dot is.
+    """Draw panels as a figure. Its legend names the models, or explains large hollow dots.
 
     Args:
         panels: all with the same axes and limits, unless there are `names`.
-        names: number of a colour to its model, of panels that all models are in; ``None`` where the titles say it.
+        names: colour number to model, for panels with several models; ``None`` if the titles name the models.
         same_limits: whether x and y show the same range.
     """
     x_axes = [panel.x for panel in panels]
@@ -74,15 +74,15 @@ def draw(panels: Sequence[Panel], names: Mapping[int, str] | None = None, same_l
     drawn = [panel.dots for panel in panels]
     everywhere = [dot for dots in drawn for dot in dots]
     for axes, panel, dots in zip(grid, panels, drawn, strict=True):
-        for look in dict.fromkeys(dot.look for dot in dots):
-            alike = [(dot.x, dot.y) for dot in dots if dot.look == look]
-            zorder, line, alpha = (4, 1.8, 0.9) if look[1] else (3, 0.9, 0.45)
-            drawing.marks(axes, alike, {**drawing.look(*look), "zorder": zorder}, line, alpha)
+        for style in dict.fromkeys(dot.marker_style for dot in dots):
+            alike = [(dot.x, dot.y) for dot in dots if dot.marker_style == style]
+            zorder, line, alpha = (4, 1.8, 0.9) if style[1] else (3, 0.9, 0.45)
+            drawing.draw_points(axes, alike, {**drawing.marker_style(*style), "zorder": zorder}, line, alpha)
         if not dots:
             unknown = any(is_unknown(figure) for entry in panel.entries for figure in panel.figures(entry))
             axes.text(0.5, 0.5, NOT_MEASURABLE if unknown else "undefined", transform=axes.transAxes, ha="center")
-        beside = everywhere if names is None else dots
-        x, y = [dot.x for dot in beside], [dot.y for dot in beside]
+        in_range = everywhere if names is None else dots
+        x, y = [dot.x for dot in in_range], [dot.y for dot in in_range]
         if same_limits:
             x = y = [*x, *y]
         axes.set(xlim=_limits(x, panel.x), ylim=_limits(y, panel.y))
@@ -93,9 +93,9 @@ def draw(panels: Sequence[Panel], names: Mapping[int, str] | None = None, same_l
         if names or axes.get_subplotspec().is_first_col():
             axes.set_ylabel(panel.y.label)
     if names:
-        drawing.legend(figure, [(name, drawing.look(number)) for number, name in names.items()])
-    elif any(is_mean for _, is_mean in (dot.look for dot in everywhere)):
-        hollow = {**drawing.look(0, is_mean=True), "markeredgecolor": drawing.INK}
+        drawing.legend(figure, [(name, drawing.marker_style(number)) for number, name in names.items()])
+    elif any(is_mean for _, is_mean in (dot.marker_style for dot in everywhere)):
+        hollow = {**drawing.marker_style(0, is_mean=True), "markeredgecolor": drawing.INK}
         drawing.legend(figure, [("mean over languages", hollow)])
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the panels have their places, which labels must not move
@@ -105,8 +105,7 @@ def draw(panels: Sequence[Panel], names: Mapping[int, str] | None = None, same_l
 
 
 def _limits(figures: Sequence[Figure], axis: Axis) -> tuple[float, float]:
-    """Those of the axis; else from 0, so that lengths on paper are not misread, to what holds every upper bound, with a
-    margin for marks."""
+    """The limits of an axis; if it has none, from 0 to the largest upper bound, with a margin for marks."""
     if axis.limits is not None:
         return axis.limits
     values = [number for figure in figures for number in figure[:3] if not math.isnan(number)]
@@ -116,34 +115,34 @@ def _limits(figures: Sequence[Figure], axis: Axis) -> tuple[float, float]:
 
 
 _AROUND = ((1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))
-"""Directions of a label, of which the first free one is taken: diagonal first, where no bounds are drawn."""
+"""Directions of a label, of which the first free one is used: diagonal first, because no bounds are drawn there."""
 
 _HORIZONTAL = {1: "left", 0: "center", -1: "right"}
 _VERTICAL = {1: "bottom", 0: "center", -1: "top"}
 _DISTANCES = (4, 8)  # of a label from its mark, in points of print
-_MOST = (4, 1)  # names in a label; the first number that has room
+_MOST = (4, 1)  # names in a label; the first number for which there is room
 
 
 def _label(axes: Any, dots: Sequence[_Dot]) -> None:
-    """Write labels beside dots, where they cover no mark, no other label and no axis. Dots at one place share a label:
-    ``ar, de, en, fi, +3``. One that fits nowhere is left out."""
+    """Write labels beside dots without covering a mark, another label or an axis. Dots at one place share a label:
+    ``ar, de, en, fi, +3``. Labels that fit nowhere are left out."""
     from matplotlib.transforms import Bbox
 
     unit = axes.figure.dpi / 72
-    taken = []
+    occupied = []
     at_one_place: dict[tuple[int, int], list[_Dot]] = {}
     for dot in dots:
         x, y = axes.transData.transform(dot.place)
-        is_mean = dot.look[1]
-        taken.append(Bbox([(x, y), (x, y)]).padded((6 if is_mean else 3) * unit))
-        if dot.entry.part and not is_mean:
+        is_mean = dot.marker_style[1]
+        occupied.append(Bbox([(x, y), (x, y)]).padded((6 if is_mean else 3) * unit))
+        if dot.entry.group and not is_mean:
             at_one_place.setdefault((round(x / unit / 2), round(y / unit / 2)), []).append(dot)
-    for together in at_one_place.values():
-        names = [*dict.fromkeys(dot.entry.part for dot in together)]
+    for dots_there in at_one_place.values():
+        names = [*dict.fromkeys(dot.entry.group for dot in dots_there)]
         for most, distance, (right, up) in itertools.product(_MOST, _DISTANCES, _AROUND):
             label = axes.annotate(
                 ", ".join([*names[:most], *([f"+{len(names) - most}"] if len(names) > most else [])]),
-                together[0].place,
+                dots_there[0].place,
                 xytext=(distance * right, distance * up * (0.6 if right else 1)),
                 textcoords="offset points",
                 ha=_HORIZONTAL[right],
@@ -152,7 +151,7 @@ def _label(axes: Any, dots: Sequence[_Dot]) -> None:
                 annotation_clip=False,
             )
             box = label.get_window_extent()
-            if axes.bbox.contains(*box.min) and axes.bbox.contains(*box.max) and not box.count_overlaps(taken):
-                taken.append(box.padded(2))
+            if axes.bbox.contains(*box.min) and axes.bbox.contains(*box.max) and not box.count_overlaps(occupied):
+                occupied.append(box.padded(2))
                 break
             label.remove()
