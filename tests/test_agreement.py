@@ -205,6 +205,7 @@ def test_a_row_that_stands_twice_counts_once(tmp_path: Path) -> None:
         (rows(*range(200)), {}, r"200 different ratings \(0, 1, 2, ...\) are no scale"),
         (rows(1), {"columns": ["a", "b", "c"]}, r"names 3 columns for 2 files"),
         (rows(1), {"text_column": "t"}, r"did you mean --kind tags"),
+        (rows(1), {"kind": "words"}, r"unknown kind 'words'; known are ratings, tags"),
         ([{"id": "i" * 100_000, "rating": 1}, {"id": "i" * 100_000, "rating": 2}], {}, r"'i{50,60}\.\.\. stands here"),
     ],
 )

@@ -16,7 +16,7 @@ from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options
 if TYPE_CHECKING:
     from custom_metrics.statistics.figures import Figure
 
-_WHO = "lm-eval-grounded retrieve"
+_WHO = "retrieve"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

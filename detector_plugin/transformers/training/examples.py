@@ -52,7 +52,7 @@ def examples_of(
     """Turn documents into examples; all are kept in memory, 11 bytes a token. `progress` shows a bar on a terminal.
     UnusableDetector where `max_length` has no room for reference and answer beside the prompt.
     """
-    found: list[Example] = []
+    examples: list[Example] = []
     counts: Counter[str] = Counter()
     classes = len(LABELS[recipe.labels])
     tokens = np.zeros(classes + 1, np.int64)
@@ -69,8 +69,8 @@ def examples_of(
             learned = example.labels[example.labels != IGNORED]
             if len(learned):
                 tokens += np.bincount(learned, minlength=classes + 1)
-                found.append(example)
-    return Examples(found, tuple(map(int, tokens)), counts)
+                examples.append(example)
+    return Examples(examples, tuple(map(int, tokens)), counts)
 
 
 def token_labels(

@@ -80,10 +80,10 @@ def claim(folder: Path, recipe: Recipe, seed: int, documents: Sequence[LabelledA
         if not name.startswith(_OF_THE_MACHINE)
     }
     settings = {"documents": digest.hexdigest()[:16], "seed": seed, **recipe.values, "seeds": None, **trainer}
-    asked = json.loads(json.dumps(settings))  # as JSON has them: a number that was written is read as it was
+    wanted = json.loads(json.dumps(settings))  # as JSON has them: a number that was written is read as it was
 
     def different(known: Mapping[str, Any]) -> str:
-        return ", ".join(sorted(name for name in {*known, *asked} if known.get(name) != asked.get(name)))
+        return ", ".join(sorted(name for name in {*known, *wanted} if known.get(name) != wanted.get(name)))
 
     if (folder / RECORD).is_file():
         other = different(json.loads((folder / RECORD).read_text("utf-8")).get("settings", {}))
@@ -187,7 +187,7 @@ def write_card(trained: Trained, calibrated: bool) -> None:
     says whether ``calibration.json`` lies beside it."""
     recipe, base, parts = trained.recipe, trained.base, trained.parts
     licences = {f"{recipe.base}: {base.licence}": None}
-    licences |= {f"{one.name}: {one.licence}": None for one in trained.ingredients}
+    licences |= {f"{data.name}: {data.licence}": None for data in trained.ingredients}
     front = {
         "library_name": "peft" if recipe.adapter == "lora" else "transformers",
         "pipeline_tag": "token-classification",
@@ -247,7 +247,10 @@ def write_card(trained: Trained, calibrated: bool) -> None:
         "",
         "| data | documents read | source | licence |",
         "|---|---|---|---|",
-        *(f"| {one.name} | {one.documents} | {one.source or 'own'} | {one.licence} |" for one in trained.ingredients),
+        *(
+            f"| {data.name} | {data.documents} | {data.source or 'own'} | {data.licence} |"
+            for data in trained.ingredients
+        ),
         "",
         "| part | texts | documents | languages and kinds of annotation |",
         "|---|---|---|---|",
@@ -282,5 +285,5 @@ def write_card(trained: Trained, calibrated: bool) -> None:
 
 
 def _kinds(documents: Sequence[LabelledAnswer]) -> str:
-    found = Counter(f"{document.language} {document.annotations}" for document in documents)
-    return ", ".join(f"{kind} {number}" for kind, number in sorted(found.items())) or "–"
+    kinds = Counter(f"{document.language} {document.annotations}" for document in documents)
+    return ", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items())) or "–"

@@ -68,14 +68,14 @@ def split(
         placed = [
             text
             for text in texts
-            if len({one.language for one in text}) > 1 or any(one.group != TRANSLATED for one in text)
+            if len({answer.language for answer in text}) > 1 or any(answer.group != TRANSLATED for answer in text)
         ]
         counts[UNPLACED] += sum(map(len, texts)) - sum(map(len, placed))
         texts = placed
     text_of = {id(document): number for number, text in enumerate(texts) for document in text}
     documents = [document for document in documents if id(document) in text_of]
     set_aside = article_groups(documents) if keep_translations else texts
-    room = float("inf") if keep_translations else MOST_GIVEN_UP * sum(not is_left_out(one) for one in documents)
+    room = float("inf") if keep_translations else MOST_GIVEN_UP * sum(not is_left_out(answer) for answer in documents)
     measured: set[int] = set()
     usable: list[LabelledAnswer] = []
     for group in sorted(set_aside, key=lambda group: _order(group, seed)[-1]):
@@ -101,15 +101,15 @@ def split(
     parts: dict[str, list[LabelledAnswer]] = {"learn": [], "choose": [], "measure": [], "left_out": left_out}
     for at, group in enumerate(kept):
         parts[part_of.get(at, "learn")] += group
-    said = f" without {', '.join(without)}" if without else ""
+    apart = f" without {', '.join(without)}" if without else ""
     if not parts["learn"]:
         raise UsageError(
-            f"none of {len(documents)} labelled answers is left to learn from{said}; name more data with --data, or leave "
+            f"none of {len(documents)} labelled answers is left to learn from{apart}; name more data with --data, or leave "
             "less out"
         )
     if without and not left_out:
         raise UsageError(
-            f"nothing is left to measure{said}, for the other answers are about the same texts; --keep-translations "
+            f"nothing is left to measure{apart}, for the other answers are about the same texts; --keep-translations "
             "measures it"
         )
     numbers = {name: {text_of[id(document)] for document in part} for name, part in parts.items()}

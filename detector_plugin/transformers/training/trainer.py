@@ -207,14 +207,14 @@ def arguments_of(recipe: Recipe, folder: Path, seed: int, choose: Sequence[Label
         *((f"--{precision}", "true") if precision != "fp32" else ()),
     ]
     parser = transformers.HfArgumentParser(transformers.TrainingArguments, allow_abbrev=False, add_help=False)
-    said = io.StringIO()
+    stderr = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(stderr):
             arguments, unknown = parser.parse_args_into_dataclasses(
                 words, return_remaining_strings=True, look_for_args_file=False
             )
     except SystemExit as error:
-        last = said.getvalue().strip().splitlines()[-1:] or ["?"]
+        last = stderr.getvalue().strip().splitlines()[-1:] or ["?"]
         raise UsageError(f"an option of transformers' Trainer: {last[0].partition('error: ')[2] or last[0]}") from error
     except (ValueError, ImportError, RuntimeError) as error:
         raise UsageError(f"options of transformers' Trainer do not fit: {first_line(error)}") from error

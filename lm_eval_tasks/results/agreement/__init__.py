@@ -117,6 +117,8 @@ def compare(
         OSError: a file cannot be read.
         CorruptSource, ValueError: its content cannot be used, or no two raters judged the same item.
     """
+    if kind not in KINDS:
+        raise ValueError(f"unknown kind {kind!r}; known are {', '.join(KINDS)}")
     if kind == "ratings" and (text_column or language):
         raise ValueError("--text and --language are for tagged texts; did you mean --kind tags?")
     if len(files) < 2:
