@@ -49,7 +49,7 @@ test: $(DEV)/.done
 test-all: $(DEV)/.done
 	$(DEV)/bin/python $(PYTEST) -m 'not vllm and not browser'
 
-# The fast tests on the other Pythons that the machine has, without torch.
+# The fast tests on the oldest and the newest supported Python, where the machine has them, without torch.
 test-pythons: $(DEV)/.done
 	$(DEV)/bin/nox -- -n $(WORKERS) --dist loadgroup
 

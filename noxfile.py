@@ -20,12 +20,13 @@ nox.options.error_on_missing_interpreters = False
 os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, Path.home().glob(".pyenv/versions/3.1*/bin"))])
 
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
-OTHERS = [each for each in nox.project.python_versions(nox.project.load_toml("pyproject.toml")) if each != OWN]
+SUPPORTED = nox.project.python_versions(nox.project.load_toml("pyproject.toml"))
+OTHERS = [each for each in (SUPPORTED[0], SUPPORTED[-1]) if each != OWN]  # what both ends run, those between run too
 
 
 @nox.session(python=OTHERS)
 def tests(session: nox.Session) -> None:
-    """The fast tests on a Python that is not the developers'.
+    """The fast tests on the oldest and the newest supported Python, but for the developers'.
 
     There is no torch, which the base install does not need either. Left out is what is the same on every Python (mark
     ``one_python``), and properties are tried on fewer examples.

@@ -16,7 +16,7 @@ from what the calibration says of them (:func:`custom_metrics.statistics.random_
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +26,8 @@ from custom_metrics.reading.spans import covered, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import UNDEFINED, Figure
-from custom_metrics.statistics.intervals import RESAMPLES, SEED, resampled_sums, spread
-from custom_metrics.statistics.random_effects import Errors, detector_errors, expected
+from custom_metrics.statistics.intervals import RESAMPLES, resampled_sums, spread
+from custom_metrics.statistics.random_effects import Errors
 
 
 def flagged_words(
@@ -70,40 +70,21 @@ class Estimates(NamedTuple):
     rogan_gladen: Figure
 
 
-def rates(
-    wild: NDArray[Any],
-    calibration: NDArray[Any] | None = None,
-    precision: float = math.nan,
-    recall: float = math.nan,
-    pooled: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
-) -> tuple[float, float, float]:
-    """The values of :func:`estimate`, which says what the arguments are, without its bootstrap; ``nan`` where not
-    defined."""
+def rates(wild: NDArray[Any], errors: Errors | None = None) -> tuple[float, float, float]:
+    """The values of :func:`estimate` without its bootstrap; ``nan`` where not defined."""
     flagged, total = np.asarray(wild).reshape(-1, 2).sum(axis=0)
     if not total:
         return math.nan, math.nan, math.nan
     share = flagged / total
-    if pooled is not None:
-        true_positive_rate, false_positive_rate, ratio = expected(pooled)
-        value = rogan_gladen_rate(share, true_positive_rate, false_positive_rate)
-        return share, ratio * share, value if true_positive_rate > false_positive_rate else math.nan
-    if calibration is None:
-        return share, estimated_rate(precision, recall, flagged, total), math.nan
-    counts = WordCounts(*np.asarray(calibration).reshape(-1, 4).sum(axis=0))
-    estimated = estimated_rate(counts.precision, counts.recall, flagged, total)
-    return share, estimated, rogan_gladen_rate(share, counts.recall, counts.false_positive_rate)
+    if errors is None:
+        return share, math.nan, math.nan
+    value = rogan_gladen_rate(share, errors.true_positive_rate, errors.false_positive_rate)
+    if errors.expected and errors.true_positive_rate <= errors.false_positive_rate:
+        value = math.nan
+    return share, errors.ratio * share, value
 
 
-def estimate(
-    wild: NDArray[Any],
-    calibration: NDArray[Any] | None = None,
-    precision: float = math.nan,
-    recall: float = math.nan,
-    iterations: int = RESAMPLES,
-    seed: int = SEED,
-    pooled: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
-    clusters: Sequence[Any] | None = None,
-) -> Estimates:
+def estimate(wild: NDArray[Any], errors: Errors | None = None) -> Estimates:
     """The rates of a corpus of answers, with bounds from a cluster bootstrap.
 
     With five calibration documents or more the 95 % bounds of the corrected rates hold 93 % of the time and more.
@@ -111,34 +92,26 @@ def estimate(
     Args:
         wild: (clusters, 2): words flagged and words in all of each cluster; words of one article hang together, so they
             are drawn together.
-        calibration: (documents, 4): true and false positives, false and true negatives of each calibration document, from
-            which the detector's errors are drawn. ``None`` where only precision and recall are known (the paper's Table
-            10): the bounds then hold the answers' uncertainty alone, and there is no false positive rate.
-        precision, recall: used where there is no `calibration`.
-        pooled: instead of `calibration`, for a language without one: word counts of answers in other languages, by
-            language and model, see :func:`custom_metrics.statistics.random_effects.predicted`. The bounds then hold how
-            much the detector's errors differ between languages and models.
-        clusters: of each calibration document, a name of what it hangs together with, such as its text; default each by
-            itself.
+        errors: of the detector (:mod:`custom_metrics.statistics.random_effects`). Of errors without draws that differ (the
+            paper's Table 10) the bounds hold the answers' uncertainty alone.
 
     Returns:
-        The three rates, ``nan`` where not defined: all of them without words, the corrected ones without calibration.
+        The three rates, ``nan`` where not defined: all of them without words, the corrected ones without errors.
     """
     wild = np.asarray(wild).reshape(-1, 2)
     if not wild[:, 1].sum():
         return Estimates(UNDEFINED, UNDEFINED, UNDEFINED)
-    share, equation_1, rogan_gladen = rates(wild, calibration, precision, recall, pooled)
-    flagged_again, total_again = resampled_sums(wild, iterations, seed).T
+    share, equation_1, rogan_gladen = rates(wild, errors)
+    flagged_again, total_again = resampled_sums(wild, RESAMPLES if errors is None else len(errors.draws)).T
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = flagged_again / total_again
-    errors = detector_errors(calibration, precision, recall, pooled, iterations, seed, clusters)
     detected = Figure(share, *spread(shares))
     if errors is None:
         return Estimates(detected, UNDEFINED, UNDEFINED)
     # Equation 1 has no upper bound, and the ratio's tail is long; a share of words has one.
     drawn = np.minimum(errors.draws[:, 2] * shares, max(1.0, equation_1))
     estimated = UNDEFINED if math.isnan(equation_1) else Figure(equation_1, *spread(drawn))
-    return Estimates(detected, estimated, _corrected(rogan_gladen, shares, errors, pooled is not None))
+    return Estimates(detected, estimated, _corrected(rogan_gladen, shares, errors))
 
 
 UNLIKELY = 0.2
@@ -156,7 +129,7 @@ def drawn_rates(
         return drawn, (false_positives <= shares) & (shares <= true_positives)
 
 
-def _corrected(value: float, shares: NDArray[Any], errors: Errors, expected: bool) -> Figure:
+def _corrected(value: float, shares: NDArray[Any], errors: Errors) -> Figure:
     """The Rogan-Gladen rate with the bounds that drawn shares and errors give; 0 and 1 where nothing is known. Expected
     errors that cannot be are left out. Of measured ones all count; a draw by which the detector flags other words as
     often as hallucinated ones says nothing, and so may be 0 as well as 1."""
@@ -167,7 +140,7 @@ def _corrected(value: float, shares: NDArray[Any], errors: Errors, expected: boo
     if np.mean(possible) < UNLIKELY:
         return Figure(value, 0.0, 1.0)
     tells = true_positives > false_positives
-    if expected:
+    if errors.expected:
         low, high, error = spread(drawn[possible & tells])
         return Figure(value, min(low, value), max(high, value), error)
     low, high = spread(np.where(tells, drawn, 0.0))[0], spread(np.where(tells, drawn, 1.0))[1]
@@ -184,8 +157,6 @@ def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
     They are a TPR - FPR under 0.1, by which every error of the calibration is multiplied by more than ten; and a flagged
     share more than twice, or less than half, that of the calibration corpus, whose prevalence Equation 1 scales.
     """
-    if math.isnan(flagged_share):
-        return ["there is not a word to count"]
     reasons = []
     gained = calibration.recall - calibration.false_positive_rate
     if math.isnan(gained):

@@ -92,19 +92,13 @@ class RateStratum(NamedTuple):
     first: Floats
     second: Floats
     errors: Errors | None = None  # of the detector there, with a draw for each resample of the bootstrap
-    expected: bool = False
 
 
 def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
     """The difference of two models' hallucination rates, or of their means over languages.
 
     A language in which the rate of a model is not defined is left out.
-
-    Raises:
-        ValueError: an unknown rate.
     """
-    if rate not in RATES:
-        raise ValueError(f"unknown rate {rate!r}; known are {', '.join(RATES)}")
     if rate == RATES[0]:
         return compare_ratios([(part.first, part.second) for part in strata])
     known = [*_corrected(strata, rate)]
@@ -144,7 +138,6 @@ class _Corrected(NamedTuple):
     """Flagged shares of two models in a language, and how they are corrected."""
 
     errors: Errors
-    expected: bool
     values: Floats  # (articles, 2) linearised flagged shares
     observed: Floats  # (2,) corrected rates
     slope: float  # of the rate at the expected errors: what a difference of flagged shares is multiplied by
@@ -155,22 +148,22 @@ class _Corrected(NamedTuple):
         if rate != RATES[2]:
             return np.asarray(ratios * shares), np.ones(len(shares), dtype=bool)
         rates, fits = drawn_rates(shares, true_positives, false_positives)
-        can_be = fits.all(axis=1) if self.expected else (true_positives > false_positives)[:, 0]
+        can_be = fits.all(axis=1) if self.errors.expected else (true_positives > false_positives)[:, 0]
         # Where next to no draw of the errors goes with a model's answers, nothing is known of its rate.
         return rates, can_be & bool(np.mean(fits, axis=0).min() >= UNLIKELY)
 
 
 def _corrected(strata: Sequence[RateStratum], rate: str) -> Iterator[_Corrected]:
     """The languages in which both models' rates are defined."""
-    for first, second, errors, expected in strata:
+    for first, second, errors in strata:
         if errors is None or not len(first):
             continue
         values = np.column_stack([linearised(counts[:, 0], counts[:, 1]) for counts in (first, second)])
         shares = values.mean(axis=0)
-        true_positives, false_positives, slope, _ = errors
+        true_positives, false_positives, slope, *_ = errors
         observed = slope * shares
         if rate == RATES[2]:
             slope = 1 / (true_positives - false_positives) if true_positives > false_positives else math.nan
             observed = np.array([rogan_gladen_rate(share, true_positives, false_positives) for share in shares])
         if not (np.isnan(observed).any() or math.isnan(slope)):
-            yield _Corrected(errors, expected, values, observed, slope)
+            yield _Corrected(errors, values, observed, slope)

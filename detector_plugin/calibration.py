@@ -53,12 +53,8 @@ class LanguageCalibration:
     documents: np.ndarray[Any, Any] | None  # (documents, 4) tp, fp, fn, tn; None where only the two above are known
     source: str  # the task, or the table
     models: tuple[str, ...] = ()  # whose answer each document is; empty where nothing says so
-    clusters: tuple[
-        int, ...
-    ] = ()  # of each document, the number of its text or page; empty where each stands by itself
-    pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = (
-        None  # of other languages: code to model to counts
-    )
+    clusters: tuple[int, ...] = ()  # number of each document's text or page; empty where each stands by itself
+    pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None  # of other languages: by code and model
     kind: str = ""  # one of `KINDS`; empty before a file holds it
 
     @property

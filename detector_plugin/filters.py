@@ -20,8 +20,6 @@ from detector_plugin.loading import load_detector
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-Responses = Iterable[Sequence[Any]]
-
 FAILED = "failed"
 """Version of a detector that could not be loaded or broke down."""
 
@@ -77,7 +75,7 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
         self.reference = reference
         self.question = question
 
-    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+    def apply(self, resps: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]) -> list[list[str]]:
         """Tag all responses; ValueError where a document has no reference."""
         responses = list(resps)
         # Of each detector: answers, their documents, and where the tagged answers belong.

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.logged_runs import lines
+
 DATE = "2026-01-01T00-00-00.000000"
 
 Row = dict[str, Any]
@@ -27,8 +29,7 @@ def copied_models(two_models: Path, folder: Path, tasks: Sequence[str]) -> tuple
 def change_samples(folder: Path, task: str, change: Callable[[list[Row]], list[Row]]) -> None:
     """Rewrite a samples file."""
     (path,) = folder.glob(f"samples_{task}_2*.jsonl")
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in change(rows)), "utf-8")
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in change(lines(path))), "utf-8")
 
 
 def change_results(folder: Path, change: Callable[[Row], object]) -> None:

@@ -1,14 +1,12 @@
 """Texts that people read, held by a file each in ``tests/data/report/``: one place to look at when a wording changes.
 
-``LM_EVAL_GROUNDED_WRITE_GOLDEN=1 pytest tests/test_report_*.py`` writes them anew; ``git diff`` then shows what changed.
+``LM_EVAL_GROUNDED_WRITE_GOLDEN=1 pytest tests/test_{report,compare}_*.py`` writes them anew; ``git diff`` shows changes.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-
-__all__ = ["golden"]
 
 _FOLDER = Path(__file__).parent / "data" / "report"
 

@@ -11,6 +11,7 @@ import pytest
 
 from lm_eval_tasks.clapnq.judge.dataset import load_pairs, load_ratings
 from tests.conftest import evaluate
+from tests.logged_runs import in_this_process, lines
 from tests.shared_once import SharedOnce
 
 RATINGS, PAIRS = "clapnq_judge", "clapnq_judge_pairs"
@@ -23,28 +24,15 @@ Row = dict[str, Any]
 @pytest.fixture(scope="session")
 def runs(shared_once: SharedOnce) -> Path:
     """Three baselines on both settings, logged as the harness logs; a folder each."""
-    return shared_once("judged_runs", _log_runs)
 
+    def make(folder: Path) -> None:
+        for strategy in STRATEGIES:
+            tasks = ["clapnq_gold", "clapnq_rag"]
+            in_this_process(tasks, "grounded-baseline", f"strategy={strategy}", folder / strategy)
+            for path in sorted((folder / strategy).glob("*/*")):
+                path.rename(folder / strategy / path.name)
 
-def _log_runs(folder: Path) -> None:
-    from lm_eval.loggers import EvaluationTracker
-
-    for strategy in STRATEGIES:
-        tracker = EvaluationTracker(output_path=str(folder / strategy))
-        results = evaluate(
-            ["clapnq_gold", "clapnq_rag"],
-            "grounded-baseline",
-            f"strategy={strategy}",
-            metadata={"mirror": "sample"},
-            log_samples=True,
-            evaluation_tracker=tracker,
-        )
-        samples = results.pop("samples")
-        tracker.save_results_aggregated(results, samples)
-        for task, rows in samples.items():
-            tracker.save_results_samples(task, rows)
-        for path in sorted((folder / strategy).glob("*/*")):
-            path.rename(folder / strategy / path.name)
+    return shared_once("judged_runs", make)
 
 
 def file(runs: Path, strategy: str, setting: str = "gold") -> str:
@@ -57,7 +45,7 @@ def files(runs: Path, *strategies: str, setting: str = "gold") -> list[str]:
 
 
 def samples(path: str) -> list[Row]:
-    return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+    return lines(Path(path))
 
 
 def sample(id: str, answer: str | None, question: str = "where", passage: str = "Paris is there.", **more: Any) -> Row:

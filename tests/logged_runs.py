@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import ROOT, command, run
+from tests.conftest import ROOT, command, evaluate, run
 from tests.shared_once import SharedOnce
 
 TASKS = "mfava_de,mfava_zh"
@@ -35,6 +35,20 @@ def generate(
     return files_of(folder)
 
 
+def in_this_process(tasks: list[str], model: str, model_args: str, folder: Path | None, **options: Any) -> Any:
+    """A run in this process, written as `lm_eval --log_samples --output_path` writes it; the harness's record of it."""
+    from lm_eval.loggers import EvaluationTracker
+
+    tracker = EvaluationTracker(output_path=folder and str(folder))
+    known = {"metadata": {"mirror": "sample"}, "log_samples": True, "evaluation_tracker": tracker}
+    results = evaluate(tasks, model, model_args, **{**known, **options})
+    samples = results.pop("samples")
+    tracker.save_results_aggregated(results=results, samples=samples)
+    for task, rows in samples.items():
+        tracker.save_results_samples(task_name=task, samples=rows)
+    return tracker.general_config_tracker
+
+
 def replay(folder: Path, *options: str) -> Path:
     """The same of :data:`ANSWERS`."""
     return generate(folder, *options, model="replay", model_args=f"path={ANSWERS}")
@@ -44,11 +58,6 @@ def files_of(folder: Path) -> Path:
     """The folder below another in which the files of the one run lie."""
     (results,) = folder.rglob("results_*.json")
     return results.parent
-
-
-def in_one_step(shared_once: SharedOnce) -> Path:
-    """The run of :data:`ANSWERS`, tagged in the run; to be copied before anything is written."""
-    return files_of(shared_once("mfava in one step", lambda folder: replay(folder / "out")))
 
 
 def only_predicted(shared_once: SharedOnce) -> Path:

@@ -35,22 +35,14 @@ def task(
     metrics: Sequence[str] = (),
     results: Values | None = None,
 ) -> TaskRun:
-    """A task of a run.
-
-    Args:
-        name: of it.
-        figures: metric to figure, of the task's only filter; or filter to these.
-        language: code.
-        provenance: default one that finds nothing to doubt.
-        metrics: default those of the task's table, else of the figures.
-        results: ``metric,filter`` to value.
-    """
+    """A task of a run, of which nothing is to be doubted where no provenance says so. Figures are metric to figure, of the
+    task's only filter, or filter to these; metrics by default those of the task's table, else of the figures."""
     base = catalogue.base_of(name)
     filters = tuple(base.filters) if base else ("none",)
     by_filter = figures if {*figures} <= {*filters} else {filters[0]: figures}
     listed = metrics or ([metric.name for metric in base.metrics] if base else [*next(iter(by_filter.values()), {})])
     known = {metric.name: metric for metric in base.metrics} if base else {}
-    table = catalogue.table_named(name.partition("_")[0])
+    table = catalogue.tables().get(name.partition("_")[0])
     return TaskRun(
         task=name,
         benchmark=name.partition("_")[0],

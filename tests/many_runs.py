@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["large_runs", "many_runs"]
+from tests.changed_runs import change_results
+from tests.logged_runs import lines
 
 Row = dict[str, Any]
 
@@ -21,12 +22,9 @@ def many_runs(source: Path, folder: Path, number: int, seed: int = 1) -> Path:
     for place in range(number):
         run = folder / f"run{place:03d}"
         shutil.copytree(runs[place % len(runs)], run)
-        (results,) = run.glob("results_*.json")
-        content = json.loads(results.read_text("utf-8"))
-        content["model_name"] = f"org/model-{place:03d}"
-        results.write_text(json.dumps(content), "utf-8")
+        change_results(run, lambda content, place=place: content.update(model_name=f"org/model-{place:03d}"))
         for path in run.glob("samples_*.jsonl"):
-            rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+            rows = lines(path)
             for row in rows:
                 for metric in row["metrics"]:
                     value = row.get(metric)
@@ -41,7 +39,7 @@ def large_runs(source: Path, folder: Path, runs: int, documents: int, task: str 
     each time with another question. Runs differ in which of its answers a document gets."""
     (results_file,) = source.glob("results_*.json")
     (samples,) = source.glob(f"samples_{task}_2*.jsonl")
-    rows = [json.loads(line) for line in samples.read_text("utf-8").splitlines()]
+    rows = lines(samples)
     number = max(row["doc_id"] for row in rows) + 1
     by_filter: dict[str, dict[int, Row]] = {}
     for row in rows:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from lm_eval_tasks.definition import catalogue
 
-__all__ = ["PAGE", "with_table"]
-
 PAGE = Path(__file__).parents[1] / "lm_eval_tasks" / "README.md"
 BEGIN = "<!-- metrics: written by `python -m tests.metric_table` -->"
 END = "<!-- end of the metrics -->"
@@ -20,7 +18,7 @@ _GOOD = {True: "high", False: "low", None: ""}
 def metric_table() -> str:
     """A row for each metric with a definition. Benchmarks that share a metric share its row."""
     titles: dict[tuple[str, str, str, bool | None], list[str]] = {}
-    for benchmark in catalogue.benchmarks():
+    for benchmark in catalogue.tables().values():
         for metric in benchmark.metrics.values():
             if metric.definition:
                 row = metric.name, metric.definition, metric.denominator, metric.higher_is_better

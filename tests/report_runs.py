@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.mfava.languages import LANGUAGES
+from tests.changed_runs import change_results
+from tests.logged_runs import lines
 from tests.shared_once import SharedOnce
 
 Row = dict[str, Any]
@@ -53,8 +55,7 @@ ADDRESSES = (
 def changed(folder: Path, change: Callable[[Path, int, Row], Row]) -> None:
     """Rewrite every sample below a folder: `change` gets its file, its document's number, and the row."""
     for path in folder.rglob("samples_*.jsonl"):
-        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        text = "".join(json.dumps(change(path, row["doc_id"], row)) + "\n" for row in rows)
+        text = "".join(json.dumps(change(path, row["doc_id"], row)) + "\n" for row in lines(path))
         path.write_text(text, "utf-8")
 
 
@@ -62,15 +63,15 @@ def changed(folder: Path, change: Callable[[Path, int, Row], Row]) -> None:
 def hostile_runs(two_models: Path, shared_once: SharedOnce) -> Path:
     """The runs of ``two_models`` with :data:`HOSTILE` answers, questions, passages, titles, addresses, and model name."""
 
+    def hostile(results: Row) -> None:
+        results["model_name"] = f"evil/{HOSTILE['handler']}"
+        for config in results["configs"].values():
+            config["metadata"]["command_line"] = shlex.join(["lm_eval", "--model_args", HOSTILE["script"]])
+
     def make(folder: Path) -> None:
         shutil.copytree(two_models, folder, dirs_exist_ok=True)
         changed(folder, _hostile)
-        for path in (folder / "baseline-lexical").glob("results_*.json"):
-            results = json.loads(path.read_text("utf-8"))
-            results["model_name"] = f"evil/{HOSTILE['handler']}"
-            for config in results["configs"].values():
-                config["metadata"]["command_line"] = shlex.join(["lm_eval", "--model_args", HOSTILE["script"]])
-            path.write_text(json.dumps(results), "utf-8")
+        change_results(folder / "baseline-lexical", hostile)
 
     return shared_once("hostile_runs", make)
 
@@ -121,8 +122,7 @@ PASSAGE, PAGE, ANSWER = 700, 3_000, 900
 
 
 def _enlarged(folder: Path, name: str) -> None:
-    for path in folder.glob("results_*.json"):
-        results = json.loads(path.read_text("utf-8"))
+    def of_all_languages(results: Row) -> None:
         results["model_name"] = f"maker/model-{name}"
         german = results["configs"]["mfava_de"]
         for code in LANGUAGES:
@@ -130,7 +130,8 @@ def _enlarged(folder: Path, name: str) -> None:
             for part in ("results", "versions", "n-shot", "n-samples"):
                 results[part][f"mfava_{code}"] = results[part]["mfava_de"]
         results["group_subtasks"]["mfava"] = [f"mfava_{code}" for code in LANGUAGES]
-        path.write_text(json.dumps(results), "utf-8")
+
+    change_results(folder, of_all_languages)
     (german_samples,) = folder.glob("samples_mfava_de_*.jsonl")
     arabic = next(folder.glob("samples_mfava_ar_*.jsonl"))
     for code in LANGUAGES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from custom_metrics import abstention
@@ -108,48 +110,31 @@ NOT_HERE = Match("bare", "not here. not there", "not here. not there", ())
 READ = [
     (  # folded
         "The  TEXT is long. It is *silent*.",
-        Explanation(
-            "en",
-            True,
-            "an abstention",
-            (
-                SentenceRead("the text is long", NOTHING, (TEXT,)),
-                SentenceRead(" it is silent ", "it finds the material silent", (SILENT,)),
-            ),
-        ),
+        "an abstention",
+        [("the text is long", NOTHING, TEXT), (" it is silent ", "it finds the material silent", SILENT)],
     ),
     (  # read no further than to the answer that takes it back
         "None. It was Paris. The text is silent. None.",
-        Explanation(
-            "en",
-            False,
-            "no abstention: an answer follows it that takes it back",
-            (
-                SentenceRead("none", "it is a bare phrase of abstention", (NONE,)),
-                SentenceRead(" it was paris", ANSWERS, ()),
-            ),
-        ),
+        "no abstention: an answer follows it that takes it back",
+        [("none", "it is a bare phrase of abstention", NONE), (" it was paris", ANSWERS)],
     ),
     (  # what stands behind the last "Answer:"
         "I don't know. Answer: Paris",
-        Explanation("en", False, "no abstention: no sentence abstains", (SentenceRead("paris", ANSWERS, ()),)),
+        "no abstention: no sentence abstains",
+        [("paris", ANSWERS)],
     ),
     (
         "Not here. Not there.",
-        Explanation(
-            "en",
-            True,
-            "an abstention: the text as a whole is a bare phrase",
-            (
-                SentenceRead("not here", ANSWERS, ()),
-                SentenceRead(" not there", ANSWERS, ()),
-                SentenceRead("not here. not there.", "it is a bare phrase of abstention", (NOT_HERE,)),
-            ),
-        ),
+        "an abstention: the text as a whole is a bare phrase",
+        [
+            *(("not here", ANSWERS), (" not there", ANSWERS)),
+            ("not here. not there.", "it is a bare phrase of abstention", NOT_HERE),
+        ],
     ),
     (  # without its title
         "I don't know The Lord Of The Rings.",
-        Explanation("en", True, "an abstention", (SentenceRead("i don't know ", "it abstains by itself", (KNOW,)),)),
+        "an abstention",
+        [("i don't know ", "it abstains by itself", KNOW)],
     ),
 ]
 
@@ -163,9 +148,10 @@ def languages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("languages")
-@pytest.mark.parametrize(("text", "read"), READ)
-def test_an_answer_is_explained_sentence_by_sentence(text: str, read: Explanation) -> None:
-    assert explain(text, "en-GB") == [read]
+@pytest.mark.parametrize(("text", "verdict", "sentences"), READ)
+def test_an_answer_is_explained_sentence_by_sentence(text: str, verdict: str, sentences: list[Any]) -> None:
+    read = tuple(SentenceRead(said, why, tuple(matches)) for said, why, *matches in sentences)
+    assert explain(text, "en-GB") == [Explanation("en", verdict.startswith("an "), verdict, read)]
 
 
 @pytest.mark.usefixtures("languages")

@@ -46,30 +46,19 @@ def values(result: Result) -> dict[str, float]:
     return {name: found.value for name, found in result.estimates.items()}
 
 
-def test_ratings_of_two_raters(tmp_path: Path) -> None:
-    found = two(tmp_path, rows(*A), rows(*B)[::-1])
-    (result,) = found.results
-    assert (found.kind, found.notes, result.raters, result.group) == ("ratings", (), "a.jsonl, b.jsonl", "-")
-    assert result.counts == {"items": 6, "unread": 0}
-    assert values(result) == pytest.approx(OF_A_AND_B)
-    assert all(one.low <= one.value <= one.high for one in result.estimates.values())
-
-
-@pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.json", "x.csv", "x.tsv", "X.CSV"])
-def test_formats_give_the_same_figures(tmp_path: Path, name: str) -> None:
-    found = compare([written(tmp_path / "a.jsonl", rows(*A)), written(tmp_path / name, rows(*B))])
-    assert values(found.results[0]) == pytest.approx(OF_A_AND_B)
+def test_ratings_of_two_raters_in_every_format(tmp_path: Path) -> None:
+    for name in ("x.jsonl", "x.jsonl.gz", "x.json", "x.csv", "x.tsv", "X.CSV"):
+        found = compare([written(tmp_path / "a.jsonl", rows(*A)), written(tmp_path / name, rows(*B)[::-1])])
+        (result,) = found.results
+        assert (found.kind, found.notes, result.raters, result.group) == ("ratings", (), f"a.jsonl, {name}", "-")
+        assert result.counts == {"items": 6, "unread": 0}
+        assert values(result) == pytest.approx(OF_A_AND_B)
+        assert all(one.low <= one.value <= one.high for one in result.estimates.values())
 
 
 def test_ids_are_texts_whatever_their_type(tmp_path: Path) -> None:
     """JSON numbers, CSV texts, and whole numbers as pandas writes a column with gaps."""
-    for ids, same in (
-        ((1, "1"), True),
-        ((1.0, 1), True),
-        ((" q ", "q"), True),
-        (("01", 1), False),
-        (("1.5", 1), False),
-    ):
+    for *ids, same in ((1, "1", True), (1.0, 1, True), (" q ", "q", True), ("01", 1, False), ("1.5", 1, False)):
         both = [[{"id": one, "rating": 1}, {"id": "other", "rating": 2}] for one in ids]
         assert two(tmp_path, *both).results[0].counts["items"] == 1 + same
 
@@ -167,21 +156,15 @@ def test_two_judges_comparisons_agree_on_the_system_whatever_the_letter(tmp_path
 
 
 def test_more_than_two_raters_are_compared_in_pairs_and_on_average(tmp_path: Path) -> None:
-    files = [written(tmp_path / f"{name}.csv", rows(*said)) for name, said in (("a", A), ("b", B), ("c", A))]
-    found = compare(files)
-    assert [result.raters for result in found.results] == [
-        *("a.csv, b.csv", "a.csv, c.csv", "b.csv, c.csv", "mean of 3 pairs"),
-    ]
+    """Those without a common item are left out."""
+    raters = {"a": rows(*A), "b": rows(*B), "c": rows(*A), "d": [{"id": "z", "rating": 1}]}
+    found = compare([written(tmp_path / f"{name}.csv", content) for name, content in raters.items()])
+    pairs = ["a.csv, b.csv", "a.csv, c.csv", "b.csv, c.csv"]
+    assert [result.raters for result in found.results] == [*pairs, "mean of 3 pairs"]
+    assert "a.csv, d.csv: 0 in both; 6 in a.csv alone, 1 in d.csv alone." in found.notes
     mean = found.results[-1]
     assert values(mean)["kappa"] == pytest.approx((1 / 3 + 1 + 1 / 3) / 3)
     assert math.isnan(mean.estimates["kappa"].low)
-
-
-def test_raters_without_a_common_item_are_left_out_of_the_pairs(tmp_path: Path) -> None:
-    raters = {"a": rows(*A), "b": rows(*B), "c": [{"id": "z", "rating": 1}]}
-    found = compare([written(tmp_path / f"{name}.json", content) for name, content in raters.items()])
-    assert [result.raters for result in found.results] == ["a.json, b.json"]
-    assert "a.json, c.json: 0 in both; 6 in a.json alone, 1 in c.json alone." in found.notes
 
 
 def test_one_file_may_hold_two_raters(tmp_path: Path) -> None:
@@ -390,15 +373,9 @@ def test_the_users_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert line.split("]  ")[2].startswith("0.824 [")
     assert line.split("]  ")[3].startswith("0.692 [")
     assert note == "In brackets: 95 % bounds, from a bootstrap over ids."
-
-
-def test_the_users_command_on_tagged_texts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     marked = {"a": "x <entity>y</entity>", "b": "x y", "text": "x y"}
     written(tmp_path / "x.json", [marked, {"a": "z", "b": "<entity>z</entity>", "text": "z"}])
     arguments = ["x.json", "x.json", "--kind", "tags", "--column", "a", "b", "--text", "text", "--language", "German"]
-    monkeypatch.chdir(tmp_path)
     assert main(["agreement", *arguments]) == 0
     line = capsys.readouterr().out.splitlines()[1]
     assert line.startswith("a, b    de                2      3       0        0  -0.500 [")

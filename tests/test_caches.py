@@ -155,22 +155,6 @@ def test_every_detector_version_and_option_has_tags_of_its_own(
     assert len(flagging.asked) == asked  # all of them were kept
 
 
-def test_tags_of_an_earlier_version_of_this_package_are_not_taken(
-    harness: Harness, flagging: type[Flagging], tmp_path: Path
-) -> None:
-    """What the harness's cache holds by the prompt alone stays as it is, and is not looked at."""
-    from lm_eval.api.model import hash_args
-    from sqlitedict import SqliteDict
-
-    sample = harness(["mfava_detection_de_gold"], "hallucination-detector", "detector=a", metadata={"mirror": "sample"})
-    with SqliteDict(str(tmp_path / "cache_rank0.db"), autocommit=True) as database:
-        for row in sample["samples"]["mfava_detection_de_gold"]:
-            database[hash_args("generate_until", row["arguments"][0])] = "of another detector"
-    assert all(found.startswith("<hallucination>") for found in tags(harness, tmp_path, "detector=a"))
-    with SqliteDict(str(tmp_path / "cache_rank0.db")) as database:
-        assert set(database.values()) == {"of another detector"}
-
-
 @pytest.mark.parametrize(
     ("model", "first", "second"),
     [

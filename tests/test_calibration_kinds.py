@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from custom_metrics.hallucination import estimate
-from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
+from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, annotated, predicted
 from detector_plugin import calibration as calibrations
 from detector_plugin.calibration import ANNOTATIONS, KINDS, Calibration, LanguageCalibration, load, measured
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.calibrate import calibration_from_runs
-from lm_eval_tasks.mfava import cells, dataset, estimation
+from lm_eval_tasks.detection import calibrated
+from lm_eval_tasks.mfava import cells, dataset
 
 Counts = np.ndarray[Any, Any]
 NAME = {"name": "third", "version": "1", "licence": ""}
@@ -64,13 +65,6 @@ def test_real_answers_come_first_and_pooled_ones_before_inserted_errors() -> Non
     assert FEWEST_LANGUAGES == 2
 
 
-def test_a_kind_that_is_none_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="unknown calibration_annotations 'bronze'; known are gold, pooled, real, silver"
-    ):
-        dataset.load("de", calibration_annotations="bronze", mirror="sample")
-
-
 def test_runs_on_real_answers_make_a_calibration(tmp_path: Path) -> None:
     rows = []
     for number, model in enumerate(("a", "b", "a")):
@@ -109,42 +103,18 @@ def test_bounds_for_a_new_language_hold_the_truth() -> None:
         return 1 / (1 + math.exp(-logit))
 
     for _ in range(trials):
-        annotated = {
+        others = {
             code: {m: answers(rng, rate(0.75), rate(0.2), 0.45) for m in "abc"} for code in ("de", "es", "fi", "it")
         }
         new = answers(rng, rate(0.75), rate(0.2), rng.uniform(0.1, 0.8), 60)
         truth = (new[:, 0] + new[:, 2]).sum() / new.sum()
         wild = np.stack([new[:, 0] + new[:, 1], new.sum(axis=1)], axis=1)
-        every = np.concatenate([counts for models in annotated.values() for counts in models.values()])
-        for index, got in enumerate(
-            (estimate(wild, pooled=annotated, iterations=300), estimate(wild, every, iterations=300))
-        ):
+        every = np.concatenate([counts for models in others.values() for counts in models.values()])
+        for index, errors in enumerate((predicted(others, 300), annotated(every, 300))):
+            got = estimate(wild, errors)
             held[index] += got.rogan_gladen.low <= truth <= got.rogan_gladen.high
     assert 0.9 <= held[0] / trials <= 1
     assert held[1] / trials < 0.6
-
-
-def agreeing() -> dict[str, dict[str, Counts]]:
-    rng = np.random.default_rng(1)
-    return {code: {model: answers(rng, 0.8, 0.4, 0.5, 200) for model in "ab"} for code in ("de", "es", "fi", "it")}
-
-
-@pytest.mark.parametrize(
-    ("flagged", "value", "low", "high"),
-    [
-        (60, 0.5, 0.3, 0.7),  # between both rates
-        (42, 0.05, 0.0, 0.25),
-        (5, 0.0, 0.0, 1.0),  # so few as no annotated answer lets one expect: nothing is known
-        (99, 1.0, 0.0, 1.0),
-    ],
-)
-def test_errors_that_cannot_be_are_left_out(flagged: int, value: float, low: float, high: float) -> None:
-    """Of any answers, at least the false positive rate of the words is flagged, and at most the true positive rate."""
-    got = estimate(np.array([[flagged, 100]] * 50), pooled=agreeing()).rogan_gladen
-    assert got.value == pytest.approx(value, abs=0.06)
-    assert low <= got.low <= got.value <= got.high <= high
-    if (low, high) == (0.0, 1.0):
-        assert (got.low, got.high) == (0.0, 1.0)
 
 
 # Cells of real answers
@@ -171,7 +141,7 @@ def test_each_cell_is_estimated_by_what_saw_neither_its_language_nor_its_model()
         if code != "de"
     }
     wild = np.stack([own[:20, 0] + own[:20, 1], own[:20].sum(axis=1)], axis=1)
-    assert found[0].rates == estimate(wild, pooled=pooled)
+    assert found[0].rates == estimate(wild, predicted(pooled))
     assert found[0].truth == pytest.approx((own[:20, 0] + own[:20, 2]).sum() / own[:20].sum())
     assert cells.cells(Calibration(NAME, {code: languages[code] for code in ("de", "es")})) == []
 
@@ -215,7 +185,7 @@ def calibration(tmp_path: Path) -> str:
         languages[code] = {"real": measured(counts, f"mushroom_{code}", ["a"] * 10 + ["b"] * 15)}
     path = tmp_path / "c.json"
     Calibration({**NAME, "name": "lexical"}, languages).save(path)
-    for cached in (estimation._calibration, estimation._estimates):
+    for cached in (calibrated.in_force, calibrated.estimates):
         cached.cache_clear()
     return str(path)
 

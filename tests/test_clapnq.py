@@ -12,6 +12,7 @@ import pytest
 
 from custom_metrics.scores.grounding import process_results, process_results_with_retrieval
 from lm_eval_tasks.clapnq import dataset
+from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.clapnq.dataset import load, load_task
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.sources import CorruptSource
@@ -28,23 +29,14 @@ def mirror(tmp_path: Path) -> Path:
     return Path(shutil.copytree(SAMPLE, tmp_path / "mirror"))
 
 
-def metrics_of(base: str) -> list[dict[str, Any]]:
-    from lm_eval.tasks._yaml_loader import load_yaml
-
-    listed: list[dict[str, Any]] = load_yaml(Path(dataset.__file__).with_name(base), resolve_func=False)["metric_list"]
-    return listed
-
-
-def test_both_settings_have_the_same_metrics_and_retrieval_adds_its_own() -> None:
-    gold, rag = metrics_of("_gold_base"), metrics_of("_rag_base")
-    assert rag[: len(gold)] == gold
-    added = [m["metric"] for m in rag[len(gold) :]]
-    assert added == ["gold_retrieved", "ndcg@10", "recall@10"]
+def test_answers_have_the_metrics_of_the_table_and_retrieval_adds_its_own() -> None:
+    gold, rag = ({metric.name for metric in base.metrics} for base in BENCHMARK.bases)
+    assert rag - gold == {"gold_retrieved", "ndcg@10", "recall@10"}
     answerable: dict[str, Any] = {"answerable": True, "answers": ["a"], "groundings": ["a"]}
     answerable |= {"gold_ids": ["p"], "retrieved_ids": ["p"], "gold_ranks": [1]}
     for doc in (answerable, answerable | {"answerable": False, "answers": [], "gold_ids": [], "gold_ranks": []}):
-        assert set(process_results(doc, ["x"])) == {m["metric"] for m in gold}
-        assert set(process_results_with_retrieval(doc, ["x"])) == {m["metric"] for m in rag}
+        assert process_results(doc, ["x"]).keys() == gold
+        assert process_results_with_retrieval(doc, ["x"]).keys() == rag
 
 
 def test_documents_say_which_passage_is_the_gold_one(hub: str) -> None:
@@ -56,12 +48,6 @@ def test_documents_say_which_passage_is_the_gold_one(hub: str) -> None:
     answerable = [doc for doc in documents if doc["answerable"]]
     assert sum(bool(doc["gold_ranks"]) for doc in answerable) == 268
     assert len(answerable) == 300
-
-
-@pytest.mark.parametrize("answer", ["a" * 1_000_000, "\x00\x1b[31m" * 1000, "。" * 200_000, "word " * 200_000])
-def test_monstrous_answers_are_scored(answer: str) -> None:
-    doc = {"answerable": True, "answers": ["a b c"], "groundings": ["a b c d"]}
-    assert process_results(doc, [answer])["length"] == len(answer)
 
 
 PAPER = {"rougeL": "49.5", "recall": "97.4", "rougeLp": "100.0", "length": "912", "unanswerable_accuracy": "0.0"}

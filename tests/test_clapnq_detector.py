@@ -13,17 +13,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate
 from custom_metrics.reading.spans import Span
+from custom_metrics.statistics.random_effects import annotated
 from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, load, measured
 from lm_eval_tasks.clapnq import dataset, hallucination
 from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.detection import calibrated
+from lm_eval_tasks.detection.calibrated import TaggedAnswer, tagged_answers
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.models.baseline import GroundedBaseline
 from tests.conftest import figures_of
@@ -60,8 +63,8 @@ def third(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
     filters.shared_detector.cache_clear()
     monkeypatch.setattr(filters, "load_detector", lambda name, **options: detector)
     monkeypatch.setattr(calibrated, "check_detector", lambda name, options: None)
-    hallucination._calibration.cache_clear()
-    hallucination._estimates.cache_clear()
+    calibrated.in_force.cache_clear()
+    calibrated.estimates.cache_clear()
     yield detector
     filters.shared_detector.cache_clear()
 
@@ -110,7 +113,7 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
     assert result["hallucinated_share"] == share
     assert result["rogan_gladen_rate"] == pytest.approx((share - 4 / 32) / (11 / 18 - 4 / 32))
     of_questions = list(zip(flagged, lengths, strict=True))
-    expected = estimate(of_questions, load(calibration).languages["en"]["gold"].documents)
+    expected = estimate(of_questions, annotated(load(calibration).languages["en"]["gold"].documents))
     figures = figures_of(got, task)
     for name, interval in ((SHARE, expected.detected), (CORRECTED, expected.rogan_gladen)):
         assert tuple(figures[name][part] for part in ("value", "low", "high", "standard_error")) == interval[:4]
@@ -191,28 +194,6 @@ def test_predict_only_skips_the_detector(harness: Harness, third: Recording) -> 
         assert sample["filtered_resps"] == [sample["resps"][0][0]]
 
 
-def test_a_detector_that_fails_costs_no_answers(
-    harness: Harness,
-    third: Recording,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    tmp_path: Path,
-) -> None:
-    def fail(*_: Any) -> None:
-        raise RuntimeError("CUDA out of memory")
-
-    monkeypatch.setattr(third, "detect", fail)
-    metadata = {**SAMPLE, "detector": "tests/third", "calibration": english(tmp_path)}
-    with caplog.at_level(logging.ERROR):
-        result, got = evaluated(harness, "clapnq_gold", metadata=metadata)
-    assert "CUDA out of memory" in caplog.text
-    assert "32 answers stay untagged" in caplog.text
-    assert not {SHARE, CORRECTED} & result.keys()
-    plain, _ = evaluated(harness, "clapnq_gold", metadata=SAMPLE)
-    assert str({key: result[key] for key in plain}) == str(plain)
-    assert json.loads(got["samples"]["clapnq_gold"][0]["filtered_resps"][0])["spans"] is None
-
-
 @pytest.mark.slow("a model of transformers reads two settings")
 def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness, lookup: Path, tmp_path: Path) -> None:
     """A model of transformers, rigged to flag the words that its reference lacks: of one passage and of three."""
@@ -262,22 +243,19 @@ def test_words_are_counted_over_answers_that_do_not_abstain(
     values = hallucination.process_results(CALIBRATED, tagged)
     expected = None if flagged is None else {"flagged": flagged, "words": words, "calibration": "c@1|en||a|1"}
     assert values == {SHARE: None if flagged is None else flagged / words, CORRECTED: expected}
-    assert expected is None or list(values[SHARE].counts) == list(expected.values())
+    assert expected is None or tagged_answers([values[SHARE]]) == tagged_answers([expected])
     uncorrected = hallucination.process_results({**CALIBRATED, "calibration": "none"}, tagged)
     assert uncorrected == {SHARE: values[SHARE]}
 
 
 def test_the_share_is_of_words_and_its_bounds_are_over_questions() -> None:
     """Two long answers outweigh many short ones, and their words hang together."""
-    values = [[0, 2, "none|en||a|1"]] * 20 + [
-        [60, 100, "none|en||a|1"],
-        [0, 100, "none|en||a|1"],
-        None,
-    ]
+    counts = [(0, 2)] * 20 + [(60, 100), (0, 100)]
+    values = [TaggedAnswer(*both, calibration="none|en||a|1") for both in counts] + [None]
     figure = hallucination.AGGREGATIONS[SHARE].figure
     found = figure(values)
     assert found.value == 60 / 240
-    assert found == estimate([value[:2] for value in values if value]).detected._replace(n=22)
+    assert found == estimate(np.array(counts)).detected._replace(n=22)
     assert found.low == 0.0
     assert found.high > 0.4
     assert figure([*values[1::2], *values[::2]]) == found  # as two ranks bring them

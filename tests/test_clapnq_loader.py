@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from pathlib import Path
@@ -150,10 +151,11 @@ def test_documents_with_retrieved_passages(mirror: Path, tmp_path: Path, caplog:
     assert f"INFO t: passages by {rows['q1']['retriever']}" in messages
 
     record = provenance.of_dataset(documents)
-    assert record["options"] == {"split": "validation", "retriever": "run", "top_k": 2, "run": record["options"]["run"]}
+    assert record["options"] == {"split": "validation", "retriever": "run", "top_k": 2, "run": "mine.run"}
     assert record["corpus"] == {"passages": 4, "published": 178_891}
     assert record["retrieval"] == described
-    assert [(file["option"], file["name"]) for file in record["local_files"]] == [("run", "mine.run")]
+    digest = hashlib.sha256(run.read_bytes()).hexdigest()
+    assert record["local_files"] == [{"option": "run", "name": "mine.run", "sha256": digest}]
     assert "the corpus holds 4 of 178,891 passages" in "\n".join(record["not_comparable"])
     assert len(load(mirror=str(mirror), retriever="run", run=str(run), top_k=4)["evaluation"][2]["passages"]) == 4
 

@@ -19,6 +19,7 @@ from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.compare import Comparison, Difference, Joined, Refusal
 from lm_eval_tasks.results.compare.rendering import number, p_value, render, sentences
 from tests.changed_runs import written_samples
+from tests.golden import golden
 
 ROW = Difference(
     task="nomiracl_de",
@@ -63,39 +64,13 @@ def comparison(*rows: Difference, **parts: Any) -> Comparison:
     return Comparison(models, rows, parts.pop("joined", ()), parts.pop("notes", ()), parts.pop("refused", ()))
 
 
-TABLE = """\
-task                   metric                            A      B               difference        p    n    only one
----------------------  --------------------  -------------  -----  -----------------------  -------  ---  ----------
-nomiracl (mean of 18)  hallucination_rate ↓  0.250 (0.260)  0.500  -0.250 [-0.400, -0.100]  <0.001*  200       7 / 2
-nomiracl_de            hallucination_rate ↓  0.250 (0.260)  0.500  -0.250 [-0.400, -0.100]   0.001*  200       7 / 2
-nomiracl_fi            hallucination_rate ↓  0.250 (0.260)  0.500  +0.020 [-0.100, +0.140]    1.000  200       7 / 2
-nomiracl_ar            hallucination_rate ↓  0.250 (0.260)  0.500                        -        -    0       7 / 2"""
-
-
 def test_text_for_a_terminal() -> None:
+    """The table, and in words what is better, what the columns are, where bounds and p come from, and all notes."""
     joined = (Joined("nomiracl_de", 207, (3, 0)),)
     refused = (Refusal("clapnq_rag", "documents", "32 of 32 documents differ"),)
-    found = comparison(
-        GROUP, ROW, EQUAL, UNKNOWN, joined=joined, notes=("all: another chat template",), refused=refused
-    )
-    table, words = render(found).split("\n\n", 2)[1:]
-    assert render(found).startswith("A = org/small\nB = org/large\n\n")
-    assert table == TABLE
-    first, columns, holm, only, brackets, methods, alone, note, left_out = words.splitlines()
-    assert first == (
-        "hallucination_rate: small is better by 0.250 (0.100 to 0.400) over nomiracl (mean of 18 tasks), p < 0.001. "
-        "Of 3 tasks, small is better in 1, no difference is shown in 1, nothing can be said in 1."
-    )
-    assert columns == "Difference: first minus second, over what both models have, with 95 % bounds. * p < 0.05."
-    assert holm.startswith(
-        "p is corrected by Holm over the comparisons of a metric: all languages or tasks of a benchmark (3"
-    )
-    assert only == "Only one: documents that count for one of both models alone, and are left out of both values."
-    assert brackets == "In brackets: the run's own value, over all documents that count for that model."
-    assert methods == "Methods: McNemar mid-p, Tango score interval."
-    assert alone == "Documents that are not compared: nomiracl_de: 3 in A only."
-    assert note == "all: another chat template."
-    assert left_out == "clapnq_rag is left out: 32 of 32 documents differ."
+    notes = ("all: another chat template",)
+    text = render(comparison(GROUP, ROW, EQUAL, UNKNOWN, joined=joined, notes=notes, refused=refused))
+    assert text == golden("comparison.txt", text)
 
 
 @pytest.mark.parametrize(

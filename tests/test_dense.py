@@ -142,27 +142,12 @@ def test_the_title_counts_and_a_text_is_cut_at_the_models_length(
     assert set(ids(found)[:2]) == {"a", "b"}
 
 
-def folders(tmp_path: Path) -> int:
-    return sum(path.is_dir() for path in (tmp_path / "cache" / "vectors").iterdir())
-
-
-def test_prefixes_stand_before_questions_and_passages(corpus: Corpus, encoder: str, tmp_path: Path) -> None:
-    options = {"encoder": encoder, "query_prefix": "query: ", "passage_prefix": "passage: "}
-    retriever = open_on_cpu("dense", corpus, **options)
-    described = retriever.describe()
-    assert (described["query_prefix"], described["passage_prefix"]) == ("query: ", "passage: ")
-    passages = encoded(encoder, [f"passage: {content}" for content in corpus.contents()])
-    assert vectors_of(retriever) == pytest.approx(passages, abs=ROUNDING)
-    (found,) = retriever.search(asked("eruption"), 10)
-    question = encoded(encoder, ["query: eruption"])[0]
-    assert dict(found) == pytest.approx(dict(zip(corpus.ids, (passages @ question).tolist(), strict=True)), abs=2**-11)
-
-    plain = open_on_cpu("dense", corpus, encoder=encoder)
-    assert not np.allclose(vectors_of(plain), vectors_of(retriever), atol=1e-2)
-    assert folders(tmp_path) == 2  # the passages' prefix is part of the key, the questions' is not
-    other = open_on_cpu("dense", corpus, encoder=encoder, query_prefix="ask: ")
-    assert folders(tmp_path) == 2
-    assert other.search(asked("eruption"), 10) != plain.search(asked("eruption"), 10)
+def test_passages_are_encoded_anew_for_another_prefix_of_theirs_alone(
+    corpus: Corpus, encoder: str, tmp_path: Path
+) -> None:
+    for prefixes, folders in (({}, 1), ({"query_prefix": "ask: "}, 1), ({"passage_prefix": "passage: "}, 2)):
+        open_on_cpu("dense", corpus, encoder=encoder, **prefixes)
+        assert sum(path.is_dir() for path in (tmp_path / "cache" / "vectors").iterdir()) == folders
 
 
 PROMPTS = {"query": "query: ", "document": "passage: "}
@@ -176,6 +161,7 @@ PROMPTS = {"query": "query: ", "document": "passage: "}
         ({"prompts": {"query": "q: ", "passage": "p: "}}, {}, ("q: ", "p: ")),
         ({"prompts": {"query": "q: "}}, {}, ("q: ", "")),
         ({"prompts": PROMPTS}, {"query_prefix": "", "passage_prefix": ""}, ("", "")),
+        ({}, {"query_prefix": "q: ", "passage_prefix": "p: "}, ("q: ", "p: ")),
         ({"prompts": PROMPTS}, {"passage_prefix": "text: "}, ("query: ", "text: ")),
         ({"prompts": PROMPTS, "default_prompt_name": "document"}, {"query_prefix": ""}, ("", "passage: ")),
     ],

@@ -31,6 +31,8 @@ def test_a_metric_is_of_the_sums_and_its_bounds_of_resampled_sums(metric: str) -
     expected = (value, *spread(RATES[metric](resampled_sums(np.array(COUNTS)))), 5)
     assert found == pytest.approx(expected, rel=1e-12)
     assert type(found.value) is float
+    for others in ([tuple(counts) for counts in COUNTS], [FloatWithCounts(0.5, counts) for counts in COUNTS]):
+        assert getattr(detection, metric).figure(others) == found
     assert repr(getattr(detection, metric)) == metric
 
 
@@ -42,12 +44,6 @@ def test_what_no_resample_defines_has_no_bounds_and_no_warning() -> None:
         nothing = detection.recall.figure([])
     assert (found.n, macro.n, nothing.n) == (2, 1, 0)
     assert np.isnan([found.value, found.low, macro.value, nothing.value]).all()
-
-
-def test_values_of_documents_are_known_as_lists_tuples_and_carried() -> None:
-    as_tuples = [tuple(counts) for counts in COUNTS]
-    carried = [FloatWithCounts(0.5, counts) for counts in COUNTS]
-    assert detection.f1.figure(COUNTS) == detection.f1.figure(as_tuples) == detection.f1.figure(carried)
 
 
 TEXT = "Er war 1969 auf dem Mars"

@@ -23,23 +23,15 @@ from detector_plugin.loading import load_detector
 from detector_plugin.transformers import TransformersDetector
 from tests.conftest import run
 from tests.test_transformers_detector import probabilities
-from tests.tiny_models import BINARY, llama_config, llama_tokenizer, word_tokenizer, write_lexicon, write_lookup
+from tests.tiny_models import BINARY, word_tokenizer, write_lexicon, write_llama_classifier, write_lookup
 
 # Adapters
-
-
-def write_llama_base(folder: Path) -> Path:
-    """A Llama for adapters to be put on, and its tokenizer; random weights, the same every time."""
-    torch.manual_seed(0)
-    transformers.LlamaForCausalLM(llama_config()).save_pretrained(folder)
-    llama_tokenizer().save_pretrained(folder)
-    return folder
 
 
 @pytest.mark.parametrize("stated", [True, False], ids=["labels beside the adapter", "labels told"])
 def test_adapter(tmp_path: Path, stated: bool) -> None:
     peft = pytest.importorskip("peft")
-    base = write_llama_base(tmp_path / "base")
+    base = write_llama_classifier(tmp_path / "base", "CausalLM")
     labels = ["O", *CATEGORIES]
     model = peft.get_peft_model(
         transformers.AutoModelForTokenClassification.from_pretrained(base, num_labels=7),
@@ -76,7 +68,7 @@ def test_adapter(tmp_path: Path, stated: bool) -> None:
 
 def test_adapter_without_a_head(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
-    model = transformers.LlamaForCausalLM.from_pretrained(write_llama_base(tmp_path / "base"))
+    model = transformers.LlamaForCausalLM.from_pretrained(write_llama_classifier(tmp_path / "base", "CausalLM"))
     peft.get_peft_model(model, peft.LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path / "adapter")
     with pytest.raises(UnusableDetector, match=r"no trained token classifier: .*/base has no weights score"):
         TransformersDetector(str(tmp_path / "adapter"))
@@ -124,7 +116,7 @@ def test_from_the_hubs_cache(tmp_path: Path) -> None:
     lettuce = write_lookup(snapshot("KRLabsOrg/lettucedect-v2-tiny", "1" * 40))
     (lettuce / "README.md").write_text("---\nlicense: apache-2.0\n---\n", "utf-8")
     base, adapter = snapshot("org/tiny-llama", "2" * 40), snapshot("org/mfava-adapter", "3" * 40)
-    write_llama_base(base)
+    write_llama_classifier(base, "CausalLM")
     model = transformers.LlamaForTokenClassification.from_pretrained(base, num_labels=2)
     model.config._name_or_path = model.name_or_path = "org/tiny-llama"
     settings = peft.LoraConfig(

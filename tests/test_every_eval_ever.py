@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from lm_eval_tasks.clapnq.judge.dataset import load_pairs, load_ratings
-from tests.conftest import ROOT, command, evaluate, run
+from tests.conftest import ROOT, command, run
+from tests.logged_runs import in_this_process as save
+from tests.logged_runs import lines
 
 CONVERTER = ROOT / ".nox" / "leaderboard" / "bin" / "every_eval_ever"
 
@@ -24,7 +26,6 @@ pytestmark = [
     pytest.mark.skipif(not CONVERTER.exists(), reason="needs make test-leaderboard (Python 3.12)"),
 ]
 
-SAMPLE = {"mirror": "sample"}
 HUB = {
     "nomiracl": ("miracl/nomiracl", "test"),
     "clapnq_judge": ("PrimeQA/clapnq", None),  # that of the run which is judged
@@ -61,18 +62,6 @@ class Converted(NamedTuple):
     samples: list[dict[str, Any]]
 
 
-def save(tasks: list[str], model: str, model_args: str, folder: Path, **options: Any) -> None:
-    """A run in this process, written as `lm_eval --log_samples --output_path` writes it."""
-    from lm_eval.loggers import EvaluationTracker
-
-    tracker = EvaluationTracker(output_path=str(folder))
-    got = evaluate(tasks, model, model_args, log_samples=True, evaluation_tracker=tracker, **options)
-    samples = got.pop("samples")
-    tracker.save_results_aggregated(results=got, samples=samples)
-    for task in got["configs"]:
-        tracker.save_results_samples(task_name=task, samples=samples[task])
-
-
 def judged(load: Callable[..., Any], task: str, say: str, folder: Path, **metadata: Any) -> None:
     """A run of a judge that says the same of every answer."""
     lines = [{"id": doc["query_id"], "task": task, "response": say} for doc in load(**metadata)["evaluation"]]
@@ -89,9 +78,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "groups" / "two_languages.yaml").write_text(GROUP, "utf-8")
     plain = ["two_languages", "nomiracl_de_role", "clapnq_gold", "clapnq_gold_gpt", "clapnq_rag", "mfava_de"]
     include = [str(folder / "groups")]
-    save(plain, "grounded-baseline", "", folder / "plain", metadata=SAMPLE, include_path=include)
+    save(plain, "grounded-baseline", "", folder / "plain", include_path=include)
     for strategy in ("abstain", "lexical"):
-        options = {"metadata": SAMPLE, "predict_only": True} if strategy == "lexical" else {"metadata": SAMPLE}
+        options = {"predict_only": True} if strategy == "lexical" else {}
         save(["clapnq_rag", "mfava_de"], "grounded-baseline", f"strategy={strategy}", folder / strategy, **options)
     run([command("lm-eval-grounded"), "score", "lexical", "--calibration", "lexical"], folder)
     (samples,) = (folder / "plain").rglob("samples_clapnq_gold_2*.jsonl")
@@ -99,7 +88,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = [str(next((folder / name).rglob("samples_clapnq_rag_2*.jsonl"))) for name in ("plain", "abstain")]
     judged(load_pairs, "clapnq_judge_pairs", "A", folder / "compared", samples=pairs, judge_names=["long", "short"])
     found = ["mfava_detection_de_gold", "mfava_detection_de_gold_category", "mushroom_de"]
-    save(found, "hallucination-detector", "", folder / "detected", metadata=SAMPLE)
+    save(found, "hallucination-detector", "", folder / "detected")
     return folder
 
 
@@ -122,7 +111,7 @@ def converted(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tupl
             (results,) = separated.glob(f"*/*/*/{task}/results_*.json")
             found[name, task] = Converted(
                 record,
-                lines(file.with_name(f"{file.stem}_samples.jsonl")),
+                [line for path in file.parent.glob(f"{file.stem}_samples.jsonl") for line in lines(path)],
                 json.loads(results.read_text("utf-8")),
                 [line for path in results.parent.glob("samples_*.jsonl") for line in lines(path)],
             )
@@ -135,10 +124,6 @@ def eee(arguments: list[str], folder: Path) -> str:
     done = run([str(CONVERTER), *arguments], folder, **clean)
     assert "warning" not in done.stderr.lower()
     return done.stdout
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
 
 def of_family(table: dict[str, Any], task: str) -> Any:

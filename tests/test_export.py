@@ -14,13 +14,10 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.export import export_clapnq
 from lm_eval_tasks.data.provenance import sidecar_of
 from lm_eval_tasks.data.sources import CorruptSource
+from tests.logged_runs import lines as rows
 
 Harness = Callable[..., dict[str, Any]]
 SAMPLE = Path(__file__).parents[1] / "lm_eval_tasks" / "sample"
-
-
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def exported(path: Path, **options: Any) -> list[dict[str, Any]]:

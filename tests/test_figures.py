@@ -21,8 +21,10 @@ from custom_metrics.scores.aggregations import Aggregation, defined_mean, define
 from custom_metrics.statistics import intervals
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import bootstrap_mean, resampled_sums, spread, wilson
+from custom_metrics.statistics.random_effects import annotated
 from custom_metrics.statistics.strata import mean_of_shares, mean_of_strata
 from detector_plugin.calibration import load
+from lm_eval_tasks.detection.calibrated import TaggedAnswer
 from lm_eval_tasks.mfava import estimation
 
 NAN = math.nan
@@ -160,9 +162,9 @@ def test_bounds_of_a_mean_are_those_of_its_values_in_any_order(values: list[floa
             assert found[3:] == pytest.approx(again[3:], nan_ok=True)
 
 
-def tagged(flagged: float, words: int, article: int, subset: int = 0) -> estimation.TaggedAnswer:
+def tagged(flagged: float, words: int, article: int, subset: int = 0) -> TaggedAnswer:
     identity = load("lexical").identity
-    return estimation.TaggedAnswer(flagged, words, article, subset, f"{identity}|de||lexical|any")
+    return TaggedAnswer(flagged, words, article, subset, f"{identity}|de||lexical|any")
 
 
 def test_ranks_bring_answers_in_another_order_and_nothing_changes() -> None:
@@ -201,7 +203,7 @@ def test_answers_and_calibration_are_drawn_apart() -> None:
     # Half of each document's words are hallucinated; how many are flagged differs, and so do the documents' sizes.
     calibration = np.stack([flagged // 2, flagged - flagged // 2, total // 2 - flagged // 2, total], axis=1)
     calibration[:, 3] = total - calibration[:, :3].sum(axis=1)
-    got = estimate(np.stack([flagged, total], axis=1), calibration)
+    got = estimate(np.stack([flagged, total], axis=1), annotated(calibration))
     assert got.estimated.value == pytest.approx(0.5, abs=0.01)
     assert got.estimated.high - got.estimated.low > 0.1
 

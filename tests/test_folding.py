@@ -6,7 +6,7 @@ from string import ascii_letters, digits
 
 import pytest
 
-from custom_metrics.abstention.folding import BEGINS, ENDS, boundaries, fold, is_boundary, is_word
+from custom_metrics.abstention.folding import fold, is_boundary, is_word
 
 
 @pytest.mark.parametrize(
@@ -109,21 +109,3 @@ def test_a_word_is_of_letters_digits_and_their_marks(characters: str, expected: 
 )
 def test_a_word_may_end_between_two_characters(outside: str, inside: str, expected: bool) -> None:
     assert bool(is_boundary(outside, inside)) is expected
-
-
-@pytest.mark.parametrize(
-    ("word", "begins", "ends"),
-    [
-        # behind Cyrillic a word begins with an ASCII letter only, and before it ends with one only
-        ("a", BEGINS, ENDS),
-        ("ж", 0, 0),
-        ("aж", BEGINS, 0),
-        ("жa", 0, ENDS),
-    ],
-)
-def test_a_word_begins_and_ends_by_its_outer_letters(word: str, begins: int, ends: int) -> None:
-    left, right = boundaries(word)
-    assert (left["д"], right["д"]) == (begins, ends)
-    assert (left[" "], right["."]) == (BEGINS, ENDS)
-    assert (left["b"], right["b"]) == (0, 0)
-    assert left[" "] + right[" "] == 3  # added, they tell both

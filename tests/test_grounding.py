@@ -26,9 +26,7 @@ from custom_metrics.scores.grounding import (
 )
 from custom_metrics.statistics.figures import FloatWithCounts, mean_figure, share_figure
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.clapnq.dataset import load
-from tests.conftest import figures_of
 
 Harness = Callable[..., dict[str, Any]]
 SCORER = RougeScorer(["rouge1", "rougeL"], use_stemmer=False)
@@ -263,32 +261,3 @@ def test_it_is_what_rouge_score_says_of_any_text(answer: str, groundings: list[s
     else:
         assert value == published(answer, groundings)
     assert rouge1(groundings, answer) == rouge1(["\n".join(groundings)], answer)
-
-
-@pytest.mark.parametrize("answerable", [True, False])
-@pytest.mark.parametrize(
-    ("answer", "value"),
-    [("It is a b.", 2 / 4), ("unanswerable", None), ("I don't know.", None), ("", None), (None, None), ("...", None)],
-)
-def test_it_is_over_answers_that_do_not_abstain_to_either_kind_of_question(
-    answerable: bool, answer: str | None, value: float | None
-) -> None:
-    doc = {"answerable": answerable, "answers": ["a b"] if answerable else [], "groundings": ["a", "b"]}
-    values = process_results(doc, [answer])
-    assert values["k_precision"] == value
-
-
-def test_a_run_has_its_mean_with_bootstrap_bounds(harness: Harness) -> None:
-    tasks = ["clapnq_gold", "clapnq_rag_llama"]
-    run = harness(tasks, "grounded-baseline", "strategy=answer", metadata={"mirror": "sample"})
-    for task in tasks:
-        result = {key.removesuffix(",answer"): value for key, value in run["results"][task].items()}
-        expected = defined_mean.figure([sample["k_precision"] for sample in run["samples"][task]])
-        assert expected.n == 32
-        assert result["k_precision"] == pytest.approx(expected.value, abs=1e-15)
-        figure = figures_of(run, task)["k_precision"]
-        assert (figure["low"], figure["high"]) == (expected.low, expected.high)
-        assert result["k_precision_stderr"] == figure["standard_error"]
-        assert run["versions"][task] == BENCHMARK.version
-    abstaining = harness(tasks[:1], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
-    assert "k_precision,answer" not in abstaining["results"][tasks[0]]

@@ -13,16 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custom_metrics import hallucination
 from custom_metrics.hallucination import doubts, estimate, estimated_rate, flagged_words, rates, rogan_gladen_rate
 from custom_metrics.reading.words import words
-from custom_metrics.scores import detection
 from custom_metrics.scores.detection import WordCounts
-from custom_metrics.statistics import random_effects
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import resampled_sums, spread
-from custom_metrics.statistics.random_effects import Errors, annotated
+from custom_metrics.statistics.random_effects import Errors, annotated, predicted
 from detector_plugin import calibration as calibrations
+from detector_plugin.calibration import LanguageCalibration
+from lm_eval_tasks.detection.calibrated import errors_of
 
 NAN = math.nan
 
@@ -134,7 +133,7 @@ def test_intervals_when_prevalence_shifts(prevalence: float, equation_1: float, 
     held = np.zeros(2)
     means = np.zeros(2)
     for _ in range(corpora):
-        got = estimate(flagged(corpus(rng, 100, prevalence)), corpus(rng, 100, 0.35), iterations=500)
+        got = estimate(flagged(corpus(rng, 100, prevalence)), annotated(corpus(rng, 100, 0.35), 500))
         for index, interval in enumerate((got.rogan_gladen, got.estimated)):
             held[index] += interval.low <= prevalence <= interval.high
             means[index] += interval.value / corpora
@@ -148,8 +147,8 @@ def test_intervals_when_prevalence_shifts(prevalence: float, equation_1: float, 
 @pytest.mark.parametrize(("found", "value"), [(0, 0.0), (8, 0.0), (380, 1.0)])
 def test_a_flagged_share_that_no_prevalence_explains_tells_nothing(found: int, value: float) -> None:
     """Calibrated on TPR 0.8 and FPR 0.2, a flagged share of 0, 0.02 or 0.95 means that the answers are unlike the texts."""
-    calibration = np.tile([16, 4, 4, 16], (50, 1))
-    got = estimate(np.tile([found // 4, 100], (4, 1)), calibration).rogan_gladen
+    errors = annotated(np.tile([16, 4, 4, 16], (50, 1)))
+    got = estimate(np.tile([found // 4, 100], (4, 1)), errors).rogan_gladen
     assert got[:3] == (value, 0.0, 1.0)
     assert math.isnan(got.standard_error)
 
@@ -172,9 +171,9 @@ def test_a_flagged_share_that_no_prevalence_explains_tells_nothing(found: int, v
     ],
 )
 def test_rates_without_bounds(wild: list[object], calibration: list[list[int]] | None, expected: object) -> None:
-    given = np.array(wild), None if calibration is None else np.array(calibration)
+    given = np.array(wild), None if calibration is None else annotated(np.array(calibration), 20)
     assert rates(*given) == pytest.approx(expected, nan_ok=True)
-    assert [figure.value for figure in estimate(*given, iterations=20)] == pytest.approx(expected, nan_ok=True)
+    assert [figure.value for figure in estimate(*given)] == pytest.approx(expected, nan_ok=True)
 
 
 def test_errors_of_other_languages_give_no_rate_where_false_alarms_are_as_likely_as_hits() -> None:
@@ -184,9 +183,9 @@ def test_errors_of_other_languages_give_no_rate_where_false_alarms_are_as_likely
     good = {language: {"m": cell} for language in ("de", "fr")}
     bad = {language: {"m": cell[:, [2, 3, 0, 1]]} for language in ("de", "fr")}
     tpr = 20.5 / 26
-    found = rates(wild, pooled=good)
+    found = rates(wild, predicted(good))
     assert found == pytest.approx((0.3, 0.3, (0.3 - 1 + tpr) / (2 * tpr - 1)))
-    detected, _, rogan_gladen = rates(wild, pooled=bad)
+    detected, _, rogan_gladen = rates(wild, predicted(bad))
     assert (detected, math.isnan(rogan_gladen)) == (0.3, True)
 
 
@@ -197,7 +196,6 @@ def test_errors_of_other_languages_give_no_rate_where_false_alarms_are_as_likely
         (0.05, WordCounts(60, 20, 40, 180), ["5.0% of the words are flagged, 26.7% in the calibration"]),
         (0.9, WordCounts(60, 20, 40, 180), ["90.0% of the words are flagged"]),
         (0.3, WordCounts(30, 50, 70, 150), ["a difference under 10%"]),
-        (NAN, WordCounts(60, 20, 40, 180), ["not a word to count"]),
         (0.3, WordCounts(0, 50, 0, 150), ["no hallucinated word, or no other"]),
         (0.9, WordCounts(30, 50, 70, 150), ["a difference under 10%", "90.0% of the words"]),
     ],
@@ -216,12 +214,12 @@ def approx(interval: Any) -> Any:
     return pytest.approx(tuple(interval), nan_ok=True, rel=1e-12)
 
 
-@pytest.mark.parametrize(("iterations", "seed"), [(300, 7), (2000, 1234)])
-def test_rates_of_a_calibration_and_their_bounds(iterations: int, seed: int) -> None:
-    given = {} if iterations == 2000 else {"iterations": iterations, "seed": seed}
-    found = estimate(WILD, CALIBRATION, **given)  # type: ignore[arg-type]
-    shares = np.divide(*resampled_sums(WILD, iterations, seed).T)
-    tpr, fpr, ratio = annotated(CALIBRATION, iterations, seed + 1).draws.T
+@pytest.mark.parametrize("iterations", [300, 2000])
+def test_rates_of_a_calibration_and_their_bounds(iterations: int) -> None:
+    errors = annotated(CALIBRATION, iterations)
+    found = estimate(WILD, errors)
+    shares = np.divide(*resampled_sums(WILD, iterations).T)
+    tpr, fpr, ratio = errors.draws.T
     q, (TP, FP, FN, TN) = 23 / 146, CALIBRATION.sum(0)
     assert found.detected == approx(Figure(q, *spread(shares)))
     assert found.estimated == approx(
@@ -236,12 +234,13 @@ def test_rates_of_a_calibration_and_their_bounds(iterations: int, seed: int) -> 
 
 
 def test_precision_and_recall_alone_give_equation_1() -> None:
-    found = estimate(WILD, None, 0.8, 0.5, 200, 3)
-    shares = np.divide(*resampled_sums(WILD, 200, 3).T)
+    found = estimate(WILD, errors_of(LanguageCalibration(0.8, 0.5, None, "table"), 200))
+    shares = np.divide(*resampled_sums(WILD, 200).T)
     assert found.estimated == approx(Figure(0.8 / 0.5 * 23 / 146, *spread(1.6 * shares)))
     assert found.rogan_gladen == approx(UNDEFINED)
     for precision, recall in ((0.8, 0.0), (0.8, NAN), (NAN, 0.8)):
-        assert estimate(WILD, None, precision, recall, 200, 3).estimated == approx(UNDEFINED)
+        assert errors_of(LanguageCalibration(precision, recall, None, "table")) is None
+    assert estimate(WILD).estimated == approx(UNDEFINED)
 
 
 def test_a_resample_without_words_is_left_out_silently_and_a_single_finding_is_not_certain() -> None:
@@ -249,10 +248,8 @@ def test_a_resample_without_words_is_left_out_silently_and_a_single_finding_is_n
     calibration = np.vstack([[[9, 1, 3, 40]], [[0, 0, 0, 5]]])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = estimate(wild, calibration, iterations=200, seed=5)
-        level = estimate(
-            wild, np.array([[1, 1, 1, 1], [9, 1, 3, 40], [2, 2, 2, 2]]), iterations=200, seed=5
-        ).rogan_gladen
+        found = estimate(wild, annotated(calibration))
+        level = estimate(wild, annotated(np.array([[1, 1, 1, 1], [9, 1, 3, 40], [2, 2, 2, 2]]))).rogan_gladen
     assert found.estimated.value == pytest.approx(12 / 10 * 23 / 146)
     assert found.estimated.low < 0.07 < 0.5 < found.estimated.high
     assert found.rogan_gladen[1:3] == (0.0, 1.0)
@@ -260,29 +257,13 @@ def test_a_resample_without_words_is_left_out_silently_and_a_single_finding_is_n
 
 
 def pooled(draws: Any, tpr: float = 0.7, fpr: float = 0.1, ratio: float = 1.2) -> Any:
-    return Errors(tpr, fpr, ratio, np.asarray(draws, dtype=float))
+    return Errors(tpr, fpr, ratio, np.asarray(draws, dtype=float), expected=True)
 
 
-def expecting(monkeypatch: pytest.MonkeyPatch, errors: Errors) -> None:
-    """Whatever was measured in other languages, these errors are expected."""
-    monkeypatch.setattr(hallucination, "detector_errors", lambda *args: errors)
-    monkeypatch.setattr(hallucination, "expected", lambda *args: errors[:3])
-
-
-def test_errors_that_are_expected_give_bounds_from_those_that_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_that_are_expected_give_bounds_from_those_that_can_be() -> None:
     draws = np.array([[0.7, 0.1, 1.0], [0.9, 0.05, 2.0], [0.1, 0.4, 9.0], [0.6, 0.12, 0.5]] * 50)
-    asked: list[Any] = []
-
-    def predicted(*args: Any) -> Errors:
-        asked.append(args)
-        return pooled(draws)
-
-    monkeypatch.setattr(random_effects, "predicted", predicted)
-    monkeypatch.setattr(hallucination, "expected", lambda _: pooled(draws)[:3])
-    languages: dict[str, Any] = {"de": {}}
-    found = estimate(WILD, iterations=200, seed=3, pooled=languages)
-    assert asked == [(languages, 200, 4)]
-    shares = np.divide(*resampled_sums(WILD, 200, 3).T)
+    found = estimate(WILD, pooled(draws))
+    shares = np.divide(*resampled_sums(WILD, 200).T)
     can_be = (draws[:, 1] <= shares) & (shares <= draws[:, 0])
     low, high, error = spread(((shares - draws[:, 1]) / (draws[:, 0] - draws[:, 1]))[can_be])
     value = (23 / 146 - 0.1) / 0.6
@@ -292,34 +273,26 @@ def test_errors_that_are_expected_give_bounds_from_those_that_can_be(monkeypatch
 
 
 @pytest.mark.parametrize(("possible", "known"), [(40, True), (39, False)])  # of 200
-def test_where_fewer_than_a_fifth_of_the_errors_can_be_nothing_is_known(
-    possible: int, known: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expecting(monkeypatch, pooled([[0.9, 0.0, 1.0]] * possible + [[0.9, 0.8, 1.0]] * (200 - possible)))
-    found = estimate(WILD, iterations=200, seed=3, pooled={}).rogan_gladen
+def test_where_fewer_than_a_fifth_of_the_errors_can_be_nothing_is_known(possible: int, known: bool) -> None:
+    errors = pooled([[0.9, 0.0, 1.0]] * possible + [[0.9, 0.8, 1.0]] * (200 - possible))
+    found = estimate(WILD, errors).rogan_gladen
     assert (found[1:3] != (0.0, 1.0)) is known
     assert math.isnan(found.standard_error) is not known
 
 
 @pytest.mark.parametrize(("tpr", "fpr", "defined"), [(0.7, 0.7, False), (0.1, 0.7, False), (0.7, 0.69, True)])
-def test_a_detector_that_is_expected_to_tell_nothing_has_no_rate(
-    tpr: float, fpr: float, defined: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expecting(monkeypatch, pooled([[0.9, 0.0, 1.0]] * 200, tpr, fpr))
-    found = estimate(WILD, iterations=200, seed=3, pooled={})
+def test_a_detector_that_is_expected_to_tell_nothing_has_no_rate(tpr: float, fpr: float, defined: bool) -> None:
+    found = estimate(WILD, pooled([[0.9, 0.0, 1.0]] * 200, tpr, fpr))
     assert [not math.isnan(part) for part in found.rogan_gladen[:4]] == [defined] * 4
     assert found.estimated.value == pytest.approx(1.2 * 23 / 146)
 
 
-def test_draws_of_equal_rates_are_left_out_and_a_large_estimate_keeps_its_bounds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_draws_of_equal_rates_are_left_out_and_a_large_estimate_keeps_its_bounds() -> None:
     whole = np.array([[1, 1], [1, 1], [2, 2]])  # every word is flagged
     draws = np.array([[1.0, 1.0, 3.0], [1.0, 0.5, 9.0]] * 100)
-    expecting(monkeypatch, pooled(draws, 0.9, 0.1, 2.5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = estimate(whole, iterations=200, seed=3, pooled={})
+        found = estimate(whole, pooled(draws, 0.9, 0.1, 2.5))
     assert found.rogan_gladen == approx(Figure(1.0, 1.0, 1.0, 0.0))
     assert found.estimated == approx(Figure(2.5, 2.5, 2.5, 0.0))  # limited at the expected 2.5, not at 1
 
@@ -337,10 +310,10 @@ HALF = np.array([[1, 2]] * 5)  # half of the words are flagged, in every resampl
 
 
 def test_one_calibration_document_tells_nothing_of_how_they_differ() -> None:
-    found = estimate(HALF, np.array([[4, 1, 1, 9]]))
+    found = estimate(HALF, annotated(np.array([[4, 1, 1, 9]])))
     assert found.estimated == approx(Figure(0.5, math.nan, math.nan))
     assert found.rogan_gladen == approx(Figure((0.5 - 0.1) / (0.8 - 0.1), 0.0, 1.0))
-    two_of_one_text = estimate(HALF, np.array([[2, 1, 0, 4], [2, 0, 1, 5]]), clusters=["a", "a"])
+    two_of_one_text = estimate(HALF, annotated(np.array([[2, 1, 0, 4], [2, 0, 1, 5]]), clusters=["a", "a"]))
     assert [*two_of_one_text] == [approx(part) for part in found]
 
 
@@ -368,31 +341,3 @@ def test_words(text: str, language: str | None, expected: list[str]) -> None:
 def test_a_loop_of_a_hundred_thousand_characters_is_cut_into_words() -> None:
     assert len(words("哈" * 100_000, "zh")) > 0
     assert len(words("すもも" * 30_000, "ja")) > 0
-
-
-DOC = {
-    "answer": "Er war 1969 auf dem Mars.",
-    "language": "de",
-    "spans": [{"start": 20, "end": 24, "category": "entity"}],
-}
-
-
-@pytest.mark.parametrize(
-    ("tagged", "counted", "altered", "lost"),
-    [
-        ("Er war 1969 auf dem <entity>Mars</entity>.", [1, 0, 0, 5], 0, 0),
-        ("Er war 1969 auf dem Mars.", [0, 0, 1, 5], 0, 0),
-        ("Er  war <entity>1969</entity> auf dem Mars.", [0, 1, 1, 4], 0, 0),  # white space alters nothing
-        ("Er war 1970 auf dem <invented>Mars</invented>.", [1, 0, 0, 5], 1, 0),
-        ("I cannot help with that.", [0, 0, 1, 5], 1, 1),
-        ("", [0, 0, 1, 5], 1, 1),
-    ],
-)
-def test_a_tagged_answer_is_held_against_the_annotators(
-    tagged: str, counted: list[int], altered: int, lost: int
-) -> None:
-    got = detection.process_results(DOC, [tagged])
-    assert got["f1"].counts == got["precision"] == got["recall"] == counted
-    tp, fp, fn, _ = counted
-    assert next(iter(got.values())) == 2 * tp / (2 * tp + fp + fn)  # the document's own F1 comes first
-    assert (got["altered_rate"], got["lost_rate"]) == (altered, lost)

@@ -87,15 +87,6 @@ def test_bm25_and_a_run_file(corpus: Corpus, run: str) -> None:
     assert strings[0] == ("p3", 1.0)
 
 
-def test_the_first_half_breaks_ties(corpus: Corpus, tmp_path: Path) -> None:
-    write_run(tmp_path / "tie.run", [("q1", [("p2", 2.0), ("p1", 1.0)])], "tie")
-    options = {"run": str(tmp_path / "tie.run")}
-    for order, best in (("bm25+run", ["p1", "p2"]), ("run+bm25", ["p2", "p1"])):
-        (found,) = open_retriever("hybrid", corpus, {**options, "hybrid": order}).search([WATER], 2)
-        assert ids(found) == best
-        assert found[0][1] == found[1][1]
-
-
 @pytest.mark.parametrize("k", [1, 3, 4])
 def test_a_corpus_of_fewer_passages_than_the_depth_is_searched(tmp_path: Path, corpus: Corpus, k: int) -> None:
     small = Corpus.open(write_corpus(tmp_path / "small.tsv", ROWS))

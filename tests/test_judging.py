@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.scores import judging
-from custom_metrics.scores.judging import f_plus_a, flip_rate, process_pair, process_rating, share
+from custom_metrics.scores.judging import f_plus_a, process_pair, process_rating, share
 from custom_metrics.statistics.intervals import resampled_sums, spread
 from lm_eval_tasks.clapnq.judge.dataset import quote
 
@@ -234,10 +234,6 @@ def test_the_win_rate_is_the_papers() -> None:
     assert bounded("win_rate", values) == pytest.approx((4 / 6 + 1 / 6 + 0) / 3)
 
 
-def test_a_question_with_fewer_verdicts_weighs_as_much_as_any() -> None:
-    assert bounded("win_rate", [("1", 1.0), ("2", 0.0), ("2", 0.0), ("2", 0.0)]) == 0.5
-
-
 def questions(number: int, **pairs: str) -> Verdicts:
     return {str(id): dict(pairs) for id in range(number)}
 
@@ -303,18 +299,6 @@ def test_a_share_of_verdicts_is_resampled_by_question() -> None:
     sums = resampled_sums(np.array([[2, 3], [0, 1], [2, 3]]))
     assert share.figure(values) == pytest.approx((4 / 7, *spread(sums[:, 0] / sums[:, 1]), 7))
     assert share.figure([list(value) for value in values]) == share.figure(values)
-
-
-def test_a_flip_is_of_pairs_that_were_read_in_both_orders() -> None:
-    values = [
-        *(("q1", "m", "n", "m"), ("q1", "m", "n", "n")),
-        *(("q2", "m", "n", "m"), ("q2", "m", "n", "m")),
-        *(("q3", "m", "n", "m"), ("q3", "m", "n", "unread")),
-        ("q4", "m", "n", "m"),
-        *(("q1", "m", "o", "o"), ("q1", "m", "o", "o")),
-    ]
-    sums = resampled_sums(np.array([[1, 2], [0, 1]]))  # of q1 and q2; of the others none was read in both
-    assert flip_rate.figure(values) == pytest.approx((1 / 3, *spread(sums[:, 0] / sums[:, 1]), 3))
 
 
 def test_the_harmonic_mean_is_of_the_sums_of_each_resample() -> None:

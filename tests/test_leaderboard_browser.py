@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from lm_eval_tasks.results.leaderboard import write_leaderboard
 from tests.browser import SCHEMES, WIDTHS
+from tests.changed_runs import change_results
 from tests.shared_once import SharedOnce
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
@@ -27,9 +27,7 @@ def site(two_models: Path, shared_once: SharedOnce) -> Path:
         runs = Path(shutil.copytree(two_models, folder / "runs"))
         for number, name in enumerate(NAMES):
             run = Path(shutil.copytree(runs / "baseline-answer", runs / f"run{number}"))
-            (results,) = run.glob("results_*.json")
-            content = json.loads(results.read_text("utf-8"))
-            results.write_text(json.dumps({**content, "model_name": name}), "utf-8")
+            change_results(run, lambda content, name=name: content.update(model_name=name))
         (runs / "damaged").mkdir()
         (runs / "damaged" / "results_2026-01-01T00-00-00.0.json").write_text("{")
         write_leaderboard(runs, folder / "site")

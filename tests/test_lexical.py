@@ -46,6 +46,9 @@ def detector() -> LexicalDetector:
     return LexicalDetector()
 
 
+MAIN = model.from_bytes((lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes())
+
+
 def flagged(detector: LexicalDetector, reference: str, answer: str, language: str | None) -> list[str]:
     (spans,) = detector.detect([reference], [answer], [language])
     return [answer[span.start : span.end] for span in spans]
@@ -70,11 +73,7 @@ def test_it_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
         for _ in range(2):
             detector.detect(["a"], ["b"], ["de"])
     (said,) = (record.message for record in caplog.records)
-    assert (
-        "It finds nearly all names and numbers that stand nowhere in it, and of other single words a good half" in said
-    )
     assert "It does not see what is wrong in the reference's own words: a name or number from elsewhere in it" in said
-    assert "A paraphrase may be flagged." in said
 
 
 def test_the_reference_quoted_is_clean_and_invention_is_flagged(detector: LexicalDetector) -> None:
@@ -102,14 +101,6 @@ BIOGRAPHIES = {
         "Marie Keller fue una física. Nació en Varsovia en 1867 y se mudó a París cuando era joven. Allí estudió en la "
         "Sorbona y se casó con el químico Pierre Lambert. Su hija Irene fue médica en Lyon."
     ),
-    "fr": (
-        "Marie Keller était une physicienne. Elle est née à Varsovie en 1867 et s'installa à Paris dans sa jeunesse. Elle "
-        "étudia à la Sorbonne et épousa le chimiste Pierre Lambert. Leur fille Irene devint médecin à Lyon."
-    ),
-    "it": (
-        "Marie Keller era una fisica. Nacque a Varsavia nel 1867 e si trasferì a Parigi da giovane. Lì studiò alla Sorbona "
-        "e sposò il chimico Pierre Lambert. La loro figlia Irene divenne medico a Lyon."
-    ),
     "fi": (
         "Marie Keller oli fyysikko. Hän syntyi Varsovassa vuonna 1867 ja muutti nuorena Pariisiin. Siellä hän opiskeli "
         "Sorbonnessa ja meni naimisiin kemisti Pierre Lambertin kanssa. Heidän tyttärensä Irene oli lääkäri Lyonissa."
@@ -119,14 +110,11 @@ NAMES = {
     "en": "Warsaw Paris Sorbonne Lambert Lyon",
     "de": "Warschau Paris Sorbonne Lambert Lyon",
     "es": "Varsovia París Sorbona Lambert Lyon",
-    "fr": "Varsovie Paris Sorbonne Lambert Lyon",
-    "it": "Varsavia Parigi Sorbona Lambert Lyon",
     "fi": "Varsovassa Pariisiin Sorbonnessa Lambertin Lyonissa",
 }
 """Of the biographies."""
-OTHERS = dict.fromkeys(NAMES, "Berlin Oslo Harvard Durand Madrid") | {
-    "fi": "Berliinissä Osloon Harvardissa Durandin Madridissa"
-}
+OTHERS = dict.fromkeys(NAMES, "Berlin Oslo Harvard Durand Madrid")
+OTHERS["fi"] = "Berliinissä Osloon Harvardissa Durandin Madridissa"
 
 
 @pytest.mark.parametrize("language", BIOGRAPHIES)
@@ -144,8 +132,6 @@ RARE = {
     "en": ("moved", "studied", "married", "chemist", "bagpipe"),
     "de": ("geboren", "junge", "studierte", "heiratete", "gepökelte"),
     "es": ("física", "joven", "estudió", "químico", "bambalina"),
-    "fr": ("jeunesse", "étudia", "épousa", "chimiste", "cornemuse"),
-    "it": ("fisica", "giovane", "sposò", "chimico", "zampogna"),
     "fi": ("syntyi", "muutti", "opiskeli", "kemisti", "säkkipilli"),
 }
 """Words of the biographies, and one that none of them has."""
@@ -177,24 +163,21 @@ def test_words_in_the_middle_of_what_is_copied() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ["Napoleon Bonaparte", "wort " * 50, "Wizards brew strong coffee beneath purple moons."]
+    ("reference", "answer", "language", "all_of_it"),
+    [
+        *((REFERENCE, answer, "de", True) for answer in ("Napoleon Bonaparte", "wort " * 50)),
+        (REFERENCE, "Wizards brew strong coffee beneath purple moons.", "de", True),
+        *((reference, "Der Dom steht.", "de", True) for reference in ("", " \n", "⁇ ️ ⁇ ️", "!?")),
+        *((reference, "", "de", False) for reference in ("", " \n", "⁇ ️ ⁇ ️", "!?")),
+        *((reference, "I don't know.", "de", False) for reference in (REFERENCE, "")),  # makes nothing up
+        *((reference, "Das weiß ich leider nicht.", "de", False) for reference in (REFERENCE, "")),
+        *((reference, "我不知道。", "zh", False) for reference in (REFERENCE, "")),
+    ],
 )
-def test_an_answer_about_nothing_in_the_reference_is_flagged_whole(detector: LexicalDetector, answer: str) -> None:
-    assert flagged(detector, REFERENCE, answer, "de") == [answer.strip()]
-
-
-@pytest.mark.parametrize(
-    ("answer", "language"), [("I don't know.", "de"), ("Das weiß ich leider nicht.", "de"), ("我不知道。", "zh")]
-)
-def test_an_answer_that_abstains_makes_nothing_up(detector: LexicalDetector, answer: str, language: str) -> None:
-    assert flagged(detector, REFERENCE, answer, language) == []
-    assert flagged(detector, "", answer, language) == []
-
-
-@pytest.mark.parametrize("reference", ["", " \n", "⁇ ️ ⁇ ️", "!?"])
-def test_where_the_reference_says_nothing_nothing_is_borne_out(detector: LexicalDetector, reference: str) -> None:
-    assert flagged(detector, reference, "Der Dom steht.", "de") == ["Der Dom steht."]
-    assert flagged(detector, reference, "", "de") == []
+def test_an_answer_without_anything_of_the_reference_is_flagged_whole_unless_it_abstains(
+    detector: LexicalDetector, reference: str, answer: str, language: str, all_of_it: bool
+) -> None:
+    assert flagged(detector, reference, answer, language) == ([answer.strip()] if all_of_it else [])
 
 
 def test_each_answer_is_read_alone(detector: LexicalDetector) -> None:
@@ -241,23 +224,11 @@ def test_anything_is_read(detector: LexicalDetector, reference: str, answer: str
     assert np.isfinite(answer_features(reference, answer, language)).all()
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("Београд", "Beograd"),  # Serbian in both scripts
-        ("İstanbul", "istanbul"),
-        ("أحمد", "احمد"),
-        ("مُحَمَّد", "محمد"),
-        ("٢٠٢٤", "2024"),
-        ("ﬁnal", "final"),
-        ("STRASSE", "straße"),
-    ],
-)
-def test_spellings_are_made_comparable(one: str, other: str) -> None:
-    assert normalise(one) == normalise(other)
-
-
-def test_inflections_share_a_stem() -> None:
+def test_spellings_and_inflections_are_made_comparable() -> None:
+    pairs = "Београд Beograd, İstanbul istanbul, أحمد احمد, مُحَمَّد محمد, ٢٠٢٤ 2024, ﬁnal final, STRASSE straße"
+    for pair in pairs.split(", "):
+        one, other = pair.split()
+        assert normalise(one) == normalise(other), pair
     assert stem(normalise("talossakin")) == stem(normalise("talossa"))
     assert stem(normalise("والمدينة")) == stem(normalise("مدينة"))
     assert stem("1248") != stem("1249")
@@ -289,11 +260,11 @@ def test_the_weights_are_small_and_of_the_paper_languages() -> None:
     ]
     for name in held_out:
         language, _, family = name.partition(".")
-        trained = model.load(lexical.WEIGHTS / lexical.HELD_OUT / f"{name}.safetensors").training
+        trained = model.from_bytes((lexical.WEIGHTS / lexical.HELD_OUT / f"{name}.safetensors").read_bytes()).training
         assert trained["words"]
         assert not any(group.startswith(f"{language} ") for group in trained["words"])  # not a word of it was seen
         assert family not in trained["families"]
-    main = model.load(lexical.WEIGHTS / lexical.MAIN_WEIGHTS).training
+    main = MAIN.training
     assert {"de real", "it real", "de gold", "tr gold", "ar gold", "la silver"} <= main["words"].keys()
 
 
@@ -370,20 +341,20 @@ def test_the_readme_says_what_the_calibration_says() -> None:
         assert cells == [str(len(entry.documents)), f"{100 * entry.precision:.1f}", f"{100 * entry.recall:.1f}"]
 
 
-@pytest.mark.parametrize("content", [b"", b"\x80\x04N.", b"\x02\x00\x00\x00\x00\x00\x00\x00{}", b"\xff" * 64])
-def test_what_are_no_weights(tmp_path: Path, content: bytes) -> None:
+OTHER_FEATURES = (lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes().replace(b'"features": "e', b'"features": "x', 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        *((content, "not the weights of a lexical detector") for content in (b"", b"\x80\x04N.", b"\xff" * 64)),
+        (b"\x02\x00\x00\x00\x00\x00\x00\x00{}", "not the weights of a lexical detector"),
+        (OTHER_FEATURES, "trained on other features"),
+    ],
+)
+def test_what_are_no_weights(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "lexical.safetensors").write_bytes(content)
-    with pytest.raises(ValueError, match="not the weights of a lexical detector"):
-        LexicalDetector(weights=tmp_path)
-
-
-def test_weights_of_other_features_are_refused(tmp_path: Path) -> None:
-    data = (lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes()
-    name = FEATURE_NAMES[0].encode()
-    (tmp_path / "lexical.safetensors").write_bytes(
-        data.replace(b'"features": "' + name, b'"features": "x' + name[1:], 1)
-    )
-    with pytest.raises(ValueError, match="trained on other features"):
+    with pytest.raises(ValueError, match=said):
         LexicalDetector(weights=tmp_path)
 
 
@@ -404,14 +375,14 @@ def test_values_of_options_that_do_not_fit(options: dict[str, Any], said: str) -
 def test_the_weights_can_be_read_with_safetensors() -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
     arrays = safetensors.load_file(lexical.WEIGHTS / lexical.MAIN_WEIGHTS)
-    unasked, asked = model.load(lexical.WEIGHTS / lexical.MAIN_WEIGHTS).trees
+    unasked, asked = MAIN.trees
     assert len(arrays["nodes"]) == len(unasked.roots) + len(asked.roots) == 420
     assert len(arrays["feature"]) == len(arrays["number"]) == len(unasked.left) + len(asked.left)
 
 
 def test_copies_with_a_word_swapped() -> None:
     """What the last trees learn from, and what `tests.benchmarks.swapped` measures with."""
-    texts = {"de": [BIOGRAPHIES["de"], REFERENCE], "en": [BIOGRAPHIES["en"]], "fr": [BIOGRAPHIES["fr"]]}
+    texts = {"de": [BIOGRAPHIES["de"], REFERENCE], "en": [BIOGRAPHIES["en"]], "es": [BIOGRAPHIES["es"]]}
     names = names_of(texts)
     assert names["en"] == ["Irene", "Keller", "Lambert", "Lyon", "Paris", "Pierre", "Sorbonne", "Warsaw"]
     assert names["de"] == ["Irene", "Keller", "Lambert", "Lyon", "Paris", "Pierre", "Sorbonne"]  # no "Frau", no "Dom"
@@ -463,17 +434,13 @@ def written(trees: tuple[int, int], **arrays: Any) -> bytes:
     return model.to_bytes({**TREES, **arrays}, trees=trees, **settings)
 
 
-def test_trees_say_the_sum_of_the_leaves() -> None:
+def test_trees_say_the_sum_of_the_leaves_with_a_question_those_of_their_own_calibrated() -> None:
     forest = model.from_bytes(written((2, 0)))
     rows = np.array([[0.5, 9, -1], [0.6, 0, -1], [0.6, 0.1, -1]], np.float32)
     assert forest.log_odds(rows).tolist() == [11, 21, 31]
     assert [trees.depth for trees in forest.trees] == [2, 0]
-
-
-def test_answers_with_a_question_have_trees_and_a_calibration_of_their_own() -> None:
-    forest = model.from_bytes(written((1, 1)))
     rows = np.array([[0, 0, -9], [0, 0, 4], [1, 1, 4]], np.float32)
-    assert forest.log_odds(rows).tolist() == [1, 2 * 10 + 5, 2 * 30 + 5]
+    assert model.from_bytes(written((1, 1))).log_odds(rows).tolist() == [1, 2 * 10 + 5, 2 * 30 + 5]
 
 
 @pytest.mark.parametrize(
@@ -502,22 +469,9 @@ def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
     first = training.train(few)
     assert training.train(few[::-1]) == first
     assert training.train(few, seed=1) != first
-    if model.load(lexical.WEIGHTS / lexical.MAIN_WEIGHTS).training["lightgbm"] == lightgbm.__version__:
+    if MAIN.training["lightgbm"] == lightgbm.__version__:
         digest = "bf58f490d5108da3c2b10493bf794650b38d723f8cc7d77a40e29f396bd69b9f"
         assert hashlib.sha256(first).hexdigest() == digest
-
-
-@pytest.mark.slow  # three trainings on the whole sample
-def test_training_gives_the_same_bytes_whatever_the_order() -> None:
-    pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
-    from detector_plugin.lexical import training
-    from lm_eval_tasks.detection.labelled_answers import labelled_answers
-
-    documents = labelled_answers("sample")
-    assert len(documents) == 25 * 3 + 5 * 6 + 10 * 3 + 2 * 4  # four more German texts, gold and silver
-    first = training.train(documents)
-    assert training.train(documents[::-1]) == first
-    assert training.train(documents, seed=1) != first
 
 
 @pytest.mark.slow  # trains eleven forests, in processes of their own

@@ -25,6 +25,7 @@ from lm_eval_tasks.models.replay import Replay, StoredAnswer
 from lm_eval_tasks.nomiracl.dataset import load
 
 Harness = Callable[..., dict[str, Any]]
+YES, NO = "Yes, answer is present", "I don't know"
 
 JUDGED = {
     "query": "Wann wurde der Dom fertig?",
@@ -43,8 +44,8 @@ ASKED = {
 @pytest.mark.parametrize(
     ("strategy", "judged", "asked"),
     [
-        ("abstain", "I don't know", "I don't know"),
-        ("answer", "Yes, answer is present", "The city lies on the Rhine."),
+        ("abstain", NO, NO),
+        ("answer", YES, "The city lies on the Rhine."),
         (
             "full_passage",
             "Köln Die Stadt liegt am Rhein.\n\nDom Der Dom wurde 1880 fertig. Er ist hoch.",
@@ -62,9 +63,9 @@ def test_each_strategy_answers_both_kinds_of_document(strategy: str, judged: str
 
 def test_lexical_abstains_where_too_little_is_covered() -> None:
     model = GroundedBaseline(strategy="lexical")
-    assert model.answer(ASKED | {"question": "how tall is the emperor of japan"}) == "I don't know"
-    assert model.answer(ASKED | {"passages": []}) == "I don't know"
-    assert GroundedBaseline(strategy="lexical", threshold=1.01).answer(ASKED) == "I don't know"
+    assert model.answer(ASKED | {"question": "how tall is the emperor of japan"}) == NO
+    assert model.answer(ASKED | {"passages": []}) == NO
+    assert GroundedBaseline(strategy="lexical", threshold=1.01).answer(ASKED) == NO
 
 
 def test_coverage_is_the_weighted_share_of_what_is_asked() -> None:
@@ -73,16 +74,10 @@ def test_coverage_is_the_weighted_share_of_what_is_asked() -> None:
     assert scores == [(pytest.approx((0.3 * 3 + 1) / (0.3 * 3 + 3)), "The dom was built late.")]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("The Moon's gravity", {"the", "moon", "s", "gravi"}),
-        ("長江の長さ", {"長江", "江の", "の長", "長さ"}),
-        ("", set()),
-    ],
-)
-def test_terms_are_word_beginnings_and_character_pairs(text: str, expected: set[str]) -> None:
-    assert terms(text) == expected
+def test_terms_are_word_beginnings_and_character_pairs() -> None:
+    assert terms("The Moon's gravity") == {"the", "moon", "s", "gravi"}
+    assert terms("長江の長さ") == {"長江", "江の", "の長", "長さ"}
+    assert terms("") == set()
 
 
 def test_sentences_end_at_the_marks_of_their_script() -> None:
@@ -113,7 +108,6 @@ def test_what_the_baseline_cannot_do_it_says(arguments: dict[str, Any], document
             "grounded-baseline: no option 'strat'; did you mean 'strategy'? There are strategy, threshold, sentences",
         ),
         ("replay", "paht=x", "replay: no option 'paht'; did you mean 'path'? There are path, model, "),
-        ("hallucination-detector", "detector=lexicl", "detector lexicl: there is no such detector"),
         (
             "hallucination-detector",
             "threshhold=0.4",
@@ -155,20 +149,8 @@ def ids(subset: str = "both") -> list[str]:
     return list(load("de", mirror="sample", subset=subset)["evaluation"]["query_id"])
 
 
-def test_released_results_are_replayed(harness: Harness, tmp_path: Path) -> None:
-    """Upstream's form: one file a subset, several models a line; language and subset from the path."""
-    for subset in ("relevant", "non_relevant"):
-        line = {"docids": [], "prompt": "", "template": "vanilla", "results": {"a": "I don't know", "b": "?"}}
-        lines = [{"query_id": query_id, **line} for query_id in ids(subset)]
-        write(tmp_path / subset / "de.test.vanilla_prompt.jsonl", *lines)
-    results = replay(harness, tmp_path, ["nomiracl_de"], model="a")["results"]["nomiracl_de"]
-    assert (results["hallucination_rate,strict"], results["error_rate,strict"]) == (0.0, 1.0)
-    with pytest.raises(ValueError, match="none of the 8 documents of nomiracl_de_role has a stored answer"):
-        replay(harness, tmp_path, ["nomiracl_de_role"], model="a")
-
-
 def said(*query_ids: str) -> list[dict[str, str]]:
-    return [{"query_id": i, "response": "Yes, answer is present", "task": "nomiracl_de"} for i in query_ids]
+    return [{"query_id": i, "response": YES, "task": "nomiracl_de"} for i in query_ids]
 
 
 def test_skipped_documents_are_in_no_figure_and_counted(
@@ -241,9 +223,8 @@ def test_released_outputs_give_the_rates_of_the_recorded_labels(
         rows = [row for row in map(json.loads, lines) if row["model"] == model]
     asked = {(d["subset"], d["query_id"]) for d in load(language, mirror=hub)["evaluation"]}
     n = Counter((row["subset"], row["label"]) for row in rows if (row["subset"], row["query_id"]) in asked)
-    yes, no = "Yes, answer is present", "I don't know"
-    false_positive, true_negative = n["non_relevant", yes], n["non_relevant", no]
-    false_negative, true_positive = n["relevant", no], n["relevant", yes]
+    false_positive, true_negative = n["non_relevant", YES], n["non_relevant", NO]
+    false_negative, true_positive = n["relevant", NO], n["relevant", YES]
 
     results = harness(
         [f"nomiracl_{language}"],
@@ -272,9 +253,8 @@ def test_llama_2_and_orca_2_hallucinate_as_the_paper_says(shared: Path) -> None:
             for row in map(json.loads, lines):
                 if row["subset"] == "non_relevant":
                     counts[row["model"], nomiracl_label(row["response"])] += 1
-    yes, no = "Yes, answer is present", "I don't know"
-    rates = {m: counts[m, yes] / (counts[m, yes] + counts[m, no]) for m in {model for model, _ in counts}}
-    shares = {m: counts[m, yes] / (counts[m, yes] + counts[m, no] + counts[m, "Invalid"]) for m in rates}
+    rates = {m: counts[m, YES] / (counts[m, YES] + counts[m, NO]) for m in {model for model, _ in counts}}
+    shares = {m: counts[m, YES] / (counts[m, YES] + counts[m, NO] + counts[m, "Invalid"]) for m in rates}
     over = {m for m, value in rates.items() if value > 0.88 and m.startswith(("llama-2", "Orca-2"))}
     assert over == {"llama-2-7b-chat", "llama-2-13b-chat", "llama-2-70b-chat", "Orca-2-7b"}
     assert rates["Orca-2-13b"] == pytest.approx(0.857, abs=5e-4)  # in these nine of the paper's 18 languages
@@ -305,7 +285,7 @@ def test_plain_lines_say_of_themselves_what_they_know(tmp_path: Path) -> None:
         "n": [StoredAnswer("", "a.jsonl:4")],
         "m": [StoredAnswer("", "a.jsonl:5")],
     }
-    assert (replay.broken, replay.missing, replay.model, replay.paths) == (0, "refuse", None, [path])
+    assert (replay.missing, replay.paths) == ("refuse", [path])
 
 
 @pytest.mark.parametrize(
@@ -358,7 +338,7 @@ def test_a_line_that_is_no_stored_answer_is_passed_over_and_said(
     path = write(tmp_path / "a.jsonl", line, {"id": 2, "response": "b"})
     with caplog.at_level(logging.WARNING, "lm_eval"):
         replay = Replay(str(path))
-    assert (list(replay.answers), replay.broken) == (["2"], 1)
+    assert list(replay.answers) == ["2"]
     assert re.search(
         rf"^replay: {re.escape(str(path))}, line 1 is no stored answer and was passed over \(.*{re.escape(why)}.*\)$",
         caplog.messages[0],
@@ -369,7 +349,7 @@ def test_a_line_that_is_no_stored_answer_is_passed_over_and_said(
 def test_the_answers_of_one_model_are_chosen(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write(tmp_path / "a.jsonl", {"id": 1, "results": {"m": "a", "n": "b"}}, {"id": 1, "response": "c"})
     chosen = Replay(str(path), model="n")
-    assert (chosen.model, [answer.response for answer in chosen.answers["1"]]) == ("n", ["b", "c"])
+    assert [answer.response for answer in chosen.answers["1"]] == ["b", "c"]
     with pytest.raises(
         UsageError, match=r"^replay: the files hold answers of several models; say model=NAME, one of \['m', 'n'\]$"
     ):
@@ -378,9 +358,6 @@ def test_the_answers_of_one_model_are_chosen(tmp_path: Path, caplog: pytest.LogC
     assert list(Replay(str(named)).answers) == ["1"]
     with pytest.raises(UsageError, match=rf"^replay: no answers of model 'x' in {named}; they hold those of \['m'\]$"):
         Replay(str(named), model="x")
-    second = write(tmp_path / "n2.jsonl", {"id": 1, "response": "a", "model": "m"})
-    with pytest.raises(UsageError, match=rf"^replay: no answers of model 'x' in {named}, {second}; they hold those"):
-        Replay(str(tmp_path / "n*.jsonl"), model="x")
     unnamed = write(tmp_path / "u.jsonl", {"id": 1, "response": "a"})
     with caplog.at_level(logging.WARNING, "lm_eval"):
         assert list(Replay(str(unnamed), model="x").answers) == ["1"]
@@ -431,9 +408,6 @@ def test_arguments_that_are_none_are_refused(tmp_path: Path) -> None:
         f"replay: none of the 2 lines of {nothing} is a stored answer. A line is a JSON object with `query_id` or `id`, "
         f"and `response`, `results` ({{model: answer}}), or the harness's `doc` and `resps`."
     )
-    also = write(tmp_path / "a2.jsonl", "7")
-    with pytest.raises(UsageError, match=rf"^replay: none of the 3 lines of {nothing}, {also} is a stored answer\."):
-        Replay(str(tmp_path / "a*.jsonl"))
     empty = write(tmp_path / "e.jsonl", "")
     with pytest.raises(UsageError, match=rf"^replay: no answers in {empty}$"):
         Replay(str(empty))
@@ -469,11 +443,6 @@ FIRST = "Stored are the answers to the first documents, as of partial runs:"
             f"documents without a stored answer in {{path}}: 1 of 1 of u, 1 of 1 of v. Leave u, v out of --tasks. {WAY}",
         ),
         (
-            [request(1), request(2, number=1), request(9, number=2), request(1, "u"), request(9, "u", 1)],
-            f"documents without a stored answer in {{path}}: 1 of 3 of t, 1 of 2 of u. {FIRST} t with --limit 2, "
-            f"u with --limit 1. {WAY}",
-        ),
-        (
             [request(9, "u"), request(8)],
             "none of the 2 documents of t, u has a stored answer in {path} (2 answers to 2 ids, e.g. '1'; asked for e.g. "
             "'9'). Do task, language, subset and ids fit?",
@@ -506,8 +475,6 @@ def test_documents_without_an_answer_are_skipped_or_empty_where_that_is_said(
     assert str(refused.value) == (
         f"replay: no document of u has a stored answer in {path}, which leaves nothing to score; leave it out of --tasks"
     )
-    with pytest.raises(UsageError, match=r"^replay: no document of u, v has a stored answer in "):
-        asked(Replay(str(path), missing="skip"), request(1), request(9, "u"), request(9, "v"))
 
 
 def test_a_document_without_an_id_has_no_stored_answer(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from custom_metrics.harness.filters import CopiedAnswer
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import parse
 from custom_metrics.scores.detection import count_words
-from detector_plugin.llm import detection_prompt
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.models import detector as detector_model
@@ -297,14 +296,6 @@ def test_a_detectors_probabilities_are_its_soft_labels(
         assert sample["rho"] == pytest.approx(published_rho(soft, flagged, len(doc["answer"])))
         hard = [(span["start"], span["end"]) for span in doc["spans"]]
         assert sample["iou"] == pytest.approx(published_iou(hard, [span[:2] for span in flagged]))
-
-
-def test_a_language_model_is_asked_as_in_mfavas_detection(harness: Harness) -> None:
-    got = harness(["mushroom_fi"], "grounded-baseline", "strategy=abstain", metadata=SAMPLE)
-    sample = got["samples"]["mushroom_fi"][0]
-    doc = documents("fi", **SAMPLE)[0]
-    assert sample["arguments"][0][0] == detection_prompt(doc["reference"], doc["answer"])
-    assert sample["target"] == doc["target"]
 
 
 @pytest.mark.parametrize(

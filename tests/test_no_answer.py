@@ -173,11 +173,6 @@ def test_a_text_is_an_answer_or_of_one_kind(text: str, kind: str | None) -> None
     assert no_answer(text, QUESTION, PASSAGES) == kind
 
 
-def test_the_next_passage_has_the_number_after_the_last() -> None:
-    assert no_answer("[4] Bonn: Bonn war Regierungssitz.", QUESTION, PASSAGES[:3]) == "prompt"
-    assert no_answer("[3] Bonn: Bonn war Regierungssitz.", QUESTION, PASSAGES[:3]) is None
-
-
 # --------------------------------------------------------------------------------------------------------- the issue
 
 

@@ -86,7 +86,10 @@ def test_blemishes_are_survived_and_counted(
     mirror: Mirror, changed: Files, reported: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
-        assert len(load("de", mirror=mirror(**changed))["evaluation"]) == 2
+        documents = load("de", mirror=mirror(**changed))["evaluation"]
+    assert len(documents) == 2
+    number, _, what = reported.partition(" ")
+    assert provenance.of_dataset(documents)["left_out"] == {what: int(number)}
     warnings = [r.message for r in caplog.records if r.levelno == logging.WARNING]
     assert warnings == [f"nomiracl_de: {reported}"]
 

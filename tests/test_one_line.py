@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import subprocess
 import sys
@@ -36,35 +37,26 @@ def mirror_without_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("tasks", "metadata", "begin", "end"),
+    ("tasks", "metadata", "said"),
     [
+        ("nomiracl_de", "mirror={mirror}", "data/german/corpus.jsonl.gz of hub .* at revision .* puts it there."),
+        ("nomiracl_de", "split=tets", "nomiracl_de: unknown split 'tets'; known are dev, test"),
         (
-            "nomiracl_de",
-            "mirror={mirror}",
-            "data/german/corpus.jsonl.gz of hub repository miracl/nomiracl at revision ",
-            "puts it there.",
+            *("nomiracl_de", "mirror=sample --output_path a_file/out"),
+            "nothing can be written to a_file/out/baseline-abstain: Not a directory.*",
         ),
-        ("nomiracl_de", "split=tets", "nomiracl_de: unknown split 'tets'; known are dev, test", "test"),
-        (
-            "nomiracl_de",
-            "mirror=sample --output_path a_file/out",
-            "nothing can be written to a_file/out/baseline-abstain: Not a directory",
-            "",
-        ),
-        ("mfava_de", "mirror=sample,detector=nobody/has-this", "", ""),
+        ("mfava_de", "mirror=sample,detector=nobody/has-this", ".*"),
     ],
     ids=["a missing file", "an unknown value", "an output folder", "an unknown detector"],
 )
 def test_an_error_of_ours_is_one_line(
-    tasks: str, metadata: str, begin: str, end: str, mirror_without_corpus: Path, tmp_path: Path
+    tasks: str, metadata: str, said: str, mirror_without_corpus: Path, tmp_path: Path
 ) -> None:
     metadata = metadata.format(mirror=mirror_without_corpus)
     (tmp_path / "a_file").touch()
     printed = failed(tmp_path, "--tasks", tasks, "--metadata", *metadata.split()).stderr
     assert "Traceback" not in printed
-    last = printed.splitlines()[-1]
-    assert last.startswith(f"lm_eval: error: {begin}")
-    assert last.endswith(end)
+    assert re.fullmatch(f"lm_eval: error: {said}", printed.splitlines()[-1])
     assert printed.count("lm_eval: error: ") == 1
 
 

@@ -4,7 +4,6 @@ draw by draw."""
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from custom_metrics.statistics.paired_difference import (
     extrapolated,
     pivots_of,
 )
-from custom_metrics.statistics.random_effects import Errors, detector_errors
+from custom_metrics.statistics.random_effects import Errors, annotated
 from tests.test_paired_statistics import articles
 
 NAN = math.nan
@@ -49,10 +48,7 @@ def test_draws_depend_on_their_arguments_alone() -> None:
 def test_blocks_change_nothing_but_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     strata = [(rng.random(40), rng.random(40)), (rng.random(70), rng.random(70))]
-    rates = [
-        RateStratum(articles(place), articles(place + 5), detector_errors(precision=0.6, recall=0.5))
-        for place in (1, 2)
-    ]
+    rates = [RateStratum(articles(place), articles(place + 5), errors_of((1999, NAN, NAN, 1.2))) for place in (1, 2)]
     whole = np.concatenate([*draws(40)]), compare_means(strata), compare_rates(rates, RATES[1])
     many = all_pairs([np.column_stack(pair) for pair in strata])
     monkeypatch.setattr(paired_difference, "_BLOCK", 40 * 600)
@@ -187,12 +183,10 @@ def test_a_harmonic_mean_with_a_ratio_of_zero_is_zero() -> None:
 
 
 def test_documents_without_hallucinated_or_flagged_words_have_draws_and_no_warning() -> None:
-    errors = detector_errors([[0, 0, 0, 90], [0, 0, 7, 90], [3, 2, 5, 90], [0, 5, 1, 0]], iterations=400)
-    assert errors is not None
+    errors = annotated(np.array([[0, 0, 0, 90], [0, 0, 7, 90], [3, 2, 5, 90], [0, 5, 1, 0]]), 400)
     assert errors[:3] == (3 / 16, 7 / 277, pytest.approx((3 / 10) / (3 / 16)))
     assert 0 < np.min(errors.draws[:, :2]) < np.max(errors.draws[:, :2]) < 1
-    blind = detector_errors([[0, 2, 5, 90], [0, 1, 3, 50]], iterations=50)  # it never finds anything
-    assert blind is not None
+    blind = annotated(np.array([[0, 2, 5, 90], [0, 1, 3, 50]]), 50)  # it never finds anything
     assert blind[:3] == (0.0, pytest.approx(3 / 143), pytest.approx(NAN, nan_ok=True))
     assert compare_rates([RateStratum(articles(1), articles(2), blind)], ESTIMATED).n == 0
 
@@ -248,9 +242,11 @@ def test_expected_errors_that_go_against_the_answers_are_left_out() -> None:
     """In half of the draws more of the words are flagged wrongly than the models have flagged in all."""
     errors = errors_of((1000, 0.9, 0.1, 1.0), (999, 0.9, 0.6, 1.0))
     pair = flagged(0.4), flagged(0.2, seed=2)
-    annotated, pooled = (compare_rates([RateStratum(*pair, errors, by)], ROGAN_GLADEN) for by in (False, True))
-    assert annotated.difference == pooled.difference == pytest.approx(0.25)
-    assert (annotated.low, annotated.p) == (0.0, 1999 / 2000)  # there, both rates are 0
+    measured, pooled = (
+        compare_rates([RateStratum(*pair, errors._replace(expected=by))], ROGAN_GLADEN) for by in (False, True)
+    )
+    assert measured.difference == pooled.difference == pytest.approx(0.25)
+    assert (measured.low, measured.p) == (0.0, 1999 / 2000)  # there, both rates are 0
     assert pooled.low == pytest.approx(0.25 - (pooled.high - 0.25), abs=0.02)
     assert pooled.low > 0.15
     assert pooled.p < 0.001
@@ -262,9 +258,7 @@ def test_all_and_nothing_flagged_by_a_perfect_detector_are_known() -> None:
     assert (found.first, found.second) == (1.0, 0.0)
     assert (found.low, found.high) == (1.0, 1.0)
     assert found.p == 2.0**-63  # the sign test of 64 articles
-
-
-def test_a_detector_that_tells_nothing_apart_has_no_rate() -> None:
+    # one that tells nothing apart has no rate
     strata = [RateStratum(flagged(0.5), flagged(0.25), errors_of((1999, 0.25, 0.25, 1.0)))]
     assert compare_rates(strata, ROGAN_GLADEN).n == 0
     assert compare_rates(strata, ESTIMATED).n == 64
@@ -279,14 +273,6 @@ def test_three_articles_leave_no_bounds_and_no_warning() -> None:
     assert math.isnan(found.low)
     assert math.isnan(found.high)
     assert found.p > 0.05
-
-
-@pytest.mark.parametrize("rate", RATES)
-def test_models_without_an_article_in_common_have_no_difference(rate: str) -> None:
-    nothing = RateStratum(np.empty((0, 2)), np.empty((0, 2)), errors_of((1999, 0.9, 0.1, 1.0)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert compare_rates([nothing], rate).n == 0
 
 
 def test_a_harmonic_mean_of_ratios_has_the_bounds_of_a_bootstrap_over_questions() -> None:
@@ -306,7 +292,7 @@ def test_a_harmonic_mean_of_ratios_has_the_bounds_of_a_bootstrap_over_questions(
 
 def test_a_perfect_detector_corrects_nothing() -> None:
     """Over two languages of different size, the bounds and p of the corrected rate are those of the flagged share."""
-    perfect = detector_errors(precision=1.0, recall=1.0)
+    perfect = errors_of((1999, NAN, NAN, 1.0))
     strata = [RateStratum(articles(1), articles(2), perfect), RateStratum(articles(3, 25), articles(4, 25), perfect)]
     flagged, corrected = (compare_rates(strata, rate) for rate in RATES[:2])
     assert (corrected.n, corrected.method) == (85, CORRECTED)

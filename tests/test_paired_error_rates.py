@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates
-from custom_metrics.statistics.paired_difference import bounds_and_p, pivots_of
+from custom_metrics.statistics.paired_difference import ITERATIONS, bounds_and_p, pivots_of
 from custom_metrics.statistics.paired_shares import mcnemar, stratified_mcnemar, tango
-from custom_metrics.statistics.random_effects import detector_errors
+from custom_metrics.statistics.random_effects import annotated
 from custom_metrics.statistics.strata import linearised
 
 COMPARISONS = 2000
@@ -132,6 +132,7 @@ def test_groups_of_shares(documents: int) -> None:
     assert errs_as_said(outside)
 
 
+@pytest.mark.one_python("how often a comparison errs")
 @SIZES
 def test_groups_of_means(documents: int) -> None:
     rng = np.random.default_rng(1)
@@ -155,7 +156,9 @@ def calibration(rng: Random) -> Values:
 def test_corrected_rates(documents: int) -> None:
     rng = np.random.default_rng(1)
     first, second = articles(rng, documents, COMPARISONS)
-    errors = [detector_errors(calibration(rng)) for _ in range(50)]  # a detector is calibrated once for many models
+    errors = [
+        annotated(calibration(rng), ITERATIONS) for _ in range(50)
+    ]  # a detector is calibrated once for many models
     significant = []
     for place in range(COMPARISONS):
         strata = [RateStratum(first[:, place], second[:, place], errors[place % 50])]
@@ -171,7 +174,7 @@ def test_corrected_rates(documents: int) -> None:
 def test_groups_of_corrected_rates(documents: int) -> None:
     rng = np.random.default_rng(1)
     languages = [articles(rng, documents // part, COMPARISONS) for part in (1, 2)]
-    errors = [[detector_errors(calibration(rng), seed=place) for place in (1, 2)] for _ in range(25)]
+    errors = [[annotated(calibration(rng), ITERATIONS, place) for place in (1, 2)] for _ in range(25)]
     significant = []
     for place in range(COMPARISONS):
         strata = [

@@ -68,6 +68,7 @@ def test_a_passage_is_known_by_its_place_in_parallel_files_alone() -> None:
     assert passages_of(["x", "y", "x"], parallel=True)[::2] == ["2d711642b726"] * 2
 
 
+@pytest.mark.one_python("what the public data hold")
 def test_passages_of_the_public_data(hub: str) -> None:
     german, turkish, finnish = (
         annotated.documents(code, kind, hub)["passage"]
@@ -255,6 +256,7 @@ def p_of(tasks: list[JoinedTask], metric: str = "f1") -> float:
     return compare_measured(measured, 0, 1).p
 
 
+@pytest.mark.one_python("how often a comparison errs")
 @pytest.mark.parametrize(("languages", "marked"), [(1, 5), (3, 1)], ids=["marked by five", "in three languages"])
 def test_equal_detectors_differ_in_one_comparison_of_twenty(languages: int, marked: int) -> None:
     """60 texts, of which a third is marked by five people or all stand in three languages. Of a text, each detector finds

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.abstention.explained import matches
 from custom_metrics.abstention.folding import fold
 from custom_metrics.abstention.patterns import LONGEST, Hits
 from custom_metrics.abstention.phrases import GAP, GAP_WITHOUT_SPACES, build_lexicon, lexicon_of
@@ -139,14 +138,6 @@ def test_an_exception_spares_what_lies_within_it() -> None:
     phrases = {"abstains": ["don't know"], "except": ["don't know how to thank"]}
     assert "abstains" not in hits("i don't know how to thank you", **phrases)
     assert hits("i don't know. i don't know how to thank you", **phrases)["abstains"] == [(2, 12)]
-
-
-def test_what_was_found_names_the_parts() -> None:
-    lexicon = build_lexicon([table(abstains=["{say} ... {not} {to_say}"])])
-    (match,) = matches("it tells us never to say", lexicon)
-    assert match.pattern == "{say} ... {not} {to_say}"
-    assert match.text == "tells us never to say"
-    assert set(match.words) == {("say", "tell*"), ("not", "never"), ("say", "say"), ("to_say", "to {say}")}
 
 
 WORDS = ["not", "never", "say", "tells", "keine", "really", "bil", "bilmiyor", "to", "in order to say", ".", ",", "我"]

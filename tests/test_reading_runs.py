@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import shutil
 import tracemalloc
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,12 +15,7 @@ import pytest
 
 from lm_eval_tasks.clapnq.dataset import logged_questions
 from lm_eval_tasks.data import samples
-from lm_eval_tasks.data.samples import (
-    documents_of_samples,
-    read_samples,
-    record_of_samples,
-    samples_files,
-)
+from lm_eval_tasks.data.samples import documents_of_samples, read_samples, samples_files
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
@@ -30,8 +25,9 @@ from lm_eval_tasks.results.report import answers as report_answers
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.runs import differing_columns, labels, read_runs
 from lm_eval_tasks.runs.answers import content_of, key_of, read_answers
-from lm_eval_tasks.runs.results_file import leaves_of, read_results, record_of, said_of
+from lm_eval_tasks.runs.results_file import leaves_of, read_results
 from lm_eval_tasks.runs.run import headline_filter
+from tests.logged_runs import copied
 from tests.many_runs import large_runs
 
 DATE = "2026-01-01T00-00-00.5"
@@ -79,6 +75,11 @@ def written(folder: Path, results: Any = RESULTS, date: str = DATE, **samples: l
     return path
 
 
+def samples_of(folder: Path, *rows: Any, task: str = "mine") -> Path:
+    """A samples file, with a results file beside it."""
+    return written(folder, **{task: [*rows]}).with_name(f"samples_{task}_{DATE}.jsonl")
+
+
 def row(number: int, **more: Any) -> dict[str, Any]:
     return {"doc_id": number, "doc": {"id": f"d{number}"}, "resps": [[f"answer {number}"]], **more}
 
@@ -111,33 +112,15 @@ def test_what_a_results_file_says_of_a_task(tmp_path: Path) -> None:
     }
 
 
-def test_figures_that_are_none_are_passed_over(tmp_path: Path) -> None:
-    for figures in (3, {"strict": None}, {"strict": {"m": 0.5}}, {"strict": {"m": {}}, "f": [1]}):
-        written(tmp_path, RESULTS | {"configs": {"mine": {"metadata": {"figures": figures}}}})
-        (run,) = read_runs([tmp_path])
-        assert run.tasks["mine"].figures in ({}, {"strict": {"m": {}}})
-
-
-@pytest.mark.parametrize(
-    ("filters", "headline"), [(("strict", "robust"), "robust"), (("answer", "other"), "answer"), ((), "none")]
-)
-def test_the_filter_that_compares_models(filters: tuple[str, ...], headline: str) -> None:
-    assert headline_filter(filters, (Metric("rate", filter="robust"),)) == headline
-
-
-def test_where_a_task_has_no_filter_list_its_figures_or_its_results_name_the_filters(tmp_path: Path) -> None:
+def test_the_filters_of_a_task_and_the_one_that_compares_models(tmp_path: Path) -> None:
+    """Where a task has no list of them, its figures or its results name the filters."""
+    for filters, headline in ((("strict", "robust"), "robust"), (("answer", "other"), "answer"), ((), "none")):
+        assert headline_filter(filters, (Metric("rate", filter="robust"),)) == headline
     configs = {"a": {"metadata": {"figures": {"f1": {}, "f2": {}}}}, "b": {}}
     scores = {"a": {"m,x": 1}, "b": {"m,y": 1, "n,y": 1, "m,z": 1, "alias": "b"}}
     written(tmp_path, RESULTS | {"configs": configs, "results": scores})
     (run,) = read_runs([tmp_path])
     assert {name: task.filters for name, task in run.tasks.items()} == {"a": ("f1", "f2"), "b": ("y", "z")}
-
-
-def test_a_record_that_is_none_or_could_not_be_written_is_empty() -> None:
-    for metadata in (None, [1], {"provenance": []}, {"provenance": {"failed": "x"}}):
-        assert record_of({"metadata": metadata}) == {}
-        assert said_of({"metadata": metadata}, "key") is None
-    assert record_of({"metadata": {"provenance": {"split": "test"}}}) == {"split": "test"}
 
 
 def test_a_folder_is_no_results_file(tmp_path: Path) -> None:
@@ -162,14 +145,10 @@ def test_runs_have_names_that_differ(tmp_path: Path) -> None:
         *("m (a, 2026-01-01T00-00-00) #1", f"m (b, {DATE}) #1", "m (a, 2026-01-01T00-00-00) #2")
     ]
     assert one.files == (tmp_path / "a" / "results_2026-01-01T00-00-00.json",)
-
-
-def test_a_model_without_a_name_has_that_of_its_kind_or_of_its_folder(tmp_path: Path) -> None:
-    nameless = {key: value for key, value in RESULTS.items() if key != "model_name"}
-    written(tmp_path / "f", nameless)
-    assert read_runs([tmp_path])[0].model == "hf"
-    written(tmp_path / "f", nameless | {"config": {}})
-    assert read_runs([tmp_path])[0].model == "f"
+    # without a name it has that of its kind, or of its folder
+    for config, name in (({"model": "hf"}, "hf"), ({}, "f")):
+        written(tmp_path / "f", RESULTS | {"model_name": None, "config": config})
+        assert read_runs([tmp_path / "f"])[0].model == name
 
 
 # ------------------------------------------------------------------------------------------------------------- answers
@@ -187,23 +166,17 @@ def test_an_answer_has_the_reading_of_every_filter(tmp_path: Path) -> None:
         row(1, filter="strict", filtered_resps=["again"]),  # ranks of a distributed run are padded so
         row(0, arguments={"gen_args_0": ["x"]}),
     ]
-    first, second = read_answers(written(tmp_path, mine=rows).with_name(f"samples_mine_{DATE}.jsonl"))
+    first, second = read_answers(samples_of(tmp_path, *rows))
     assert (second.key, second.response, second.prompt, second.prompt_hash) == ("d1", "answer 1", "Who?", "ff")
-    assert {name: (reading.answer, reading.values) for name, reading in second.readings.items()} == {
-        "strict": ("A", {"m": 0.5}),
-        "robust": ("B", {"m": None, "gone": None}),
-    }
+    assert second.readings == {"strict": ("A", {"m": 0.5}), "robust": ("B", {"m": None, "gone": None})}
     assert (first.key, first.prompt, first.prompt_hash) == ("d0", "", "")
-    assert {name: (reading.answer, reading.values) for name, reading in first.readings.items()} == {
-        "strict": (None, {}),
-        "none": (None, {}),
-    }
+    assert first.readings == {"strict": (None, {}), "none": (None, {})}
 
 
 @pytest.mark.parametrize("arguments", [None, [], {}, {"gen_args_0": None}, {"gen_args_0": {"arg_0": 3}}])
 def test_a_prompt_that_was_not_kept_is_empty(tmp_path: Path, arguments: Any) -> None:
-    rows = [row(0, arguments=arguments) | {"resps": [[None]], "doc": {"question": "why"}}]
-    (answer,) = read_answers(written(tmp_path, mine=rows).with_name(f"samples_mine_{DATE}.jsonl"))
+    said = {"resps": [[None]], "doc": {"question": "why"}}
+    (answer,) = read_answers(samples_of(tmp_path, row(0, arguments=arguments) | said))
     assert (answer.prompt, answer.response) == ("", "")
     assert answer.key == answer.content
     assert len(answer.content) == 32
@@ -212,7 +185,7 @@ def test_a_prompt_that_was_not_kept_is_empty(tmp_path: Path, arguments: Any) -> 
 def test_a_document_takes_a_few_hundred_bytes_whatever_the_length_of_its_texts(tmp_path: Path) -> None:
     long = {"arguments": {"gen_args_0": {"arg_0": "why? " * 2000}}, "resps": [["because " * 500]]}
     rows = [row(n, **long, filter=name, metrics=["m"], m=n / 2) for name in ("a", "b") for n in range(600)]
-    path = written(tmp_path, mine=rows).with_name(f"samples_mine_{DATE}.jsonl")
+    path = samples_of(tmp_path, *rows)
     read_answers(path)  # what is imported and cached
     tracemalloc.start()
     answers = read_answers(path)
@@ -227,7 +200,7 @@ def test_a_document_takes_a_few_hundred_bytes_whatever_the_length_of_its_texts(t
 def test_values_of_any_kind_come_back_from_their_columns(tmp_path: Path) -> None:
     values = [0.5, None, 2, True, {"flagged": 3, "words": [1, None]}, "text", 10**400, [[1, 2], [3, 4]], 0.25]
     rows = [row(2 * n, metrics=["m", "n"], m=value) for n, value in enumerate(values)] + [row(1, metrics=["n"], n=7)]
-    answers = read_answers(written(tmp_path, mine=rows).with_name(f"samples_mine_{DATE}.jsonl"))
+    answers = read_answers(samples_of(tmp_path, *rows))
     column = answers.readings["none"].columns["m"]
     expected = [values[0], None, *values[1:]]  # by doc_id: the last row is of the second document
     assert [*column.values()] == expected
@@ -238,7 +211,7 @@ def test_values_of_any_kind_come_back_from_their_columns(tmp_path: Path) -> None
 
 
 def test_a_file_that_changes_meanwhile_is_said(tmp_path: Path) -> None:
-    path = written(tmp_path, mine=[row(0), row(1)]).with_name(f"samples_mine_{DATE}.jsonl")
+    path = samples_of(tmp_path, row(0), row(1))
     answers = read_answers(path)
     path.write_text("", "utf-8")
     with pytest.raises(CorruptSource, match=rf"^{path} has changed while it was read, or is damaged at byte 60$"):
@@ -266,11 +239,6 @@ def test_every_row_is_parsed_once(two_models: Path, tmp_path: Path, monkeypatch:
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "report.html").read_bytes()
 
 
-def test_the_digest_of_a_document_is_the_same_on_every_machine() -> None:
-    said = b'{"id": 1, "query": "f\xc3\xbcr"}'  # JSON with sorted keys, in UTF-8
-    assert content_of({"query": "für", "id": 1}) == hashlib.sha256(said).hexdigest()[:32]
-
-
 # ------------------------------------------------------------------------------------------------------------- samples
 
 
@@ -292,26 +260,22 @@ def test_the_digest_of_a_document_is_the_same_on_every_machine() -> None:
 def test_a_line_in_the_middle_that_is_no_sample_is_an_error_and_a_last_one_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, bad: str, why: str
 ) -> None:
-    path = written(tmp_path, mine=[row(4), "", bad, " "]).with_name(f"samples_mine_{DATE}.jsonl")
-    assert [sample["doc_id"] for sample in read_samples(path)] == [4]
-    assert caplog.messages == [f"{path} is cut in line 3: the 1 samples before it are used, the rest is lost"]
-    written(tmp_path, mine=[row(4), bad, row(5)])
+    within_a_character = '{"doc_id": 5, "doc": {"id": "ü'.encode()[:-1]
+    for last, more in (([bad, " "], b""), ([], within_a_character)):
+        caplog.clear()
+        path = samples_of(tmp_path, row(4), "", *last)
+        path.write_bytes(path.read_bytes() + more)
+        assert [sample["doc_id"] for sample in read_samples(path)] == [4]
+        assert caplog.messages == [f"{path} is cut in line 3: the 1 samples before it are used, the rest is lost"]
     with pytest.raises(CorruptSource) as refused:
-        list(read_samples(path))
+        list(read_samples(samples_of(tmp_path, row(4), bad, row(5))))
     assert str(refused.value).startswith(f"{path}, line 2: no sample ({why}")
-
-
-def test_a_file_that_is_cut_within_a_character_is_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = written(tmp_path, mine=[row(4)]).with_name(f"samples_mine_{DATE}.jsonl")
-    path.write_bytes(path.read_bytes() + '{"doc_id": 5, "doc": {"id": "ü'.encode()[:-1])
-    assert [sample["doc_id"] for sample in read_samples(path)] == [4]
-    assert caplog.messages == [f"{path} is cut in line 2: the 1 samples before it are used, the rest is lost"]
 
 
 def test_a_documents_further_answers_are_counted_once_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = [row(0), row(0), row(0) | {"resps": [["b"]]}, row("1"), row(0) | {"resps": [["c"]]}]
     rows.append(row(2) | {"resps": [["half \ud800 a pair"]]})
-    path = written(tmp_path, mine=rows).with_name(f"samples_mine_{DATE}.jsonl")
+    path = samples_of(tmp_path, *rows)
     assert [(sample["doc_id"], sample["resps"]) for sample in read_samples(path)] == [
         (0, [["answer 0"]]),
         (1, [["answer 1"]]),
@@ -322,7 +286,7 @@ def test_a_documents_further_answers_are_counted_once_each(tmp_path: Path, caplo
 
 def test_documents_of_a_task_in_their_order(tmp_path: Path) -> None:
     written(tmp_path / "m", mine=[row(2), row(0), row(1)], other=[row(0)], empty=[])
-    assert [doc["id"] for doc in documents_of_samples(tmp_path, "mine", ("id",))] == ["d0", "d1", "d2"]
+    assert [doc["id"] for doc in documents_of_samples(tmp_path, "mine", ("id",))[0]] == ["d0", "d1", "d2"]
     place = tmp_path.resolve()
     for task, columns, error, says in (
         ("mine", ("id", "query", "x"), CorruptSource, "a document has no query, x; it is none of mine"),
@@ -356,14 +320,11 @@ def test_newer_samples_replace_older_ones(tmp_path: Path, caplog: pytest.LogCapt
 
 
 def test_the_file_of_a_tasks_samples_is_recorded_by_its_place_below_the_folder(tmp_path: Path) -> None:
-    path = written(tmp_path / "m", mine=[row(0)]).with_name(f"samples_mine_{DATE}.jsonl")
+    path = samples_of(tmp_path / "m", row(0))
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     for place, name in ((tmp_path, f"m/{path.name}"), (tmp_path / "m", path.name), (path, path.name)):
-        (file,) = record_of_samples(place, "mine").local_files
-        assert file == {
-            "option": "samples",
-            "name": name,
-            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        }
+        (file,) = documents_of_samples(place, "mine", ())[1].local_files
+        assert file == {"option": "samples", "name": name, "sha256": sha256}
 
 
 def test_a_record_of_retrieval_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
@@ -379,9 +340,8 @@ def test_a_record_of_retrieval_that_is_nested_too_deeply_is_refused(tmp_path: Pa
 DETECTOR = {"detector": "lexical", "detector_args": "{}", "calibration": "a", "calibration_annotations": ""}
 
 
-def test_a_folder_is_read_model_by_model(two_models: Path) -> None:
+def test_a_folder_is_read_model_by_model_and_both_were_asked_the_same(two_models: Path) -> None:
     answer, lexical = read_runs([two_models])
-
     assert (answer.model, lexical.model) == ("lm-eval-grounded/baseline-answer", "lm-eval-grounded/baseline-lexical")
     assert labels([answer, lexical]) == [answer.model, lexical.model]
     assert {*lexical.tasks} == {
@@ -391,67 +351,44 @@ def test_a_folder_is_read_model_by_model(two_models: Path) -> None:
     assert lexical.groups == {"nomiracl": tuple(f"nomiracl_{code}" for code in LANGUAGES)}
     members = [lexical.tasks[name].results["hallucination_rate,strict"] for name in lexical.groups["nomiracl"]]
     assert lexical.group_results["nomiracl"]["hallucination_rate,strict"] == pytest.approx(fmean(members))
-    assert [task.task for task in lexical.tasks.values() if task.benchmark == "mfava"] == ["mfava_de", "mfava_ar"]
     assert len(lexical.files) == 1 + len(lexical.tasks)
-
-
-@pytest.mark.parametrize(
-    ("task", "benchmark", "language", "filters", "first_metric", "aggregation", "detector"),
-    [
-        ("nomiracl_de", "nomiracl", "de", ("strict", "robust"), "hallucination_rate", "defined_share", None),
-        ("clapnq_gold", "clapnq", "", ("answer",), "rougeL", "defined_mean", None),
-        ("clapnq_rag", "clapnq", "", ("answer",), "rougeL", "defined_mean", None),
-        ("mfava_ar", "mfava", "ar", ("answer",), "detected_rate", "detected_rate", "lexical"),
-    ],
-)
-def test_a_task_of_a_run(
-    two_models: Path,
-    task: str,
-    benchmark: str,
-    language: str,
-    filters: tuple[str, ...],
-    first_metric: str,
-    aggregation: str,
-    detector: str | None,
-) -> None:
-    found = read_runs([two_models])[1].tasks[task]
-
-    assert (found.benchmark, found.language, found.filters) == (benchmark, language, filters)
-    assert (found.metrics[0].name, found.metrics[0].aggregation) == (first_metric, aggregation)
-    assert found.metrics[0].denominator
-    assert found.detector.get("name") == detector
-    assert found.not_comparable == ["the files are the bundled miniature, which this project wrote (mirror=sample)"]
-    assert found.settings.shots == 0
-    assert len(found.settings.template) == 64
-    assert found.figures[filters[0]][first_metric]["n"] == sum(
-        answer.readings[filters[0]].values[first_metric] is not None for answer in found.answers()
-    )
-
-
-def test_two_models_were_asked_the_same(two_models: Path) -> None:
-    answer, lexical = read_runs([two_models])
-    for task in lexical.tasks:
+    for task in ("nomiracl_de", "clapnq_rag", "mfava_de"):
         assert [a.content for a in answer.tasks[task].answers()] == [b.content for b in lexical.tasks[task].answers()]
     assert "QUESTION:\nWann wurde der Kölner Dom fertiggestellt?" in lexical.tasks["nomiracl_de"].answers()[0].prompt
 
 
-@pytest.mark.parametrize(
-    ("doc", "key"),
-    [
+def test_the_tasks_of_a_run(two_models: Path) -> None:
+    tasks = read_runs([two_models])[1].tasks
+    for name, *of_task, metric, aggregation, detector in (
+        ("nomiracl_de", "nomiracl", "de", ("strict", "robust"), "hallucination_rate", "defined_share", None),
+        ("clapnq_rag", "clapnq", "", ("answer",), "rougeL", "defined_mean", None),
+        ("mfava_ar", "mfava", "ar", ("answer",), "detected_rate", "detected_rate", "lexical"),
+    ):
+        found = tasks[name]
+        first, (by, *_) = found.metrics[0], found.filters
+        assert [found.benchmark, found.language, found.filters] == of_task
+        assert (first.name, first.aggregation, found.detector.get("name")) == (metric, aggregation, detector)
+        assert found.not_comparable == ["the files are the bundled miniature, which this project wrote (mirror=sample)"]
+        assert (found.settings.shots, len(found.settings.template), bool(first.denominator)) == (0, 64, True)
+        values = [answer.readings[by].values[metric] for answer in found.answers()]
+        assert found.figures[by][metric]["n"] == sum(value is not None for value in values)
+
+
+def test_what_a_question_is_called() -> None:
+    for doc, key in (
         ({"query_id": "1#0", "subset": "relevant"}, "relevant/1#0"),
         ({"id": 7}, "7"),
         ({"id": "de_0_1", "subset": 0}, "de_0_1"),  # a number is no subset that questions are apart in
         ({"question": "why"}, ""),
         ({"id": None}, ""),
-    ],
-)
-def test_what_a_question_is_called(doc: dict[str, Any], key: str) -> None:
-    assert key_of(doc) == key
+    ):
+        assert key_of(doc) == key
 
 
 def test_content_is_what_is_asked_and_not_who_tags_it() -> None:
+    said = b'{"id": 1, "query": "f\xc3\xbcr"}'  # JSON with sorted keys, in UTF-8: the same on every machine
+    assert content_of({"query": "für", "id": 1}) == hashlib.sha256(said).hexdigest()[:32]
     asked = {"id": 1, "query": "why", "passages": ["a", "b"]}
-
     assert content_of(asked) == content_of({**dict(reversed(asked.items())), **DETECTOR})
     assert content_of(asked) != content_of({**asked, "passages": ["b", "a"]})
     assert differing_columns(asked, {**asked, **DETECTOR}) == []
@@ -459,13 +396,8 @@ def test_content_is_what_is_asked_and_not_who_tags_it() -> None:
     assert content_of({"query": "\ud800"})  # half of a surrogate pair
 
 
-def copied(two_models: Path, folder: Path) -> Path:
-    """A copy of one model's files."""
-    return Path(shutil.copytree(two_models / "baseline-lexical", folder / "baseline-lexical"))
-
-
 def test_a_results_file_or_a_samples_file_alone(two_models: Path, tmp_path: Path) -> None:
-    folder = copied(two_models, tmp_path)
+    folder = copied(two_models / "baseline-lexical", tmp_path / "baseline-lexical")
     (results,) = folder.glob("results_*.json")
     (samples,) = folder.glob("samples_mfava_de_*.jsonl")
 
@@ -483,31 +415,22 @@ def test_a_results_file_or_a_samples_file_alone(two_models: Path, tmp_path: Path
 
 
 def test_of_several_runs_in_a_folder_the_newest_of_each_task_counts(
-    two_models: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = copied(two_models, tmp_path)
-    (results,) = folder.glob("results_*.json")
-    content = json.loads(results.read_text("utf-8"))
-    content["configs"] = {"mfava_de": content["configs"]["mfava_de"]}
-    content["n-samples"] = {"mfava_de": {"original": 9, "effective": 9}}
-    content["group_subtasks"] = {}
-    content["versions"]["mfava_de"] = 9.9
-    newer = folder / "results_2099-01-01T00-00-00.000001.json"
-    newer.write_text(json.dumps(content), "utf-8")
-
+    older = written(tmp_path, mine=[row(0)], bare=[row(0)])
+    part = {"configs": {"mine": CONFIG}, "group_subtasks": {}, "versions": {"mine": 9.9}}
+    newer = written(tmp_path, RESULTS | part, "2099-01-01T00-00-00")
     with caplog.at_level(logging.WARNING):
-        (run,) = read_runs([folder])
-
-    assert run.tasks["mfava_de"].version == 9.9
-    assert run.tasks["mfava_de"].results_file == newer
-    assert run.tasks["mfava_de"].samples is None  # the older samples are of other answers
-    assert run.tasks["mfava_ar"].results_file == results
-    assert [*run.groups] == ["nomiracl"]
-    assert "of each task the newest results count; passed over: mfava_de of 20" in caplog.text
-    with pytest.raises(
-        MissingSource, match="the answers to mfava_de were not logged beside it; run it with --log_samples"
-    ):
-        run.tasks["mfava_de"].answers()
+        (run,) = read_runs([tmp_path])
+    mine, bare = run.tasks["mine"], run.tasks["bare"]
+    assert (mine.version, mine.results_file, bare.results_file) == (9.9, newer, older)
+    assert mine.samples is None  # the older samples are of other answers
+    assert len(bare.answers()) == 1
+    assert [*run.groups] == ["both"]
+    said = f"{tmp_path}: of each task the newest results count; passed over: mine of {DATE}"
+    assert caplog.messages == [said]
+    with pytest.raises(MissingSource, match="the answers to mine were not logged beside it; run it with --log_samples"):
+        mine.answers()
 
 
 def test_places_without_results(tmp_path: Path) -> None:
@@ -516,16 +439,6 @@ def test_places_without_results(tmp_path: Path) -> None:
     (tmp_path / "notes_2026.json").write_text("{}", "utf-8")
     with pytest.raises(MissingSource, match=r"no results_<date>\.json and no samples_<task>_<date>\.jsonl"):
         read_runs([tmp_path])
-
-
-def test_of_a_run_that_was_killed_the_last_reading_is_lost(two_models: Path, tmp_path: Path) -> None:
-    folder = copied(two_models, tmp_path)
-    (samples,) = folder.glob("samples_nomiracl_de_*.jsonl")
-    whole = samples.read_bytes()
-
-    samples.write_bytes(whole[:-40])
-    answers = read_runs([folder])[0].tasks["nomiracl_de"].answers()
-    assert [sorted(answer.readings) for answer in answers] == [["robust", "strict"]] * 7 + [["strict"]]
 
 
 @pytest.mark.parametrize(
@@ -555,18 +468,22 @@ def test_a_damaged_results_file_is_refused(tmp_path: Path, damaged: dict[str, An
 
 
 def test_what_a_results_file_need_not_say_may_be_anything(tmp_path: Path) -> None:
-    odd = {"metric_list": 1, "filter_list": 2, "generation_kwargs": [], "metadata": {"figures": 3, "provenance": {}}}
-    for name in ("prompt", "run", "options", "detector", "not_comparable"):
-        odd["metadata"]["provenance"][name] = 7
+    odd: dict[str, Any] = {"metric_list": 1, "filter_list": 2, "generation_kwargs": []}
+    record = dict.fromkeys(("prompt", "run", "options", "detector", "not_comparable"), 7)
     rest = {"n-samples": None, "versions": None, "n-shot": {"t": "x"}, "group_subtasks": None, "groups": None}
     content = {"results": {"t": {"m,strict": 0.5}}, "configs": {"t": odd}, "config": {}, **rest}
-    (tmp_path / "results_2026-01-01T00-00-00.json").write_text(json.dumps(content), "utf-8")
-    (run,) = read_runs([tmp_path])
-    task = run.tasks["t"]
-    assert (task.version, task.metrics, task.figures, task.language) == (None, (), {}, "")
-    assert (task.detector, task.not_comparable, task.filters) == ({}, [], ("strict",))
-    settings = task.settings
-    assert (settings.shots, settings.limit, settings.template, settings.generation) == (0, None, "", {})
+    figures = (3, {"strict": None}, {"strict": {"m": 0.5}}, {"strict": {"m": {}}, "f": [1]})
+    records = (record, [], {"failed": "x"})
+    for metadata in (None, [1], *({"figures": f, "provenance": r} for f, r in product(figures, records))):
+        odd["metadata"] = metadata
+        written(tmp_path, content)
+        task = read_runs([tmp_path])[0].tasks["t"]
+        assert (task.version, task.metrics, task.language) == (None, (), "")
+        assert task.figures in ({}, {"strict": {"m": {}}})
+        assert task.provenance in ({}, record)
+        assert (task.detector, task.not_comparable, task.filters) == ({}, [], ("strict",))
+        settings = task.settings
+        assert (settings.shots, settings.limit, settings.template, settings.generation) == (0, None, "", {})
 
 
 def test_a_group_that_holds_itself_has_the_tasks_below_it_once() -> None:

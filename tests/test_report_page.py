@@ -16,14 +16,17 @@ from lxml import html
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.report import BYTES, write_report
-from lm_eval_tasks.results.report.page import cleaned, direction, file_of_page, language_tag
+from lm_eval_tasks.results.report.page import cleaned, direction, language_tag
 from lm_eval_tasks.results.report.plots import DARK, LIGHT
 from lm_eval_tasks.results.report.plots.drawing import COLOURS
 from lm_eval_tasks.results.report.provenance import made, numbers
 from lm_eval_tasks.runs import labels, read_runs
+from tests.conftest import ROOT
 from tests.golden import golden
 from tests.report_runs import ADDRESSES, HOSTILE
 from tests.shared_once import SharedOnce
+
+FILES = ROOT / "lm_eval_tasks/results/report/page"
 
 
 @lru_cache(maxsize=3)
@@ -146,7 +149,7 @@ def test_a_page_loads_nothing_has_our_script_and_style_alone_and_links_lead_some
     assert "unsafe" not in policy
     for tag, file in (("style", "report.css"), ("script", "report.js")):
         (element,) = root.iter(tag)
-        assert element.text == file_of_page(file)
+        assert element.text == (FILES / file).read_text("utf-8")
         digest = base64.b64encode(hashlib.sha256(element.text.encode()).digest()).decode()
         assert f"'sha256-{digest}'" in policy
     unwanted = "iframe object embed audio video base form template foreignObject image applet frame portal".split()
@@ -227,7 +230,7 @@ def test_plots_are_images_for_light_and_dark_with_their_names(page: Path) -> Non
 
 
 def test_models_have_the_colours_of_the_plots() -> None:
-    assert tuple(re.findall(r"--m\d: (#\w+);", file_of_page("report.css"))) == COLOURS
+    assert tuple(re.findall(r"--m\d: (#\w+);", (FILES / "report.css").read_text("utf-8"))) == COLOURS
 
 
 @pytest.mark.one_python("how large a page is")

@@ -89,6 +89,7 @@ def test_the_data_of_every_plot() -> None:
     assert text == golden("plots.txt", text)
 
 
+@pytest.mark.one_python("what a picture holds")
 def test_a_model_has_the_same_colour_in_every_plot() -> None:
     """Also where it is the only one of a plot: a reader looks for the colour of the first screen."""
     pytest.importorskip("matplotlib")

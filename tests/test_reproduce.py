@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import shlex
 import shutil
 import subprocess
@@ -54,13 +53,6 @@ def shell(line: str, cwd: Path) -> None:
     run([command(named), *arguments], cwd, **environment)
 
 
-def without_noise(value: Any) -> Any:
-    """NaN is equal to itself here."""
-    if isinstance(value, dict):
-        return {key: without_noise(part) for key, part in value.items()}
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a mirror and one run over it."""
@@ -100,7 +92,7 @@ def test_the_printed_command_gives_the_same_numbers_from_the_same_sources(
     assert printed[-1].endswith(" same")
     shell(line, world)
     _, again = results_below(world / "reproduced")
-    assert without_noise(again["results"]) == without_noise(results["results"])
+    assert again["results"] == results["results"]
     assert again["task_hashes"] == results["task_hashes"]  # documents, prompts and targets
     for task in results["configs"]:
         mine, theirs = (each["configs"][task] for each in (again, results))
@@ -250,7 +242,7 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         shell(line, tmp_path)
     scored = sorted((tmp_path / "reproduced").rglob("results_*.json"))[-1]
     again = json.loads(scored.read_text("utf-8"))
-    assert without_noise(again["results"]) == without_noise(results["results"])
+    assert again["results"] == results["results"]
     once_more = reproduce(scored)  # scored in place: the samples of the first step are beside it
     assert [line.split()[:2] for line in once_more.commands] == [["lm_eval", "--model"], ["lm-eval-grounded", "score"]]
     predicted, _ = results_below(tmp_path / "predicted")
@@ -270,15 +262,6 @@ def test_replayed_answers_are_files_too(recorded: Recorded, tmp_path: Path) -> N
     assert [one.what for one in reproduce(write()).compared if one.state == "differs"] == ["path: a.jsonl"]
     shutil.rmtree(answers)
     assert [one.what for one in reproduce(write()).compared if one.state == "not here"] == ["path: a.jsonl"]
-
-
-def test_other_tasks_and_a_models_commit_are_said(recorded: Recorded) -> None:
-    results, write = recorded
-    results["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
-    results["n-samples"] = {"hellaswag": {}, **results["n-samples"]}
-    results["config"] |= {"model_sha": "c0ffee"}
-    found = reproduce(write())
-    assert all(any(said in note for note in found.notes) for said in ("hellaswag", "revision=c0ffee"))
 
 
 FOREIGN = "x\n touch canary; $(touch canary) `touch canary` '; touch canary; ' \x1b]0;title\x07\u202e\x9b"
@@ -335,10 +318,7 @@ def with_metadata(task: str, **metadata: Any) -> str:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"results": {', "is no results file, or a damaged one"),
         ("[" * 100_000, "is no results file, or a damaged one"),
-        ('{"results": {}, "configs": []}', "is no results file of `lm_eval`"),
-        ('{"results": {}, "configs": {"a": 1}, "config": {}}', "is damaged: configs holds something"),
         (with_metadata("hellaswag"), "has no results of lm-eval-grounded: its tasks are hellaswag"),
         (
             with_metadata("mfava_de", provenance={"failed": "ZeroDivisionError()"}),
@@ -357,13 +337,10 @@ def test_a_file_that_is_none_of_ours_is_said_in_a_line(
     assert error.count("\n") == 1
 
 
-def test_a_folder_a_missing_file_and_an_unknown_task(
-    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_file_and_an_unknown_task(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, _ = results_below(world / "out")
     for arguments, said in (
-        ([str(tmp_path / "none.json")], "No such file"),
-        ([str(world / "out")], f"is a folder; name a results file, such as {file.name}"),
+        ([str(world / "none.json")], "No such file"),
         ([str(file), "--task", "clapnq_gold"], "has no task clapnq_gold; it has "),
     ):
         assert main(["reproduce", *arguments]) == 2
@@ -397,10 +374,16 @@ def test_a_run_writes_down_its_command_line_without_secrets(
         assert command_line() is None
 
 
-def test_a_run_that_a_program_started_has_no_command(recorded: Recorded) -> None:
+def test_a_run_that_a_program_started_has_no_command_and_other_tasks_and_a_models_commit_are_said(
+    recorded: Recorded,
+) -> None:
     results, write = recorded
     for config in results["configs"].values():
         del config["metadata"]["command_line"]
+    results["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
+    results["n-samples"] = {"hellaswag": {}, **results["n-samples"]}
+    results["config"] |= {"model_sha": "c0ffee"}
     found = reproduce(write())
     assert (found.commands, found.same, {one.state for one in found.compared}) == ([], False, {"same"})
-    assert "a program started it" in found.notes[0]
+    for note, said in zip(found.notes, ("a program started it", "hellaswag", "revision=c0ffee"), strict=False):
+        assert said in note

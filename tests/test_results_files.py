@@ -6,7 +6,6 @@ import json
 import math
 import pickle
 import re
-from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,14 +13,17 @@ from typing import Any, NoReturn
 import pytest
 from lm_eval import evaluator_utils
 from lm_eval.api.metrics import mean, mean_stderr, median
+from lm_eval.loggers import EvaluationTracker
+from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
 from lm_eval.utils import make_table
 
 from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.harness import harness_results
-from lm_eval_tasks.harness.harness_results import NotDefined, Row, as_written
+from lm_eval_tasks.harness.harness_results import Row, as_written
 from tests.conftest import evaluate, results_of
+from tests.logged_runs import in_this_process, lines
 
 HEADLINES = {"nomiracl_de": "hallucination_rate", "clapnq_rag": "rougeL", "mfava_de": "detected_rate"}
 TASKS = tuple(HEADLINES)
@@ -163,12 +165,10 @@ def test_samples_hold_a_text_no_more_often_than_the_harness_makes_them(folder: P
 
 
 def test_the_first_number_of_a_sample_is_its_own_score(folder: Path) -> None:
-    def first(sample: dict[str, Any]) -> tuple[str, float]:
-        return next((name, sample[name]) for name in sample["metrics"] if isinstance(sample[name], (int, float)))
-
     for path in folder.rglob("samples_*.jsonl"):
-        for sample in map(json.loads, path.read_text("utf-8").splitlines()):
-            name, value = first(sample)
+        for sample in lines(path):
+            numbers = ((name, sample[name]) for name in sample["metrics"] if isinstance(sample[name], (int, float)))
+            name, value = next(numbers)
             if "nomiracl" in path.name:
                 assert (name, value) == ("accuracy", float(sample["filtered_resps"][0] == sample["target"]))
             elif "clapnq" in path.name:
@@ -223,22 +223,6 @@ def test_only_our_aggregations_are_asked_for_their_standard_error() -> None:
     assert evaluator_utils.stderr_for_metric is ask
 
 
-def test_a_harness_that_cannot_be_extended_writes_no_nan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its figures are all there, but for their standard errors."""
-    import_module("lm_eval_tasks.harness.task")  # which extends it once
-    for name in ("stderr_for_metric", "_compute_task_aggregations"):
-        monkeypatch.setattr(evaluator_utils, name, getattr(evaluator_utils, name).__wrapped__)
-    metadata = {"mirror": "sample", "subset": "relevant"}
-    got = evaluate(["nomiracl_de"], "grounded-baseline", "strategy=lexical", metadata=metadata, log_samples=False)
-    values = got["results"]["nomiracl_de"]
-    assert str(values["hallucination_rate,strict"]) == "N/A"
-    assert values["error_rate_stderr,strict"] == "N/A"
-    assert got["configs"]["nomiracl_de"]["metadata"]["figures"]["strict"]["error_rate"]["standard_error"] >= 0
-    assert "N/A" in make_table(got)
-    json.dumps(got["results"], default=str, allow_nan=False)
-    assert str(sum([NotDefined(), NotDefined()]) / 2) == "N/A"  # type: ignore[call-overload]
-
-
 # --------------------------------------------------------------------------------------------------- where they will lie
 
 
@@ -253,25 +237,23 @@ def test_the_folder_that_is_tried_is_the_harnesss(output: str, model: str | None
 def test_a_folder_is_tried_once_before_the_first_request_and_left_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lm_eval.loggers import EvaluationTracker
-
     tried: list[Path] = []
     check = harness_results.check_writable
     monkeypatch.setattr(harness_results, "check_writable", lambda folder: (tried.append(folder), check(folder)))
 
-    def ran(tasks: list[str], output: str | None) -> list[Path]:
+    def ran(tasks: list[str], output: Path | None) -> list[Path]:
         tried.clear()
-        tracker = EvaluationTracker(output_path=output)
+        tracker = EvaluationTracker(output_path=output and str(output))
         options = {"metadata": {"mirror": "sample"}, "evaluation_tracker": tracker, "limit": 1}
         evaluate(tasks, "grounded-baseline", "strategy=abstain", **options)
         return tried
 
-    assert ran(["nomiracl_de", "clapnq_gold"], str(tmp_path / "new" / "out")) == [tmp_path / "new/out/baseline-abstain"]
+    assert ran(["nomiracl_de", "clapnq_gold"], tmp_path / "new" / "out") == [tmp_path / "new/out/baseline-abstain"]
     assert not (tmp_path / "new").exists()
     assert ran(["nomiracl_de"], None) == []
     (tmp_path / "a_file").touch()
     with pytest.raises(UsageError, match=r"^nothing can be written to .*a_file/baseline-abstain: Not a dir"):
-        ran(["nomiracl_de"], str(tmp_path / "a_file"))
+        ran(["nomiracl_de"], tmp_path / "a_file")
 
 
 # ------------------------------------------------------------------------------------------------------ names of models
@@ -343,23 +325,8 @@ def test_stored_answers_keep_the_name_of_their_model(
 
 
 def test_a_replay_has_its_models_name_and_a_folder_of_its_own(tmp_path: Path) -> None:
-    from lm_eval.loggers import EvaluationTracker
-
     def ran(model: str, model_args: str) -> tuple[str, str]:
-        tracker = EvaluationTracker(output_path=str(tmp_path))
-        got = evaluate(
-            ["nomiracl_de"],
-            model,
-            model_args,
-            log_samples=True,
-            evaluation_tracker=tracker,
-            metadata={"mirror": "sample"},
-            limit=2,
-        )
-        samples = got.pop("samples")
-        tracker.save_results_aggregated(results=got, samples=samples)
-        tracker.save_results_samples(task_name="nomiracl_de", samples=samples["nomiracl_de"])
-        general = tracker.general_config_tracker
+        general = in_this_process(["nomiracl_de"], model, model_args, tmp_path, limit=2)
         assert (tmp_path / general.model_name_sanitized).is_dir()
         return general.model_name, general.model_name_sanitized
 
@@ -378,8 +345,6 @@ def test_a_replay_has_its_models_name_and_a_folder_of_its_own(tmp_path: Path) ->
 
 @pytest.mark.parametrize("model", ["hf", "vllm", "dummy", "CUSTOM", None])
 def test_other_models_keep_the_harnesss_names(model: str | None) -> None:
-    from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
-
     tracker = GeneralConfigTracker()
     settings = {"system_instruction": None, "chat_template": None, "fewshot_as_multiturn": False}
     tracker.log_experiment_args(model_source=model, model_args="path=x,pretrained=org/y", **settings)

@@ -134,24 +134,17 @@ def test_a_judge_that_cannot_be_read(replies: list[str], begin: str | None) -> N
     assert line is None if begin is None else line is not None and line.startswith(begin)
 
 
+@pytest.mark.parametrize(
+    ("task", "samples", "verdict"),
+    [("clapnq_judge", "lexical/samples_clapnq_gold_*", "rating"), ("clapnq_judge_pairs", "*", "preference")],
+)
 def test_a_judge_that_does_not_judge_is_said_in_both_tasks(
-    harness: Harness, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    task: str, samples: str, verdict: str, runs: Path, harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for strategy in ("lexical", "full_passage"):
-        got = harness(["clapnq_gold"], "grounded-baseline", f"strategy={strategy}", metadata=SAMPLE)
-        file = tmp_path / strategy / "samples_clapnq_gold_2026-01-01T00-00-00.000001.jsonl"
-        file.parent.mkdir()
-        file.write_text("".join(json.dumps(row) + "\n" for row in got["samples"]["clapnq_gold"]), "utf-8")
-    assert lines(caplog) == []
-    for task, samples, verdict in (
-        ("clapnq_judge", tmp_path / "lexical", "rating"),
-        ("clapnq_judge_pairs", tmp_path, "preference"),
-    ):
-        caplog.clear()
-        harness([task], "dummy", metadata={"samples": str(samples)})
-        (line,) = lines(caplog)
-        assert line.startswith(f"{task}: ")
-        assert f"replies of the judge hold no {verdict}, which leaves none to compute from; a judge has to" in line
+    harness([task], "dummy", metadata={"samples": sorted(map(str, runs.glob(samples)))})
+    (line,) = lines(caplog)
+    assert line.startswith(f"{task}: ")
+    assert f"replies of the judge hold no {verdict}, which leaves none to compute from; a judge has to" in line
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,6 @@ def test_what_has_no_score_is_passed_over(tmp_path: Path) -> None:
     ("content", "said"),
     [
         ('{"results": {"a": {"accuracy,none": NaN}}, "configs": {}, "config": {}}', "it holds NaN, which is no JSON"),
-        ("[1]", "is no results file of `lm_eval`"),
         (
             '{"results": {"../../x": {"accuracy,none": 1}}, "configs": {"../../x": {}}, "config": {}}',
             "no name of a task",

@@ -39,19 +39,21 @@ Detector = Callable[..., TransformersDetector]
 Start = Callable[..., Server]
 
 
-@pytest.fixture(scope="module")
-def logits(llama_classifier: Path) -> Callable[[list[int]], Any]:
-    """Of the Llama that sees both ways, as ``--hf-overrides '{"is_causal": false}'`` makes vLLM compute them."""
-    model = transformers.LlamaForTokenClassification.from_pretrained(
-        llama_classifier, attn_implementation="sdpa"
-    ).eval()
+def logits_of(folder: Path, both_ways: bool) -> Callable[[list[int]], Any]:
+    """Of a Llama that sees both ways, as ``--hf-overrides '{"is_causal": false}'`` makes vLLM compute them, or does not."""
+    model = transformers.LlamaForTokenClassification.from_pretrained(folder, attn_implementation="sdpa").eval()
 
     def of(ids: list[int]) -> Any:
+        mask = torch.zeros(1, 1, len(ids), len(ids)) if both_ways else None
         with torch.inference_mode():
-            everything = torch.zeros(1, 1, len(ids), len(ids))
-            return model(input_ids=torch.tensor([ids]), attention_mask=everything).logits[0].numpy()
+            return model(input_ids=torch.tensor([ids]), attention_mask=mask).logits[0].numpy()
 
     return of
+
+
+@pytest.fixture(scope="module")
+def logits(llama_classifier: Path) -> Callable[[list[int]], Any]:
+    return logits_of(llama_classifier, both_ways=True)
 
 
 @pytest.fixture
@@ -247,27 +249,19 @@ def test_servers_that_do_not_fit(
     name, one = str(llama_classifier), start()
     gone = "http://127.0.0.1:9"
     for folder, options, message in [
-        (name, {}, r"start one with `vllm serve .*llama --runner pooling` and name it with the option base_url="),
+        (name, {"base_url": ""}, r"start one with `vllm serve .*llama --runner pooling` and name it with .* base_url="),
         (name, {"base_url": "localhost:8000"}, "option base_url: 'localhost:8000' is no address"),
         (name, {"base_url": gone}, rf"no server answers \({gone}: ClientConnectorError.*Start one with `vllm serve"),
-        (name, {"base_url": one.address, "served_model": "x"}, rf"{one.address} serves '{name}', not 'x'"),
-        (name, {"base_url": one.address, "max_length": 500}, "max_length=500, but the model reads 128 tokens at most"),
-        (name, {"base_url": one.address, "in_flight": 0}, "option in_flight: 0 is not a whole number from 1"),
-        (
-            name,
-            {"base_url": one.address, "quantization": "fp8"},
-            r"no option 'quantization'; there are .*base_url.*time",
-        ),
-        (
-            name,
-            {"base_url": one.address, "attention": "causal"},
-            "attention is in both directions here, not causal: st",
-        ),
+        (name, {"served_model": "x"}, rf"{one.address} serves '{name}', not 'x'"),
+        (name, {"max_length": 500}, "max_length=500, but the model reads 128 tokens at most"),
+        (name, {"in_flight": 0}, "option in_flight: 0 is not a whole number from 1"),
+        (name, {"quantization": "fp8"}, r"no option 'quantization'; there are .*base_url.*time"),
+        (name, {"attention": "causal"}, "attention is in both directions here, not causal: st"),
         (name, {"engine": "tgi"}, r"option engine: 'tgi' is none of transformers, vllm, server"),
-        (str(lookup), {"base_url": one.address}, r"tells reference from answer by token types, .*engine=vllm"),
+        (str(lookup), {}, r"tells reference from answer by token types, .*engine=vllm"),
     ]:
         with pytest.raises(UnusableDetector, match=message):
-            TransformersDetector(folder, **{"engine": "server", **options})
+            TransformersDetector(folder, **{"engine": "server", "base_url": one.address, **options})
     with pytest.raises(UnusableDetector, match="no server answers"):
         check_detector(name, json.dumps({"engine": "server", "base_url": gone}))
     made = TransformersDetector(name, engine="server", base_url=[gone, f"{one.address}/v1/"])
@@ -295,13 +289,7 @@ def test_what_servers_say_of_themselves(start: Start, detector: Detector, models
 
 def test_attention_that_stays_causal_is_noticed(llama_classifier: Path, detector: Detector) -> None:
     """As vLLM serves a Llama that nobody told it about."""
-    model = transformers.LlamaForTokenClassification.from_pretrained(llama_classifier).eval()
-
-    def causal(ids: list[int]) -> Any:
-        with torch.inference_mode():
-            return model(input_ids=torch.tensor([ids])).logits[0].numpy()
-
-    with serving(Server(causal, str(llama_classifier))) as one:
+    with serving(Server(logits_of(llama_classifier, both_ways=False), str(llama_classifier))) as one:
         with pytest.raises(UnusableDetector, match=r"attention is causal here, not in both .*\"is_causal\": false"):
             detector(one)
         here = TransformersDetector(str(llama_classifier), attention="causal")

@@ -74,12 +74,6 @@ def sees_what_follows(detector: TransformersDetector) -> bool:
     return bool(np.abs(one.best[0] - other.best[0]).max() > 1e-6)
 
 
-def offsets(tokenizer: Any, text: str) -> list[tuple[int, int]]:
-    """Of the tokens of a text, those with a character that is no white space."""
-    found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-    return [(start, end) for start, end in found if text[start:end].strip()]
-
-
 QUICK = "--max_length 128 --num_train_epochs 1 --form auto"
 BY_HEART = "--held_out 0 --num_train_epochs 60 --learning_rate 1e-2 --max_length 128 --form auto --save_strategy no"
 
@@ -362,7 +356,10 @@ def test_documents_that_are_too_long_are_counted(
     several = examples_of([documents[1]], encoder, 128, recipe).all
     learned = sum(int((example.labels != IGNORED).sum()) for example in several)
     assert len(several) > 1
-    assert learned == sum(1 for start, end in offsets(tokenizer, documents[1].answer) if end > start)  # each token once
+    whole = encoder.encode(documents[1].reference, documents[1].answer, "", "de")
+    assert learned == sum(
+        bool(documents[1].answer[start:end].strip()) for start, end in whole.offsets
+    )  # each token once
     caplog.set_level(logging.INFO, "lm_eval")
     folder, _ = attempt(options, rows, status=0)
     assert "4 examples of 6 answers to learn from (2 left out, longer than 128 tokens)" in caplog.text

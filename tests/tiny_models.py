@@ -9,10 +9,9 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,24 +37,10 @@ def needed(*packages: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[Path], Path], str], Path]:
+def tiny_models(shared_once: Callable[..., Path]) -> Callable[[Callable[[Path], Path], str], Path]:
     """Makes a model by a function `write_*`, in a folder of a name that all workers of the run share."""
     needed("torch", "transformers")
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "tiny models"
-
-    def made(write: Callable[[Path], Path], name: str) -> Path:
-        from filelock import FileLock
-
-        shared.mkdir(exist_ok=True)
-        with FileLock(shared / f"{name}.lock"):
-            if not (shared / name).is_dir():
-                shutil.rmtree(shared / f"half {name}", ignore_errors=True)
-                write(shared / f"half {name}")
-                (shared / f"half {name}").rename(shared / name)
-        return shared / name
-
-    return made
+    return lambda write, name: shared_once(name, write)
 
 
 @pytest.fixture(scope="session")
@@ -200,6 +185,20 @@ def word_tokenizer(max_length: int = 512) -> Any:
     )
 
 
+def _without_weights(labels: dict[int, str], **sizes: int) -> Any:
+    """A BERT that tags tokens. All of its weights are 0, but those of its norms."""
+    import transformers
+
+    config = transformers.BertConfig(
+        **{"vocab_size": len(SPECIAL) + len(WORDS), "intermediate_size": 8, "num_attention_heads": 1, **sizes},
+        **{"id2label": labels, "label2id": {label: number for number, label in labels.items()}},
+    )
+    model = transformers.BertForTokenClassification(config)
+    for name, parameter in model.named_parameters():
+        parameter.data.fill_("LayerNorm.weight" in name)
+    return model
+
+
 def write_lookup(folder: Path, longest: int = 128, labels: dict[int, str] = BINARY, width: int = 0) -> Path:
     """A BERT that flags words the reference lacks: rigged so that a word of the answer attends to itself in the reference.
 
@@ -208,23 +207,12 @@ def write_lookup(folder: Path, longest: int = 128, labels: dict[int, str] = BINA
     it is to be wider than it needs to be.
     """
     import torch
-    import transformers
 
     vocabulary = len(SPECIAL) + len(WORDS)
     first, second, seen = vocabulary, vocabulary + 1, vocabulary + 2  # places in the hidden state
     width = max(width, vocabulary + 3)
-    config = transformers.BertConfig(
-        **{"vocab_size": vocabulary, "hidden_size": width, "intermediate_size": 8, "num_hidden_layers": 1},
-        **{"num_attention_heads": 1, "max_position_embeddings": longest},
-        **{"id2label": labels, "label2id": {label: number for number, label in labels.items()}},
-    )
-    model = transformers.BertForTokenClassification(config)
+    model = _without_weights(labels, hidden_size=width, num_hidden_layers=1, max_position_embeddings=longest)
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
-        for name, parameter in model.named_parameters():
-            if "LayerNorm.weight" in name:
-                parameter.fill_(1)
         embeddings, layer = model.bert.embeddings, model.bert.encoder.layer[0]
         for number in range(vocabulary):
             embeddings.word_embeddings.weight[number, number] = 1
@@ -258,18 +246,9 @@ def write_lookup(folder: Path, longest: int = 128, labels: dict[int, str] = BINA
 def write_lexicon(folder: Path, classes: dict[str, int], labels: dict[int, str], longest: int = 64) -> Path:
     """A BERT without layers: each word has a class whatever the reference says; all others have class 0."""
     import torch
-    import transformers
 
-    config = transformers.BertConfig(
-        **{"vocab_size": len(SPECIAL) + len(WORDS), "hidden_size": len(labels), "intermediate_size": 1},
-        **{"num_hidden_layers": 0, "num_attention_heads": 1, "max_position_embeddings": longest},
-        **{"id2label": labels, "label2id": {label: number for number, label in labels.items()}},
-    )
-    model = transformers.BertForTokenClassification(config)
+    model = _without_weights(labels, hidden_size=len(labels), num_hidden_layers=0, max_position_embeddings=longest)
     with torch.no_grad():
-        for parameter in (*model.bert.parameters(), model.classifier.bias):
-            parameter.zero_()
-        model.bert.embeddings.LayerNorm.weight.fill_(1)
         for number, word in enumerate([*SPECIAL, *WORDS]):
             model.bert.embeddings.word_embeddings.weight[number, classes.get(word, 0)] = 1
         model.classifier.weight.copy_(20 * torch.eye(len(labels)))
@@ -301,13 +280,13 @@ def llama_tokenizer() -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>")
 
 
-def write_llama_classifier(folder: Path) -> Path:
-    """A Llama with a head for two classes, random weights."""
+def write_llama_classifier(folder: Path, head: str = "TokenClassification") -> Path:
+    """A Llama with a head for two classes, or for the next token (``CausalLM``); random weights, the same every time."""
     import torch
     import transformers
 
     torch.manual_seed(0)
-    transformers.LlamaForTokenClassification(llama_config(num_labels=2)).save_pretrained(folder)
+    getattr(transformers, f"LlamaFor{head}")(llama_config(num_labels=2)).save_pretrained(folder)
     llama_tokenizer().save_pretrained(folder)
     return folder
 
@@ -358,10 +337,9 @@ ENCODER_FILES = {
 """Files of a model as they lie in a folder; nothing here loads them."""
 
 
-def write_encoder_files(folder: Path, **changed: str | None) -> Path:
-    """ENCODER_FILES with some files changed (`/` and `.` are spelt `__` and `_DOT_`), or left out where None."""
-    spelt = {name.replace("__", "/").replace("_DOT_", "."): text for name, text in changed.items()}
-    for name, text in {**ENCODER_FILES, **spelt}.items():
+def write_encoder_files(folder: Path, changed: Mapping[str, str | None] = {}) -> Path:
+    """ENCODER_FILES with some files changed, or left out where None."""
+    for name, text in {**ENCODER_FILES, **changed}.items():
         if text is not None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, "utf-8")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import command, run
+from tests.logged_runs import files_of, only_predicted, replay
 from tests.shared_once import SharedOnce
 
 TASKS = ("nomiracl", "clapnq_gold", "clapnq_rag", "mfava_de", "mfava_ar")
@@ -21,22 +23,16 @@ def two_models(shared_once: SharedOnce) -> Path:
 @pytest.fixture(scope="session")
 def closed_book(shared_once: SharedOnce) -> Path:
     """The run of ``sample/closed-book`` on ``mfava_de`` and ``mfava_zh``: words of its answers are flagged."""
-    from tests.logged_runs import in_one_step
-
-    return in_one_step(shared_once)
+    return files_of(shared_once("mfava in one step", lambda folder: replay(folder / "out")))
 
 
 @pytest.fixture(scope="session")
 def predicted(shared_once: SharedOnce) -> Path:
     """The same answers, logged and not yet tagged. Nobody writes into it."""
-    from tests.logged_runs import only_predicted
-
     return only_predicted(shared_once)
 
 
 def _make(folder: Path) -> None:
-    from tests.conftest import command, run
-
     for strategy in MODELS:
         done = run(
             [

@@ -3,7 +3,7 @@
 A tag can hold a probability: ``<hallucination probability="0.73">Astronaut</hallucination>``.
 
 :func:`parse` reads it tolerantly, because human annotators and language models write it by hand. It never raises, and
-counts its repairs in a :class:`ParseReport`. :func:`render` writes it: a ``<`` of the text that could open a tag becomes
+counts its repairs. :func:`render` writes it: a ``<`` of the text that could open a tag becomes
 ``&lt;``. ``parse(render(text, spans)) == (text, spans)`` for every text, if no two spans of one category overlap or touch.
 Those that do become one (see :func:`merged`).
 """
@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -51,21 +51,7 @@ _NEEDS_ESCAPE = re.compile(r"<(?=[\s/A-Za-z]|$)")
 _SENTENCE_END = re.compile(r"[.!?。！？।۔؟]+|\n")
 
 
-@dataclass
-class ParseReport:
-    """How many texts were parsed with it, how many spans were read, and what was repaired how often.
-
-    Repairs are ``misspelt category``, ``capitalised category``, ``opening tag that closes``, ``doubled opening tag``,
-    ``closing tag of another category``, ``closing tag alone``, ``unclosed tag``, ``empty span``, ``cut tag``, ``markup
-    removed`` and ``probability that is none``.
-    """
-
-    texts: int = 0
-    spans: int = 0
-    repaired: Counter[str] = field(default_factory=Counter)
-
-
-def parse(annotated: str | None, report: ParseReport | None = None) -> tuple[str, list[Span]]:
+def parse(annotated: str | None, repaired: Counter[str] | None = None) -> tuple[str, list[Span]]:
     """Text and spans of a tagged text.
 
     - A category may be misspelt or capitalised; markup (``<delete>``, ``<mark>``, HTML) goes, the words in it stay.
@@ -75,12 +61,12 @@ def parse(annotated: str | None, report: ParseReport | None = None) -> tuple[str
     - A ``<`` that opens no tag is text, except as the last word of the text, where it is a tag that was cut off.
     - A tag without ``probability``, or with one that is no number in [0, 1], has probability 1.
 
-    ``None`` counts as empty. Repairs are counted in the `report`. Spans are in order of start and end; they may nest and
-    cross.
+    ``None`` counts as empty. Spans are in order of start and end; they may nest and cross. Repairs are counted in
+    `repaired`: ``misspelt category``, ``capitalised category``, ``opening tag that closes``, ``doubled opening tag``,
+    ``closing tag of another category``, ``closing tag alone``, ``unclosed tag``, ``empty span``, ``cut tag``, ``markup
+    removed`` and ``probability that is none``.
     """
-    report = ParseReport() if report is None else report
-    report.texts += 1
-    repaired = report.repaired
+    repaired = Counter() if repaired is None else repaired
     annotated = annotated if isinstance(annotated, str) else ""
     cut = _CUT_TAG.search(annotated)
     if cut and (not cut["name"] or any(name.startswith(cut["name"].lower()) for name in (*_NAMES, "delete", "mark"))):
@@ -121,7 +107,7 @@ def parse(annotated: str | None, report: ParseReport | None = None) -> tuple[str
             closes = True
         edges.append(length)
         if not closes:
-            opened.append(Span(length, length, name, _probability(match[0], report)))
+            opened.append(Span(length, length, name, _probability(match[0], repaired)))
         elif not opened:
             repaired["closing tag alone"] += 1
         else:
@@ -134,9 +120,7 @@ def parse(annotated: str | None, report: ParseReport | None = None) -> tuple[str
         sentence = _SENTENCE_END.search(text, span.start)
         ends = [sentence.end() if sentence else len(text), *(edge for edge in edges if edge > span.start)]
         add(span, min(ends))
-    spans.sort()
-    report.spans += len(spans)
-    return text, spans
+    return text, sorted(spans)
 
 
 def render(text: str, spans: Iterable[Span]) -> str:
@@ -276,7 +260,7 @@ def _name(written: str) -> str:
     return str(near[0]) if near else ""
 
 
-def _probability(tag: str, report: ParseReport) -> float:
+def _probability(tag: str, repaired: Counter[str]) -> float:
     """What a tag's ``probability`` says; 1 without one, or where it is no number in [0, 1]."""
     match = _PROBABILITY.search(tag)
     if match is None:
@@ -284,7 +268,7 @@ def _probability(tag: str, report: ParseReport) -> float:
     with suppress(ValueError):
         if 0 <= (probability := float(match[1])) <= 1:
             return probability
-    report.repaired["probability that is none"] += 1
+    repaired["probability that is none"] += 1
     return 1.0
 
 

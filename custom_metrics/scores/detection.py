@@ -147,18 +147,19 @@ def _above_and_below(metric: str, counts: NDArray[Any]) -> tuple[NDArray[Any], N
     return {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
 
 
-def _score(metric: str, counts: NDArray[Any], by_category: bool) -> NDArray[Any]:
-    """The metric of summed counts (..., 4); of (..., categories, 4) its mean over the categories that people marked.
+def _scores(metric: str, sums: NDArray[Any]) -> NDArray[Any]:
+    """The metric of each of some sums of counts (sums, 4); of (sums, categories, 4) its mean over the categories that
+    people marked.
 
     One of them that is never flagged has precision 0 here: left out, it would reward a detector for flagging only what it
     is sure of.
     """
-    top, bottom = _above_and_below(metric, counts)
+    top, bottom = _above_and_below(metric, sums)
     with np.errstate(invalid="ignore"):  # 0/0
         values = np.asarray(top / bottom)
-        if not by_category:
+        if sums.ndim == 2:
             return values
-        occurs = counts[..., 0] + counts[..., 2] > 0
+        occurs = sums[..., 0] + sums[..., 2] > 0
         return np.asarray(np.where(occurs, np.nan_to_num(values), 0.0).sum(axis=-1) / occurs.sum(axis=-1))
 
 
@@ -178,9 +179,8 @@ def _figure(values: tuple[Any, ...], clusters: tuple[Any, ...] | None, metric: s
         return UNDEFINED
     flat = sums_by_cluster(counts.reshape(len(counts), -1), clusters)
     resampled = resampled_sums(flat).reshape(-1, *counts.shape[1:])
-    by_category = counts.ndim == 3
-    value = float(_score(metric, counts.sum(axis=0), by_category))
-    return Figure(value, *spread(_score(metric, resampled, by_category)), n=len(counts))
+    (value,) = _scores(metric, counts.sum(axis=0, keepdims=True))
+    return Figure(float(value), *spread(_scores(metric, resampled)), n=len(counts))
 
 
 def _rows(values: Sequence[Any], metric: str) -> Rows:

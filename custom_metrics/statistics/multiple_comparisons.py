@@ -24,7 +24,7 @@ def is_share(strata: Sequence[Floats]) -> bool:
     return all(bool(np.isin(values[~np.isnan(values)], (0.0, 1.0)).all()) for values in strata)
 
 
-def all_pairs(strata: Sequence[Floats], share: bool | None = None) -> Floats:
+def all_pairs(strata: Sequence[Floats], shares: bool = True) -> Floats:
     """p of every pair of models, not corrected for their number.
 
     Args:
@@ -32,18 +32,13 @@ def all_pairs(strata: Sequence[Floats], share: bool | None = None) -> Floats:
             count for a model. For a ratio of sums the values are those of
             :func:`custom_metrics.statistics.strata.linearised`, a row for each cluster. The corrected rates of
             one detector have the p of the detected rate.
-        share: whether the values are 1.0 or 0.0; default what they are.
+        shares: whether values that are all 1.0 or 0.0 are compared as shares.
 
     Returns:
         (models, models), symmetric; ``nan`` on the diagonal, and where two models have no document in common.
-
-    Raises:
-        ValueError: a share of values that are neither 1 nor 0.
     """
     models = strata[0].shape[1]
-    if share and not is_share(strata):
-        raise ValueError("values of a share are 1 or 0")
-    if is_share(strata) if share is None else share:
+    if shares and is_share(strata):
         b, c, n = np.moveaxis(np.array([discordant(values) for values in strata]), 1, 0)
         p = mcnemar(b[0], c[0])[0] if len(strata) == 1 else stratified_mcnemar(b, c, n)
         p = np.where(n.sum(axis=0) > 0, p, np.nan)

@@ -28,58 +28,43 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.statistics.intervals import SEED, resampled_sums, sums_by_cluster
-from custom_metrics.statistics.paired_difference import ITERATIONS
+from custom_metrics.statistics.intervals import RESAMPLES, SEED, resampled_sums, sums_by_cluster
 
 FEWEST_LANGUAGES = 2
 """With fewer, the spread between languages cannot be estimated."""
 
 FEWEST_ANSWERS = 5  # of a model in a language, to be a cell of its own; those of fewer go together
+SEED_OF_ERRORS = SEED + 1  # not that of the answers' draws
 _INNER = 200  # resamples that a cell's chance variation is told by
 
 Floats = NDArray[np.float64]
 
 
 class Errors(NamedTuple):
-    """A detector's errors, measured or expected, and draws from the distribution of what they may be; ``nan`` where not
-    known."""
+    """A detector's errors, and draws from the distribution of what they may be; ``nan`` where not known."""
 
     true_positive_rate: float
     false_positive_rate: float
     ratio: float  # precision over recall: hallucinated words for each flagged one
     draws: Floats  # (iterations, 3) of the same three
+    expected: bool = False  # from other languages, not measured
 
 
-def detector_errors(
-    documents: NDArray[Any] | None = None,
-    precision: float = math.nan,
-    recall: float = math.nan,
-    pooled: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
-    iterations: int = ITERATIONS,
-    seed: int = SEED,
+def annotated(
+    documents: NDArray[Any],
+    iterations: int = RESAMPLES,
+    seed: int = SEED_OF_ERRORS,
     clusters: Sequence[Any] | None = None,
-) -> Errors | None:
-    """The errors of a detector, and draws of them, from its calibration in a language; ``None`` where it says nothing.
-
-    Arguments are as of :func:`custom_metrics.hallucination.estimate`, where `documents` is called `calibration`.
-    """
-    if pooled is not None:
-        return predicted(pooled, iterations, seed + 1)  # not the seed of the answers' draws
-    if documents is not None:
-        return annotated(documents, iterations, seed + 1, clusters)
-    if not recall or math.isnan(precision) or math.isnan(recall):
-        return None
-    known = (math.nan, math.nan, precision / recall)
-    return Errors(*known, np.tile(known, (iterations, 1)))
-
-
-def annotated(documents: NDArray[Any], iterations: int, seed: int, clusters: Sequence[Any] | None = None) -> Errors:
+) -> Errors:
     """The errors that annotated answers in a language measure.
 
     What is not defined (a true positive rate without a hallucinated word) is ``nan``. So are draws of a single cluster,
     which says nothing of how clusters differ.
 
-    Arguments are as of :func:`detector_errors`.
+    Args:
+        documents: (documents, 4): true and false positives, false and true negatives of each, in words.
+        iterations, seed: of the draws.
+        clusters: of each document, a name of what it hangs together with, such as its text; default each by itself.
 
     Raises:
         ValueError: counts that are not four a document, or below 0; not as many clusters as answers.
@@ -112,7 +97,9 @@ def annotated(documents: NDArray[Any], iterations: int, seed: int, clusters: Seq
     return Errors(*rates, _rates(middle + normal / np.sqrt(np.stack([of_rates, of_rates, of_ratio], axis=-1))))
 
 
-def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: int, seed: int) -> Errors:
+def predicted(
+    languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: int = RESAMPLES, seed: int = SEED_OF_ERRORS
+) -> Errors:
     """The errors to expect in a language and on a model that are not among the annotated ones.
 
     Of each language and model there are (answers, 4) word counts (tp, fp, fn, tn).
@@ -121,7 +108,7 @@ def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: i
         ValueError: there are fewer than ``FEWEST_LANGUAGES`` languages, or one without an answer.
     """
     cells = _cells_by_language(languages)
-    scales = [_scales_of(found) for found in cells]
+    scales = [_scales(np.array([cell.sum(axis=0) for cell in found])) for found in cells]
     chances = [np.array([_chance(cell, seed) for cell in found]) for found in cells]
     rng = np.random.default_rng(seed)
     # the two rates, which go together, and the ratio, which is of prevalence too
@@ -129,15 +116,11 @@ def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: i
         _new_cell([values[:, part] for values in scales], [found[:, part, part] for found in chances], iterations, rng)
         for part in (slice(0, 2), slice(2, 3))
     ]
-    return Errors(*expected(languages), _rates(np.concatenate(draws, axis=1)))
-
-
-def expected(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> tuple[float, float, float]:
-    """What :func:`predicted` expects, without draws: true and false positive rate, and precision over recall."""
     # each language counts the same, and each model in it
-    centre = np.mean([_scales_of(found).mean(axis=0) for found in _cells_by_language(languages)], axis=0)
+    centre = np.mean([values.mean(axis=0) for values in scales], axis=0)
     true_positive_rate, false_positive_rate, ratio = map(float, _rates(centre[None])[0])
-    return true_positive_rate, false_positive_rate, ratio
+    drawn = _rates(np.concatenate(draws, axis=1))
+    return Errors(true_positive_rate, false_positive_rate, ratio, drawn, expected=True)
 
 
 def _cells_by_language(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> list[list[Floats]]:
@@ -184,11 +167,6 @@ def _scales(sums: Floats) -> Floats:
     """Logits of true and false positive rate, log of precision over recall; half a word is added to each count."""
     tp, fp, fn, tn = np.moveaxis(np.asarray(sums) + 0.5, -1, 0)
     return np.stack([np.log(tp / fn), np.log(fp / tn), np.log((tp + fn) / (tp + fp))], axis=-1)
-
-
-def _scales_of(cells: Sequence[Floats]) -> Floats:
-    """(models, 3) scales of a language's cells."""
-    return _scales(np.array([cell.sum(axis=0) for cell in cells]))
 
 
 def _rates(scales: Floats) -> Floats:

@@ -21,7 +21,7 @@ from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.words import words
 from detector_plugin.detector import same_length
 from detector_plugin.lexical.features import FEATURE_NAMES, answer_features
-from detector_plugin.lexical.model import Forest, load
+from detector_plugin.lexical.model import Forest, from_bytes
 
 __all__ = ["HELD_OUT_SUFFIX", "SPANS", "WEIGHTS", "LexicalDetector", "bare", "most_overlap"]
 
@@ -54,11 +54,8 @@ class LexicalDetector:
 
     It measures overlap with the reference (words, stems, beginnings, endings, character n-grams, numbers, where in the
     reference they stand) and with the question, whose words are hardly ever wrong in an answer. It knows no meaning:
-    :func:`_say_what_it_is` says what it finds and what passes.
-
-    Trained on Mu-SHROOM (Vázquez et al. 2025: answers that models wrote on their own, spans that people marked), on mFAVA
-    (Islam et al. 2025: inserted errors, gold annotations of ar, de, tr and silver ones of more languages), and on copies of
-    their references with a word swapped. Any other language is read with what was learned there.
+    :func:`_say_what_it_is` says what it finds and what passes. A language that it was not trained on is read with what was
+    learned from others.
 
     Attributes:
         name: ``lexical``.
@@ -138,12 +135,18 @@ class LexicalDetector:
         """Spans of an answer from the probabilities of its words; what :meth:`detect` does with :meth:`probabilities`."""
         forest = self._forest(language)
         places = words(answer, language)
-        if self.spans == "iou":
+        if self.spans == "iou":  # a span a word, up to the next one where that is marked, too
             edges = bare(answer, places)
             chosen = most_overlap(probabilities, np.diff(edges, axis=1)[:, 0] + np.float64(1), forest.spread)
-            return _one_by_one(edges, chosen, probabilities)
-        limit = forest.threshold if self.threshold is None else self.threshold
-        return _merged(places, probabilities > limit, probabilities)
+            following = np.append(chosen[1:], False)
+            ends = [edges[at + 1, 0] if following[at] else edges[at, 1] for at in range(len(edges))]
+            found = [(edges[at, 0], ends[at], probabilities[at]) for at in np.flatnonzero(chosen)]
+        else:
+            flagged = probabilities > (forest.threshold if self.threshold is None else self.threshold)
+            turns = np.flatnonzero(np.diff(np.concatenate([[0], flagged.astype(np.int8), [0]]))).reshape(-1, 2)
+            found = [(places[a][0], places[b - 1][1], probabilities[a:b].mean()) for a, b in turns.tolist()]
+        # As many digits as a reader, and a tag, has a use for.
+        return [Span(int(start), int(end), HALLUCINATION, round(float(p), 4)) for start, end, p in found]
 
     def probabilities(
         self,
@@ -198,7 +201,7 @@ class LexicalDetector:
 
 
 def _load(path: Path) -> Forest:
-    forest = load(path)
+    forest = from_bytes(path.read_bytes())
     if forest.feature_names != FEATURE_NAMES:
         raise ValueError(f"{path} was trained on other features than this version has; train it anew")
     return forest
@@ -212,29 +215,6 @@ def _say_what_it_is() -> None:
         "what is wrong in the reference's own words: a name or number from elsewhere in it, a wrong relation, a missing "
         "'not'. A paraphrase may be flagged. The calibration says how often."
     )
-
-
-def _merged(places: list[tuple[int, int]], flagged: NDArray[np.bool_], p: NDArray[np.float64]) -> list[Span]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flagged.astype(np.int8), [0]])))
-    return [
-        Span(places[a][0], places[b - 1][1], HALLUCINATION, _rounded(p[a:b].mean()))
-        for a, b in edges.reshape(-1, 2).tolist()
-    ]
-
-
-def _one_by_one(edges: NDArray[np.intp], marked: NDArray[np.bool_], p: NDArray[np.float64]) -> list[Span]:
-    """A span a word, up to the next one where that is marked, too."""
-    found = []
-    for number in np.flatnonzero(marked).tolist():
-        joined = number + 1 < len(marked) and marked[number + 1]
-        end = edges[number + 1, 0] if joined else edges[number, 1]
-        found.append(Span(int(edges[number, 0]), int(end), HALLUCINATION, _rounded(p[number])))
-    return found
-
-
-def _rounded(probability: float) -> float:
-    """As many digits as a reader, and a tag, has a use for."""
-    return round(float(probability), 4)
 
 
 def bare(answer: str, places: list[tuple[int, int]]) -> NDArray[np.intp]:

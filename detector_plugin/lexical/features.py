@@ -92,9 +92,7 @@ FEATURE_NAMES: tuple[str, ...] = (
 """Names of the columns of :func:`answer_features`."""
 
 
-def answer_features(
-    reference: str, answer: str, language: str | None, question: str = "", cases: bool = True
-) -> Matrix:
+def answer_features(reference: str, answer: str, language: str | None, question: str = "") -> Matrix:
     """(words, len(FEATURE_NAMES)) features of an answer; no rows for an answer without words.
 
     Args:
@@ -102,14 +100,13 @@ def answer_features(
         answer: any text.
         language: ISO 639 code; decides how words are cut.
         question: what the answer answers; empty where it is not known.
-        cases: go by capital letters, where they tell names from other words.
     """
     places = words(answer, language)
     if not places:
         return np.zeros((0, len(FEATURE_NAMES)), np.float32)
     plan, index = Layout(answer, places), index_reference(reference)
     n = plan.n_words
-    read = _read(plan, index, question, cases)
+    read = _read(plan, index, question)
     signals, weight = read.signals, read.weight
     sums = cumulated(signals)
     at = np.arange(n)
@@ -139,10 +136,12 @@ def answer_features(
         np.log1p(index.n_tokens),
         read.question_words or np.nan,
         read.new_digit.mean(),
-        read.length.mean(),
+        read.columns["length"].mean(),
         (read.in_reference * weight).sum() / max(weight.sum(), 1e-6),
         (read.support * whole).sum() / max(whole.sum(), 1e-6),
     )
+    columns = read.columns | {"quoted": _quoted(plan.texts), "clause_words": plan.clause_words[plan.clause_of]}
+    columns |= {"document_at": at / n, "sentence_at": (at - first) / lengths[sentence_of]}
     matrix: Matrix = np.column_stack(
         [
             signals,
@@ -150,19 +149,9 @@ def answer_features(
             by_clause[plan.clause_of],
             of_sentence[sentence_of],
             np.broadcast_to(document[_columns(_IN_DOCUMENT)], (n, len(_IN_DOCUMENT))),
-            read.off,
-            read.asked_grams,
-            read.after_asked,
-            read.length,
-            read.digit,
-            read.capital,
-            read.new_capital,
-            _quoted(plan.texts),
-            at / n,
-            (at - first) / lengths[sentence_of],
-            plan.clause_words[plan.clause_of],
+            *(columns[name] for name in _WORD),
             np.broadcast_to(of_document, (n, len(_DOCUMENT))),
-            read.copied_around,
+            columns[COPIED_AROUND],
         ]
     ).astype(np.float32)
     matrix[np.isnan(matrix)] = MISSING
@@ -191,24 +180,17 @@ class _Read(NamedTuple):
     signals: Values  # (words, len(SIGNALS))
     weight: Values
     in_reference: Values  # share of its tokens whose stem the reference has
-    off: Values
-    asked_grams: Values
-    after_asked: Values
-    length: Values
-    digit: Values
     new_digit: Values
-    capital: Values
-    new_capital: Values
+    columns: dict[str, Values]  # those of `_WORD` that follow from the word alone, and `COPIED_AROUND`
     support: Values  # (sentences,)
     best_to_point: Values  # (sentences,)
     question_words: int
-    copied_around: Values
 
 
 _TOKEN_OR_END = re.compile(rf"{TOKEN.pattern}|\n")
 
 
-def _read(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> _Read:
+def _read(plan: Layout, index: ReferenceIndex, question: str) -> _Read:
     n = plan.n_words
     tokens: list[str] = []
     counted: list[int] = []
@@ -264,9 +246,9 @@ def _read(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> _R
     characters = codes(tokens)
     hashes = gram_hashes(characters)
     of_question = np.unique(gram_hashes(codes(asks.tokens))[GRAMS[0]])
-    covered = _coverage(characters, hashes, index)
-    in_question = _within(np.isin(hashes[GRAMS[0]], of_question), GRAMS[0], len(characters)).astype(float)
-    sums = cumulated(np.column_stack([covered, in_question]))
+    hits = [(n, index.grams[n][slots(of_text, len(index.grams[n]))]) for n, of_text in hashes.items()]
+    hits.append((GRAMS[0], np.isin(hashes[GRAMS[0]], of_question)))
+    sums = cumulated(np.column_stack([_within(hit, n, len(characters)) for n, hit in hits]))
     ends = np.cumsum([len(token) + 1 for token in tokens])  # of the token, its leading space included
     from_character = np.concatenate([[0], ends])[token_starts] + 1
     grams = window_mean(
@@ -276,7 +258,7 @@ def _read(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> _R
     length, digit, capital, cased = np.array([_shape(text) for text in plan.texts]).T
     capital[plan.sentence_starts] = 0
     digit[plan.item_numbers] = 0
-    if not cases or cased.mean() < _CASED:  # a script without capitals: that a word has none says nothing
+    if cased.mean() < _CASED:  # a script without capitals: that a word has none says nothing
         capital[:] = np.nan
     asked_of, to_point_of, asked_grams = means[:, 8], means[:, 9], grams[:, -1]
     last_asked = np.maximum.accumulate(np.where(asked_of > 0, np.arange(n), -1))
@@ -289,18 +271,16 @@ def _read(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> _R
         signals=np.column_stack([means[:, :2], grams[:, : len(GRAMS)], means[:, 2:10]]),
         weight=means[:, 11],
         in_reference=means[:, 10],
-        off=off,
-        asked_grams=asked_grams,
-        after_asked=after_asked,
-        length=length,
-        digit=digit,
         new_digit=digit * (1 - np.minimum.reduceat(exact, token_starts)),
-        capital=capital,
-        new_capital=capital * (1 - np.maximum.reduceat(exact, token_starts)),
+        columns={
+            **{"off": off, "asked_grams": asked_grams, "after_asked": after_asked},
+            **{"length": length, "digit": digit, "capital": capital},
+            "new_capital": capital * (1 - np.maximum.reduceat(exact, token_starts)),
+            COPIED_AROUND: _copied_around(beside, token_starts, counts),
+        },
         support=support,
         best_to_point=best_to_point,
         question_words=len(set(asks.tokens)),
-        copied_around=_copied_around(beside, token_starts, counts),
     )
 
 
@@ -406,21 +386,12 @@ def _shape(word: str) -> tuple[float, float, float, float]:
     )
 
 
-def _coverage(text: NDArray[np.uint64], hashes: dict[int, NDArray[np.uint64]], index: ReferenceIndex) -> Values:
-    """(characters of the tokens with spaces around, len(GRAMS)): within an n-gram of the reference, 0 or 1."""
-    found = np.zeros((len(text), len(GRAMS)))
-    for column, (n, of_text) in enumerate(hashes.items()):
-        table = index.grams[n]
-        found[:, column] = _within(table[slots(of_text, len(table))], n, len(text))
-    return found
-
-
-def _within(hit: NDArray[np.bool_], n: int, length: int) -> NDArray[np.bool_]:
-    """(length,) characters within an n-gram that was hit; `hit` has the n-grams in order."""
+def _within(hit: NDArray[np.bool_], n: int, length: int) -> Values:
+    """(length,) 1 for characters within an n-gram that was hit, else 0; `hit` has the n-grams in order."""
     depth = np.zeros(length + 1, np.int32)
     depth[: len(hit)] += hit
     depth[n : n + len(hit)] -= hit
-    return np.asarray(np.cumsum(depth[:-1]) > 0)
+    return (np.cumsum(depth[:-1]) > 0).astype(float)
 
 
 _BLOCK = 4096  # tokens: bounds the (tokens, windows) matrix of a long answer

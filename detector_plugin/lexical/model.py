@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,10 +42,7 @@ class Trees:
     @classmethod
     def of(cls, feature: NDArray[np.uint8], number: NDArray[np.float32], sizes: NDArray[np.int64]) -> Trees:
         """Trees one after the other, each breadth first: `LEAF` or a column, value or split, and their numbers of nodes.
-
-        Raises:
-            ValueError: they do not describe trees.
-        """
+        ValueError where they do not describe trees."""
         leaf = feature == LEAF
         splits = np.concatenate([[0], np.cumsum(~leaf)])  # before each node
         roots = np.cumsum(sizes) - sizes
@@ -146,11 +142,7 @@ def to_bytes(
 
 
 def from_bytes(data: bytes) -> Forest:
-    """The forest that :func:`to_bytes` wrote.
-
-    Raises:
-        ValueError: the bytes are not those of a forest.
-    """
+    """The forest that :func:`to_bytes` wrote; ValueError where the bytes are not those of a forest."""
     try:
         length = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + length])
@@ -187,8 +179,3 @@ def from_bytes(data: bytes) -> Forest:
         )
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not the weights of a lexical detector: {error}") from error
-
-
-def load(path: Path) -> Forest:
-    """The forest of a weights file; OSError where it cannot be read, ValueError where it holds something else."""
-    return from_bytes(path.read_bytes())

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +33,6 @@ from detector_plugin.lexical.copies import (
 )
 from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, Matrix, answer_features
 from detector_plugin.lexical.text import TOKEN
-
-__all__ = ["REAL", "LabelledAnswer", "left_out", "train", "train_all", "weights_name"]
 
 RECIPE: Mapping[str, Any] = {
     "objective": "cross_entropy",  # labels are shares of annotators
@@ -110,7 +110,7 @@ def _made_up(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[Labelle
     following = dict(zip(ordered, ordered[1:] + ordered[:1], strict=True))
     for document in documents:
         language, reference = following[document.language, document.reference]
-        drawn = _random(document, seed, 1).random()
+        drawn = drawing((seed, 1), *_content(document)).random()
         if drawn < UNRELATED:
             if language == document.language:
                 whole = Span(0, len(document.answer))
@@ -140,7 +140,7 @@ def _copied(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[Labelled
                 yield replace(word_swapped(copy, common[document.language], random) or copy, spans=())
 
     for document in by_reference.values():
-        random = _random(document, seed, 2)
+        random = drawing((seed, 2), *_content(document))
         for copy in copies(document, random):
             drawn = random.random()
             if drawn < by_name:
@@ -149,15 +149,11 @@ def _copied(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[Labelled
                 yield number_swapped(copy, random) or copy
             else:
                 yield copy
-        random = _random(document, seed, 3)
+        random = drawing((seed, 3), *_content(document))
         for copy in copies(document, random):
             with_rare = word_swapped(copy, uncommon[document.language], random)
             if with_rare is not None:
                 yield replace(with_rare, annotations=_RARE)
-
-
-def _random(document: LabelledAnswer, seed: int, use: int) -> np.random.Generator:
-    return drawing((seed, use), *_content(document))
 
 
 def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
@@ -169,13 +165,15 @@ def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
         places = words(document.answer, document.language)
         if not places:
             continue
-        random = _random(document, seed, 0)
+        random = drawing((seed, 0), *_content(document))
         question = document.question
         if document.annotations == REAL:
             chosen = np.ones(len(places), np.bool_)
         else:
             if not question and random.random() < ASKED:
-                question = _beginning(document.reference, int(random.integers(3, 10)))
+                # An article begins with what it is about, which is what a question names.
+                first = [*islice(TOKEN.finditer(document.reference), int(random.integers(3, 10)))]
+                question = document.reference[: first[-1].end()] if first else ""
             chosen = random.random(len(places)) < SHARE
         hard = np.array([category is not None for category in covered(places, document.spans)])
         weight = np.full(len(places), len(places) ** (LENGTH - 1))
@@ -193,12 +191,6 @@ def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
     return _Words._make(map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _beginning(text: str, tokens: int) -> str:
-    """The first tokens of a text: an article begins with what it is about, which is what a question names."""
-    found = [match.end() for _, match in zip(range(tokens), TOKEN.finditer(text), strict=False)]
-    return text[: found[-1]] if found else ""
-
-
 def train(documents: Sequence[LabelledAnswer], seed: int = 0) -> bytes:
     """Learn weights from documents, as the bytes of a weights file; ValueError where they have no words.
 
@@ -211,7 +203,9 @@ def train(documents: Sequence[LabelledAnswer], seed: int = 0) -> bytes:
 def _train(known: _Words, seed: int) -> bytes:
     import lightgbm
 
-    languages = _spread_out(known)
+    # Those of real answers first: as few as they are, they fall into different folds.
+    real = {*known.language[known.of_kind(REAL)].tolist()}
+    languages = sorted({*known.language.tolist()}, key=lambda language: (language not in real, language))
     calibration = (1.0, 0.0), (1.0, 0.0)
     threshold = _USUAL_THRESHOLD
     if len(languages) >= FOLDS:
@@ -256,12 +250,6 @@ def _train(known: _Words, seed: int) -> bytes:
     if not np.allclose(model.from_bytes(weights).log_odds(sample), expected, atol=1e-4):
         raise AssertionError("the exported trees do not say what LightGBM's do")
     return weights
-
-
-def _spread_out(known: _Words) -> list[str]:
-    """Languages, those of real answers first: as few as they are, they fall into different folds."""
-    real = set(known.language[known.of_kind(REAL)].tolist())
-    return sorted(set(known.language.tolist()), key=lambda language: (language not in real, language))
 
 
 def _weights(known: _Words, of_real: float, of_copied: float) -> NDArray[np.float64]:
@@ -438,47 +426,32 @@ def weights_name(language: str | None = None, family: str = "") -> str:
     return f"{HELD_OUT}/{language}.{family}.safetensors" if family else f"{HELD_OUT}/{language}.safetensors"
 
 
-def left_out(documents: Sequence[LabelledAnswer]) -> list[tuple[str, str]]:
-    """(language, family) pairs to train weights without: every language alone, and with every family that answers in other
-    languages too.
+def train_all(documents: Sequence[LabelledAnswer], processes: int = 1) -> dict[str, bytes]:
+    """All weights by file name: those trained on everything, those without each language, and those without each language
+    and each family that answers in other languages, too. A family of one language is left out together with that.
 
-    A family that answers in one language only is left out together with that language.
+    Args:
+        documents: labelled answers; all annotations of a language are left out together.
+        processes: forests grown at once; changes the time, not the bytes.
     """
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
     languages: dict[str, set[str]] = {}
     for document in documents:
         if document.family:
             languages.setdefault(document.family, set()).add(document.language)
     cells = {(document.language, "") for document in documents}
     cells |= {(language, family) for family, those in languages.items() if len(those) > 1 for language in those}
-    return sorted(cells)
-
-
-def train_all(documents: Sequence[LabelledAnswer], seed: int = 0, processes: int = 1) -> dict[str, bytes]:
-    """All weights by file name: those trained on everything, and those of :func:`left_out`.
-
-    Args:
-        documents: labelled answers; all annotations of a language are left out together.
-        seed: of the words learned from and of the features each split may choose from.
-        processes: forests grown at once; changes the time, not the bytes.
-    """
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    parts: list[tuple[str | None, str]] = [(None, ""), *left_out(documents)]
+    parts: list[tuple[str | None, str]] = [(None, ""), *sorted(cells)]
+    train_part = partial(_train_without, _labelled(documents, seed=0))
     # Spawned: a fork after OpenMP has started threads may hang.
-    with ProcessPoolExecutor(processes, get_context("spawn"), _share, (_labelled(documents, seed), seed)) as pool:
-        return dict(zip((weights_name(*part) for part in parts), pool.map(_train_without, parts), strict=True))
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        return dict(zip((weights_name(*part) for part in parts), pool.map(train_part, parts), strict=True))
 
 
-_SHARED: list[Any] = []  # of the processes: the words, and the seed
-
-
-def _share(*known_and_seed: Any) -> None:
-    _SHARED[:] = known_and_seed
-
-
-def _train_without(part: tuple[str | None, str]) -> bytes:
-    (language, family), (known, seed) = part, _SHARED
-    if language is None:
-        return _train(known, seed)
-    return _train(known.of((known.language != language) & ((known.family == "") | (known.family != family))), seed)
+def _train_without(known: _Words, part: tuple[str | None, str]) -> bytes:
+    language, family = part
+    if language is not None:
+        known = known.of((known.language != language) & ((known.family == "") | (known.family != family)))
+    return _train(known, seed=0)

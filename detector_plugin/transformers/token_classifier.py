@@ -23,7 +23,7 @@ from detector_plugin.transformers.engines.vllm import VLLM
 from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
 from detector_plugin.transformers.model import LONGEST, describe, find, positions
 from detector_plugin.transformers.repository import library
-from detector_plugin.transformers.windows import SMALLEST_ROOM, Document, Reading, spans_of
+from detector_plugin.transformers.windows import Document, Reading, room_for, spans_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -43,27 +43,16 @@ class TransformersDetector:
 
     Args:
         name: of the hub, such as ``KRLabsOrg/lettucedect-v2-mmbert-base``, or a folder.
-        form: what the model reads, one of :data:`detector_plugin.transformers.forms.FORMS`; ``auto`` is LettuceDetect's
-            where the name has ``lettuce`` in it (``lettucedetect-v2`` where it has ``v2``, too), ``paper`` for decoders
-            such as Llama, else ``pair``; of a model that ``lm-eval-grounded train`` made, what it was trained in.
-        labels: what its labels mean where their names do not say it: ``{"LABEL_0": "O", "LABEL_1": "hallucination"}`` or
-            ``"LABEL_0=O;LABEL_1=hallucination"``.
-        attention: of a decoder: ``bidirectional``, as the mFAVA paper trains them, or ``causal``; ``auto`` is bidirectional
-            in the form ``paper``, else the model's own; of a model trained here, what it was trained with.
-        threshold: a token is flagged from this probability on; default that of a model trained here, else 0.5.
-        max_length: of an input in tokens; by default what the model can read, at most 4096.
-        engine: what computes the probabilities, one of :data:`ENGINES`.
-        batch_size: inputs at once, at most, over all cores of a CPU; by default what suits the engine.
-        batch_tokens: tokens at once, at most, padding included, over all cores of a CPU; a single input may have more.
-        dtype: ``float32``, ``bfloat16``, ``float16`` or ``auto``: bfloat16 on a GPU, float16 on one without it, float32 on
-            a CPU, where bfloat16 is faster if the CPU computes in it.
-        device: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ...
-        separator: between reference and answer in the form ``paper``; by default the tokenizer's.
-        revision: branch, tag or commit of the hub.
-        base_model: of an adapter, where it is not at the place that the adapter names.
-        trust_remote_code: run code of the model's repository.
+        form, attention, threshold, max_length: default what a model that ``lm-eval-grounded train`` made was trained with.
+            Of others, ``form="auto"`` is LettuceDetect's where the name has ``lettuce`` in it (``lettucedetect-v2`` where
+            it has ``v2``, too), ``paper`` for decoders, else ``pair``; a decoder attends in both directions in the form
+            ``paper``, else as it was made; the threshold is 0.5, the length what the model can read, at most 4096.
+        batch_size, batch_tokens: inputs, and tokens with their padding, at once, at most, over all cores of a CPU; by
+            default what suits the engine. A single input may have more tokens.
         progress: show a progress bar on a terminal.
         engine_options: options that the engine alone has.
+
+    ``lm_eval_tasks/mfava/README.md`` has a table of all options.
     """
 
     WITHOUT_EFFECT = frozenset(
@@ -137,7 +126,9 @@ class TransformersDetector:
         stated = positions(model.config) or LONGEST
         self.max_length: int = asked or min(stated, limit or stated, model.tokenizer.model_max_length, LONGEST)
         self.encoder = Encoder(model.tokenizer, self.form, self.max_length, separator)
-        self._room(self.encoder.encode("", "a", "a", None))  # rather now than in the midst of the answers
+        room_for(
+            self.encoder.encode("", "a", "a", None), self.max_length
+        )  # rather now than in the midst of the answers
         self.licence: str = model.licence
         # Of the options, those that change what is found: a calibration with others does not hold.
         changes = {
@@ -196,7 +187,7 @@ class TransformersDetector:
 
             def to_read() -> Iterator[Reading]:
                 for index, tokens in zip(wanted, _ahead(self.encoder.encode_all, documents), strict=True):
-                    yield from Document(index, tokens, self.categories, self._room(tokens)).readings()
+                    yield from Document(index, tokens, self.categories, self.max_length).readings()
 
             for (document, decided, row), probabilities in self.engine.read(to_read()):
                 if isinstance(probabilities, FailingInput):
@@ -221,15 +212,6 @@ class TransformersDetector:
     def skips_failing(self) -> bool:
         """Whether answers that can never be read are left out: their spans are ``None``."""
         return self.engine.skips_failing
-
-    def _room(self, encoded: Encoded) -> int:
-        room = self.max_length - len(encoded.fixed)
-        if room < SMALLEST_ROOM:
-            raise UnusableDetector(
-                f"detector {self.name}: of max_length={self.max_length} tokens, prompt and question take "
-                f"{len(encoded.fixed)}; reference and answer need more room"
-            )
-        return room
 
 
 def _ahead(encode: Callable[[Sequence[Any]], list[Encoded]], documents: Sequence[Any]) -> Iterator[Encoded]:
@@ -309,15 +291,12 @@ def mapping_of(value: str | Mapping[object, object] | None) -> dict[str, str] | 
         return None
     if isinstance(value, Mapping):
         return {str(label): str(meaning) for label, meaning in value.items()}
-    found: dict[str, str] = {}
-    for part in str(value).split(";"):
-        label, equals, meaning = part.rpartition("=")
-        if not equals or not label.strip():
-            raise UnusableDetector(
-                f"option labels: {value!r} is no list of label=meaning, such as LABEL_0=O;LABEL_1={HALLUCINATION}"
-            )
-        found[label.strip()] = meaning.strip()
-    return found
+    parts = [part.rpartition("=") for part in str(value).split(";")]
+    if not all(label.strip() for label, _, _ in parts):
+        raise UnusableDetector(
+            f"option labels: {value!r} is no list of label=meaning, such as LABEL_0=O;LABEL_1={HALLUCINATION}"
+        )
+    return {label.strip(): meaning.strip() for label, _, meaning in parts}
 
 
 def _by_name(name: str) -> str | None:

@@ -11,11 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import Span
+from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.forms import Encoded
 
-SMALLEST_ROOM = 16
-"""Tokens of reference and answer that a window must hold at the least."""
+_SMALLEST_ROOM = 16  # tokens of reference and answer that a window must hold at the least
 _OVERLAP = 4  # windows share a quarter of their tokens with the next
+
+
+def room_for(encoded: Encoded, max_length: int) -> int:
+    """Tokens of reference and answer in a window of a document; UnusableDetector where there is too little room."""
+    room = max_length - len(encoded.fixed)
+    if room < _SMALLEST_ROOM:
+        raise UnusableDetector(
+            f"of max_length={max_length} tokens, prompt and question take {len(encoded.fixed)}; reference and answer need "
+            "more room"
+        )
+    return room
 
 
 def cuts(
@@ -27,7 +38,7 @@ def cuts(
 
     Args:
         reference, answer: numbers of tokens.
-        room: tokens a window may hold of both together; at least `SMALLEST_ROOM`.
+        room: tokens a window may hold of both together.
     """
     size = min(answer, max(room // 2, room - reference))
     answer_cuts = _cuts(answer, size)
@@ -48,10 +59,10 @@ def _cuts(length: int, size: int) -> list[tuple[int, int]]:
 class Document:
     """One answer on its way."""
 
-    def __init__(self, index: int, encoded: Encoded, categories: Sequence[str | None], room: int) -> None:
+    def __init__(self, index: int, encoded: Encoded, categories: Sequence[str | None], max_length: int) -> None:
         self.index = index
         self.encoded = encoded
-        self._cuts = cuts(len(encoded.reference), len(encoded.answer), room)
+        self._cuts = cuts(len(encoded.reference), len(encoded.answer), room_for(encoded, max_length))
         self.left = len(self._cuts[0]) * len(self._cuts[1])  # windows to be read
         self.best = np.zeros((len(encoded.answer), len(categories)), np.float32)  # the most favourable reading so far
         self.failed = False  # whether a window can never be read

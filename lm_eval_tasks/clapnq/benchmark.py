@@ -5,6 +5,7 @@ The prompts are written by hand (``_prompt_*``), as are the judge's tasks (``jud
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS
@@ -21,11 +22,6 @@ _READ = "answers that do not abstain and that the detector has read; counted in 
 def _score(name: str, denominator: str, definition: str, **text: Any) -> Metric:
     """A mean of the answers' scores, the higher the better."""
     return Metric(name, DEFINED_MEAN, True, denominator, definition=definition, unit="score", **text)
-
-
-def _verdict(name: str, denominator: str, definition: str, higher: bool | None = None, **text: Any) -> Metric:
-    """A share of a judge's verdicts."""
-    return Metric(name, higher_is_better=higher, denominator=denominator, definition=definition, **text)
 
 
 _OF_ANSWERS = (
@@ -160,68 +156,63 @@ _OF_A_JUDGE = (
         sentence="The judge rates how useful and complete answers look {value} on a scale from 1 to 4",
         **_RATING,
     ),
-    _verdict(
+    Metric(
         "win_rate_",
+        "",
+        True,
         "verdicts on a system's answers",
         "share of the comparisons that a system wins",
-        True,
         sentence="The judge prefers the answers of {rest} in {value} of the comparisons",
     ),
-    _verdict(
+    Metric(
         "flip_rate",
+        "",
+        False,
         "pairs of answers with a verdict in both orders",
         "share of verdicts that turn with the order of the answers",
-        False,
     ),
-    _verdict("tie_rate", "verdicts that could be read", "share of ties"),
-    _verdict(
+    Metric("tie_rate", "", None, "verdicts that could be read", "share of ties"),
+    Metric(
         "first_position_rate",
+        "",
+        None,
         "verdicts for one of the answers",
         "share of verdicts for the answer shown first; 0.5 without bias",
     ),
-    _verdict("unread_rate", "all replies of the judge", "share of replies that say no verdict", False),
+    Metric("unread_rate", "", False, "all replies of the judge", "share of replies that say no verdict"),
 )
 
 
-def _base(file: str, says: str, process_results: str, metrics: tuple[Metric, ...]) -> Base:
-    return Base(
-        file,
-        says,
-        task="lm_eval_tasks.clapnq.task.ClapnqTask",
-        documents="lm_eval_tasks.clapnq.dataset.load_task",
-        dataset_path="PrimeQA/clapnq",
-        filters={"answer": ("final_answer", "take_first")},
-        process_results=f"custom_metrics.scores.grounding.{process_results}",
-        metrics=metrics,
-    )
-
-
-_GOLD = _base("_gold_base", "What the tasks with the gold passage share.", "process_results", _OF_ANSWERS)
-_RAG = _base(
-    "_rag_base",
-    "What the tasks with retrieval share.",
-    "process_results_with_retrieval",
-    (*_OF_ANSWERS, *_OF_RETRIEVAL),
+_GOLD = Base(
+    "_gold_base",
+    "What the tasks with the gold passage share.",
+    task="lm_eval_tasks.clapnq.task.ClapnqTask",
+    documents="lm_eval_tasks.clapnq.dataset.load_task",
+    dataset_path="PrimeQA/clapnq",
+    filters={"answer": ("final_answer", "take_first")},
+    process_results="custom_metrics.scores.grounding.process_results",
+    metrics=_OF_ANSWERS,
+)
+_RAG = replace(
+    _GOLD,
+    file="_rag_base",
+    says="What the tasks with retrieval share.",
+    process_results="custom_metrics.scores.grounding.process_results_with_retrieval",
+    metrics=(*_OF_ANSWERS, *_OF_RETRIEVAL),
 )
 
 
-def _gold(prompt: str) -> Task:
-    name = f"clapnq_gold{prompt}"
-    return Task(name, _GOLD, {"name": name}, folder="gold", include=(_GOLD.file, _PROMPTS[prompt]))
-
-
-def _rag(retriever: str, prompt: str) -> Task:
-    name = f"clapnq_rag{'' if retriever == 'bm25' else f'_{retriever}'}{prompt}"  # BM25 goes without saying
-    options = {"name": name, "retriever": retriever}
-    return Task(name, _RAG, options, folder="rag", include=(_RAG.file, _PROMPTS[prompt]))
+def _task(prompt: str, retriever: str = "") -> Task:
+    base, folder = (_RAG, "rag") if retriever else (_GOLD, "gold")
+    called = "" if retriever in ("", "bm25") else f"_{retriever}"  # BM25 goes without saying
+    name = f"clapnq_{folder}{called}{prompt}"
+    options = {"name": name, "retriever": retriever} if retriever else {"name": name}
+    return Task(name, base, options, folder, (base.file, _PROMPTS[prompt]))
 
 
 BENCHMARK = Benchmark(
     version=1.8,
-    tasks=(
-        *map(_gold, _PROMPTS),
-        *(_rag(retriever, prompt) for prompt in _PROMPTS for retriever in RETRIEVERS),
-    ),
+    tasks=(*map(_task, _PROMPTS), *(_task(prompt, retriever) for prompt in _PROMPTS for retriever in RETRIEVERS)),
     languages={"en": "English"},
     title="CLAPnq",
     questions={

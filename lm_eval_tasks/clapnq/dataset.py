@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import zip_longest
 from pathlib import Path
@@ -19,7 +20,7 @@ from lm_eval_tasks.clapnq import retrieval
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage, gold_ids
 from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, halves, open_retriever
 from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.samples import documents_of_samples, record_of_samples
+from lm_eval_tasks.data.samples import documents_of_samples
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
@@ -295,7 +296,7 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
         MissingSource, CorruptSource: there are none of this task, or damaged ones.
     """
     of_retrieval = _COLUMNS_OF_RETRIEVAL if retrieval else ()
-    found = documents_of_samples(Path(samples), task, (*_COLUMNS, "passages", *of_retrieval))
+    found, record = documents_of_samples(Path(samples), task, (*_COLUMNS, "passages", *of_retrieval))
     rows = []
     for doc in found:
         fault = _fault(doc)
@@ -311,8 +312,7 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
         rows.append(row | {column: doc[column] for column in of_retrieval} | dict(settings))
     log.info("%s: %d questions from %s", task, len(found), samples)
     retrieved = json.loads(found[0]["retriever"]) if retrieval else {}
-    record = record_of_samples(Path(samples), task, retrieval=retrieved)
-    return provenance.documents_of(rows, record)
+    return provenance.documents_of(rows, replace(record, retrieval=retrieved))
 
 
 def _fault(doc: Mapping[str, Any]) -> str:

@@ -133,9 +133,8 @@ class ClapnqTask(DetectingTask, PromptedTask):
 
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
         """The request, with the division of the shots as a further stop in plain text."""
-        chat = kwargs.get("apply_chat_template", False)
         request = super().construct_requests(doc, ctx, **kwargs)
-        if self.config.num_fewshot and not chat:
+        if self.config.num_fewshot and not kwargs.get("apply_chat_template"):
             context, generation = request.arguments
             until = [*generation["until"], self.config.fewshot_delimiter]
             request.arguments = (context, {**generation, "until": until})

@@ -74,17 +74,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Exported(NamedTuple):
-    """What was written.
+    """How much was written."""
 
-    Attributes:
-        examples: how many, by kind: ``answerable`` and ``unanswerable``.
-        left_out: questions without an example, by reason.
-        gold: answerable questions by where the gold passage is among those given; empty in the setting ``gold``.
-    """
-
-    examples: dict[str, int]
-    left_out: dict[str, int]
-    gold: dict[str, int]
+    examples: dict[str, int]  # by kind: ``answerable`` and ``unanswerable``
+    left_out: dict[str, int]  # questions without an example, by reason
+    gold: dict[str, int]  # answerable questions by where the gold passage is among those given; none in ``gold``
 
 
 def export_clapnq(

@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
     for trained in _train_transformers(recipe, arguments):
         if trained.rows:
             say(table(trained.rows))
-        say(f"threshold {trained.threshold:g}", *trained.files)
+        say(f"threshold {trained.threshold:g}", *sorted(filter(Path.is_file, trained.folder.iterdir())))
     if len(recipe.seeds) > 1:
         say(over_seeds(arguments.output, recipe.seeds))
     return 0
@@ -125,15 +125,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iterator[Path]:
-    """Train, measure and write; the same documents give the same bytes.
-
-    Args:
-        mirror: folder of the public files; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
-        output: folder for ``weights/`` and ``calibration.json``; default the package's own files are replaced.
-
-    Yields:
-        The files written.
-    """
+    """Train on a mirror, measure, and write ``weights/`` and ``calibration.json`` into a folder, by default those of the
+    package itself; the files written. The same documents give the same bytes."""
     from detector_plugin import calibration, lexical
     from detector_plugin.lexical import training
     from lm_eval_tasks.data.atomic import whole_file

@@ -104,8 +104,8 @@ def cache_folder() -> Path:
 def whole_folder(folder: Path, build: Callable[[Path], None], what: str) -> Path:
     """A cached folder of the files that `build` writes into an empty one; `what` it is, for the log.
 
-    One process at a time builds it, and it is visible only when complete. A manifest holds the size and checksum of every
-    file; a folder that does not agree with its manifest is named in the log and built anew.
+    One process at a time builds it, and it is visible only when complete. A manifest holds the checksum of every file; a
+    folder that does not agree with its manifest is named in the log and built anew.
     """
     from filelock import FileLock
 
@@ -125,7 +125,7 @@ def whole_folder(folder: Path, build: Callable[[Path], None], what: str) -> Path
         try:
             build(partial)
             files = [path for path in sorted(partial.rglob("*")) if path.is_file()]
-            sums = {path.relative_to(partial).as_posix(): [path.stat().st_size, checksum(path)] for path in files}
+            sums = {path.relative_to(partial).as_posix(): checksum(path) for path in files}
             (partial / _MANIFEST).write_text(json.dumps(sums, indent=1), "utf-8")
             for path in (*files, partial / _MANIFEST, partial):
                 _sync(path)
@@ -166,20 +166,13 @@ def checksum(path: Path, size: int | None = None) -> int:
 def _damage(folder: Path) -> str | None:
     """What is wrong with a folder; ``None`` where every file is as it was written."""
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text("utf-8"))
-        sums = {str(name): (int(size), int(crc)) for name, (size, crc) in manifest.items()}
-    except FileNotFoundError:
-        return f"it has no {_MANIFEST}"
+        for name, crc in json.loads((folder / _MANIFEST).read_text("utf-8")).items():
+            if checksum(folder / name) != crc:
+                return f"the content of {name} has changed"
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         return f"{_MANIFEST}: {error}"
-    for name, (size, crc) in sums.items():
-        path = folder / name
-        if not path.is_file():
-            return f"{name} is missing"
-        if path.stat().st_size != size:
-            return f"{name} has {path.stat().st_size} bytes, not {size}"
-        if checksum(path) != crc:
-            return f"the content of {name} has changed"
     return None
 
 

@@ -227,7 +227,7 @@ def of_scored(found: Mapping[str, Any], earlier: Mapping[str, Any], arguments: A
     answers = made.get("answers") or {
         "metadata": metadata_given(earlier, arguments),
         "versions": made.get("versions", {}),
-        "predict_only": is_predicted(earlier),
+        "predict_only": [entry.get("metric") for entry in earlier.get("metric_list") or ()] == ["bypass"],
     }
     of_scoring = ("versions", "detector", "calibration", "words")
     of_answers = {name: part for name, part in made.items() if name not in (*of_scoring, "local_files", "answers")}
@@ -282,11 +282,6 @@ def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
     return {
         key: value for key, value in given if key not in _NOT_GIVEN and not (key in theirs and theirs[key] == value)
     }
-
-
-def is_predicted(config: Mapping[str, Any]) -> bool:
-    """Whether a task's answers were generated and not scored (``--predict_only``)."""
-    return [entry.get("metric") for entry in config.get("metric_list") or ()] == ["bypass"]
 
 
 def _prompt(task: Any) -> dict[str, Any]:

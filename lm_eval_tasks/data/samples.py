@@ -148,31 +148,16 @@ def read_row_at(stream: BinaryIO, place: int) -> dict[str, Any]:
         raise CorruptSource(f"{stream.name} has changed while it was read, or is damaged at byte {place}") from error
 
 
-def documents_of_samples(place: Path, task: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The documents that a task's samples, a file or the folder of one model's, were answers to, in their order.
+def documents_of_samples(
+    place: Path, task: str, columns: tuple[str, ...]
+) -> tuple[list[dict[str, Any]], provenance.Record]:
+    """The documents that a task's samples, a file or the folder of one model's, were answers to, in their order, and their
+    record.
 
     Raises:
         MissingSource: there are none of this task.
         CorruptSource: its file is damaged, or of several models; or a document lacks one of the columns.
     """
-    file = _of_task(place, task)
-    found = [sample["doc"] for sample in sorted(read_samples(file), key=lambda sample: int(sample["doc_id"]))]
-    if not found:
-        raise CorruptSource(f"{file}: no sample can be read")
-    for doc in found:
-        missing = [column for column in columns if column not in doc]
-        if missing:
-            raise CorruptSource(f"{file}: a document has no {', '.join(missing)}; it is none of {task}")
-    return found
-
-
-def record_of_samples(place: Path, task: str, **said: Any) -> provenance.Record:
-    """The record of the documents of :func:`documents_of_samples`. `said` are further attributes of it."""
-    file = provenance.local_file("samples", _of_task(place, task), place)
-    return provenance.Record("samples", local_files=[file], **said)
-
-
-def _of_task(place: Path, task: str) -> Path:
     folders = samples_files(place)
     having = [files[task] for files in folders.values() if task in files]
     if not having:
@@ -180,4 +165,12 @@ def _of_task(place: Path, task: str) -> Path:
         raise MissingSource(f"{place.resolve()}: samples of {', '.join(known)}, none of {task}")
     if len(having) > 1:
         raise CorruptSource(f"{place.resolve()}: samples of {task} in {len(having)} folders; name one of them")
-    return having[0]
+    (file,) = having
+    found = [sample["doc"] for sample in sorted(read_samples(file), key=lambda sample: int(sample["doc_id"]))]
+    if not found:
+        raise CorruptSource(f"{file}: no sample can be read")
+    for doc in found:
+        missing = [column for column in columns if column not in doc]
+        if missing:
+            raise CorruptSource(f"{file}: a document has no {', '.join(missing)}; it is none of {task}")
+    return found, provenance.Record("samples", local_files=[provenance.local_file("samples", file, place)])

@@ -299,7 +299,7 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
     source = fetch(file)
     if not file.checksum:
         try:
-            check_readable(source, file.path)
+            check_readable(source)
         except CorruptSource as error:
             raise CorruptSource(
                 f"{file} from {file.url} is not what it should be, and was not put into the mirror: {error}. A proxy or a "

@@ -26,16 +26,15 @@ def shipped_rows(package: str, name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines(), delimiter="\t"))
 
 
-def read_lines(path: Path, gzipped: bool | None = None) -> Iterator[tuple[int, str]]:
-    """Numbered lines without their ends, blank ones too; gzipped by default where the file's name says so.
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines without their ends, blank ones too; gzipped where the file's name says so.
 
     Raises:
         CorruptSource: the file is cut, or is not text.
     """
-    gzipped = path.suffix == ".gz" if gzipped is None else gzipped
     number = 0
     try:
-        with (gzip.open if gzipped else open)(path, "rt", encoding="utf-8", newline="\n") as stream:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", newline="\n") as stream:
             for number, line in enumerate(stream, 1):
                 yield number, line.rstrip("\r\n")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -47,9 +46,9 @@ def read_lines(path: Path, gzipped: bool | None = None) -> Iterator[tuple[int, s
         raise CorruptSource(f"{path} is no UTF-8 text after line {number}: {error}") from error
 
 
-def _filled_lines(path: Path, seen: Counter[str] | None, gzipped: bool | None = None) -> Iterator[tuple[int, str]]:
+def _filled_lines(path: Path, seen: Counter[str] | None) -> Iterator[tuple[int, str]]:
     """Lines that are not blank; those that are, are counted in `seen`."""
-    for number, line in read_lines(path, gzipped):
+    for number, line in read_lines(path):
         if line.strip():
             yield number, line
         elif seen is not None:
@@ -123,15 +122,13 @@ def _rows(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, dict
             ) from error
 
 
-def read_json_lines(
-    path: Path, seen: Counter[str] | None = None, gzipped: bool | None = None
-) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Objects of a JSON lines file with their line numbers; blank lines are passed over and counted in `seen`.
 
     Raises:
         CorruptSource: a line that is no JSON object, or a file cut in the middle.
     """
-    for number, line in _filled_lines(path, seen, gzipped):
+    for number, line in _filled_lines(path, seen):
         try:
             value = json.loads(line.removeprefix("\ufeff"))
         except json.JSONDecodeError as error:
@@ -143,22 +140,19 @@ def read_json_lines(
         yield number, value
 
 
-def check_readable(path: Path, called: str = "") -> None:
-    """Read a file to its end as what its name (`called`, where it is not `path`'s) says it is: table, JSON, JSON lines or
-    text, any of them gzipped, or archive.
+def check_readable(path: Path) -> None:
+    """Read a file to its end as what its name says it is: table, JSON, JSON lines or text, any of them gzipped, or archive.
 
     Raises:
         CorruptSource: it is not; the message says where.
     """
-    name = Path(called or path.name)
-    kind, gzipped = name.name.removesuffix(".gz").rpartition(".")[2], name.suffix == ".gz"
-    check_end(path, called)
+    kind = path.name.removesuffix(".gz").rpartition(".")[2]
+    check_end(path)
     if kind in ("jsonl", "csv"):
-        rows: Iterator[Any] = read_csv(path) if kind == "csv" else read_json_lines(path, gzipped=gzipped)
-        for _ in rows:
+        for _ in (read_csv if kind == "csv" else read_json_lines)(path):
             pass
     elif kind == "json":
-        content = "\n".join(line for _, line in read_lines(path, gzipped))
+        content = "\n".join(line for _, line in read_lines(path))
         try:
             json.loads(content)
         except (ValueError, RecursionError) as error:
@@ -174,14 +168,14 @@ def check_readable(path: Path, called: str = "") -> None:
         if head[257:262] != b"ustar":
             raise CorruptSource(f"{path}: no archive")
     else:
-        lines = [line for _, line in read_lines(path, gzipped) if line.strip()]
+        lines = [line for _, line in read_lines(path) if line.strip()]
         if kind == "tsv" and lines and "\t" not in lines[0]:
             raise CorruptSource(f"{path}: no table, its first line is {lines[0][:80]!r}")
 
 
-def check_end(path: Path, called: str = "") -> None:
+def check_end(path: Path) -> None:
     """Refuse a table whose last line has no end: it was cut on the way. (Of JSON, every reader sees that it is cut.)"""
-    if Path(called or path.name).suffix not in (".tsv", ".csv") or path.stat().st_size == 0:
+    if path.suffix not in (".tsv", ".csv") or path.stat().st_size == 0:
         return
     with path.open("rb") as stream:
         stream.seek(-1, 2)

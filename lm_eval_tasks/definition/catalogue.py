@@ -44,18 +44,9 @@ def benchmark_of(folder: Path) -> Benchmark:
 
 
 @lru_cache(maxsize=1)
-def _tables() -> dict[str, Benchmark]:
+def tables() -> dict[str, Benchmark]:
+    """Folder to table, of every benchmark of this package."""
     return {folder.name: benchmark_of(folder) for folder in folders()}
-
-
-def benchmarks() -> tuple[Benchmark, ...]:
-    """The table of every benchmark of this package."""
-    return tuple(_tables().values())
-
-
-def table_named(folder: str) -> Benchmark | None:
-    """The table of this package's folder of that name; ``None`` where there is none."""
-    return _tables().get(folder)
 
 
 def table_elsewhere(folder: Path) -> tuple[str, Benchmark] | None:
@@ -87,12 +78,12 @@ def metric_of(name: str, table: Benchmark | None = None) -> Metric:
 
 @lru_cache(maxsize=1)
 def _all_metrics() -> dict[str, Metric]:
-    return {name: metric for table in reversed(benchmarks()) for name, metric in table.metrics.items()}
+    return {name: metric for table in reversed(tables().values()) for name, metric in table.metrics.items()}
 
 
 @lru_cache(maxsize=1)
 def _tasks() -> dict[str, tuple[str, Task]]:
-    return {task.name: (folder, task) for folder, benchmark in _tables().items() for task in benchmark.tasks}
+    return {task.name: (folder, task) for folder, benchmark in tables().items() for task in benchmark.tasks}
 
 
 def task_named(name: str) -> tuple[str, Task] | None:
@@ -109,10 +100,12 @@ def base_of(task: str) -> Base | None:
 @lru_cache(maxsize=1)
 def groups() -> dict[str, tuple[str, ...]]:
     """Every group and the names of its tasks."""
-    return {group.name: tuple(task.name for task in group.tasks) for found in benchmarks() for group in found.groups}
+    return {
+        group.name: tuple(task.name for task in group.tasks) for found in tables().values() for group in found.groups
+    }
 
 
 @lru_cache(maxsize=1)
 def languages() -> dict[str, str]:
     """Code to English name of every language of every benchmark."""
-    return {code: name for benchmark in benchmarks() for code, name in benchmark.languages.items()}
+    return {code: name for benchmark in tables().values() for code, name in benchmark.languages.items()}

@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.hallucination import Estimates, doubts, estimate, rates
-from custom_metrics.statistics.figures import FloatWithCounts
+from custom_metrics.hallucination import Estimates, doubts, estimate, estimated_rate, flagged_words
+from custom_metrics.scores.aggregations import Aggregation
+from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
+from custom_metrics.statistics.intervals import RESAMPLES, sums_by_cluster
+from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors, annotated, predicted
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
@@ -132,6 +136,7 @@ class CalibrationKey(NamedTuple):
         return "|".join(self)
 
 
+@lru_cache(maxsize=128)  # each says once why there is none
 def in_force(key: CalibrationKey, task: str) -> calibrations.LanguageCalibration | None:
     """The calibration of a key. ``None`` where none is wanted or known, or it lacks the language, or is of another
     detector; the log says which, or why it may not fit."""
@@ -166,55 +171,86 @@ def in_force(key: CalibrationKey, task: str) -> calibrations.LanguageCalibration
     return found
 
 
-def estimated(
-    wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None, **options: Any
-) -> Estimates:
-    """The rates of a corpus of answers, corrected by a calibration; arguments as of
-    :func:`custom_metrics.hallucination.estimate`."""
-    return estimate(wild, **_errors(calibration), **options)
-
-
-def corrected(wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None, task: str) -> Estimates:
-    """The same. Logs what the corrected rates rest on, and why they cannot be trusted, if so."""
-    found = estimated(wild, calibration)
+def errors_of(
+    calibration: calibrations.LanguageCalibration | None, iterations: int = RESAMPLES, seed: int = SEED_OF_ERRORS
+) -> Errors | None:
+    """What a calibration says of a detector's errors; ``None`` where there is none, or it says nothing."""
     if calibration is None:
-        return found
-    say_what_it_rests_on(task, found, calibration)
-    if calibration.counts is not None and not math.isnan(found.detected.value):
-        for reason in doubts(found.detected.value, calibration.counts):
-            log.warning("%s: the corrected rates cannot be trusted: %s.", task, reason)
+        return None
+    if calibration.pooled is not None:
+        return predicted(calibration.pooled, iterations, seed)
+    if calibration.documents is not None:
+        return annotated(calibration.documents, iterations, seed, calibration.clusters or None)
+    known = (math.nan, math.nan, estimated_rate(calibration.precision, calibration.recall, 1, 1))
+    if math.isnan(known[2]):
+        return None
+    return Errors(*known, np.tile(known, (iterations, 1)))
+
+
+class TaggedAnswer(NamedTuple):
+    """Counts of one answer for the rates."""
+
+    flagged: float  # words that the detector says are hallucinated; nan where it failed
+    words: int  # of the answer
+    article: int | None = None  # answers about one article depend on each other, and are resampled together
+    subset: int | None = None  # of mFAVA's five
+    calibration: str = ""  # text of a :class:`CalibrationKey`
+
+    @classmethod
+    def of(cls, doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> TaggedAnswer:
+        """From a document's columns, and what the filter ``hallucination_spans`` made of an answer."""
+        flagged, total = flagged_words(tagged["answer"], tagged["spans"], doc["language"])
+        key = CalibrationKey.of(doc, tagged["detector"])
+        return cls(flagged, total, doc.get("article"), doc.get("subset"), str(key))
+
+    def values(self) -> tuple[FloatWithCounts | None, dict[str, Any] | None]:
+        """The flagged share of the words, which carries these counts, and the counts as a mapping for rates that are
+        corrected: W&B's tables refuse lists of several types. ``None`` where the detector failed or there is no word."""
+        if not self.words or math.isnan(self.flagged):
+            return None, None
+        mapping = {name: value for name, value in self._asdict().items() if value is not None}
+        return FloatWithCounts(self.flagged / self.words, self), mapping
+
+
+def tagged_answers(values: Iterable[Any]) -> tuple[TaggedAnswer, ...]:
+    """The counts that the per-document values of a rate carry, or samples have as a mapping; ``None`` is left out."""
+    carried = (value.counts if isinstance(value, FloatWithCounts) else value for value in values if value is not None)
+    return tuple(TaggedAnswer(**counts) if isinstance(counts, Mapping) else TaggedAnswer(*counts) for counts in carried)
+
+
+def sums_by_article(answers: Sequence[TaggedAnswer]) -> np.ndarray[Any, Any]:
+    """(articles, 2): words flagged and words in all; an answer about no article stands by itself."""
+    counts = np.array([answer[:2] for answer in answers], dtype=float)
+    articles = [answer.article for answer in answers]
+    return sums_by_cluster(counts, None if None in articles else articles)
+
+
+@lru_cache(maxsize=128)  # the rates come of one bootstrap
+def estimates(answers: tuple[TaggedAnswer, ...], task: str) -> Estimates:
+    """The rates over all words of the answers. Logs what the corrected ones rest on, and why they cannot be trusted, if
+    so."""
+    calibration = in_force(CalibrationKey.parse(answers[0].calibration), task)
+    found = estimate(sums_by_article(answers), errors_of(calibration))
+    if calibration is not None:
+        say_what_it_rests_on(task, found, calibration)
+        if calibration.counts is not None and not math.isnan(found.detected.value):
+            for reason in doubts(found.detected.value, calibration.counts):
+                log.warning("%s: the corrected rates cannot be trusted: %s.", task, reason)
     return found
 
 
-Counts = TypeVar("Counts")
+def rate_aggregation(name: str, rate: str, task: str) -> Aggregation:
+    """The aggregation of a rate, a field of :class:`Estimates`; the `task` may name its ``{language}``."""
 
+    def figure(values: Sequence[Any]) -> Figure:
+        answers = tagged_answers(values)
+        if not answers:
+            return UNDEFINED
+        language = CalibrationKey.parse(answers[0].calibration).language
+        found: Figure = getattr(estimates(answers, task.format(language=language)), rate)
+        return found._replace(n=len(answers))
 
-def counts_of(values: Iterable[Any], kind: Callable[..., Counts]) -> tuple[Counts, ...]:
-    """What the per-document values of a rate carry, a `kind` each, or samples have as a mapping; ``None`` is left
-    out."""
-    carried = (value.counts if isinstance(value, FloatWithCounts) else value for value in values if value is not None)
-    return tuple(kind(**counts) if isinstance(counts, Mapping) else kind(*counts) for counts in carried)
-
-
-def rates_of(
-    wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None
-) -> tuple[float, float, float]:
-    """The same without bounds, which take the time."""
-    return rates(wild, **{name: said for name, said in _errors(calibration).items() if name != "clusters"})
-
-
-def _errors(calibration: calibrations.LanguageCalibration | None) -> dict[str, Any]:
-    """What a calibration says of a detector's errors, as arguments of :func:`custom_metrics.hallucination.estimate`."""
-    if calibration is None:
-        return {}
-    if calibration.pooled is not None:
-        return {"pooled": calibration.pooled}
-    return {
-        "calibration": calibration.documents,
-        "clusters": calibration.clusters or None,
-        "precision": calibration.precision,
-        "recall": calibration.recall,
-    }
+    return Aggregation(name, figure)
 
 
 FEW = 20

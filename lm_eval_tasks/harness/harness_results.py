@@ -11,8 +11,6 @@
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models: the harness finds no name in their arguments.
 - ``EvaluationTracker`` says where it will write, so that our tasks try that folder before the first request. The harness
   tries it after the last one, and loses the results where it cannot write.
-
-A harness without these functions stays as it is: standard errors and undefined rates are ``N/A`` (:class:`NotDefined`).
 """
 
 from __future__ import annotations
@@ -97,18 +95,6 @@ def _errors_across(
             known = [one for one in rows if one is not None]
             if len(known) == len(rows) and not math.isnan(across := error_across(known)):
                 yield key, across
-
-
-class NotDefined:
-    """Stands for an undefined figure in a harness that needs one: it averages to itself, and is written as text."""
-
-    def __add__(self, other: object) -> NotDefined:
-        return self
-
-    __radd__ = __mul__ = __rmul__ = __truediv__ = __add__
-
-    def __str__(self) -> str:
-        return "N/A"
 
 
 def extend(evaluator_utils: ModuleType) -> None:

@@ -21,7 +21,7 @@ from lm_eval_tasks.data.provenance import LEFT_OUT
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.loading import TaskLoader, require_files
 from lm_eval_tasks.harness import Unanswered, autoload, harness_results, run_warnings
-from lm_eval_tasks.harness.harness_results import NotDefined, ordered
+from lm_eval_tasks.harness.harness_results import ordered
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -42,7 +42,7 @@ class Remembering(Aggregation):
     def __call__(self, values: Sequence[Any]) -> Any:
         found = self.figure(values)
         self.seen.append((values, found))
-        return NotDefined() if math.isnan(found.value) else float(found.value)
+        return float(found.value)
 
     def standard_error(self, values: Sequence[Any]) -> float:
         known = next((found for seen, found in self.seen if seen is values), None)
@@ -251,7 +251,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
 
 
 def _is_undefined(value: Any) -> bool:
-    return isinstance(value, NotDefined) or (isinstance(value, float) and math.isnan(value))
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _with_content_key(

@@ -15,7 +15,7 @@ from custom_metrics.abstention.folding import EDGE, NO_SPACES, fold
 from custom_metrics.reading.no_answer import no_answer
 from custom_metrics.reading.noise import scripts
 from custom_metrics.reading.spans import Span
-from custom_metrics.reading.tagged_text import ParseReport, merged, parse
+from custom_metrics.reading.tagged_text import merged, parse
 from lm_eval_tasks.detection.language_tags import SURE, are_near, identifiable, identified
 
 EMPTY, REFUSAL = "an empty reply", "a refusal"
@@ -188,11 +188,11 @@ def read_silver(reply: str, doc: Mapping[str, Any]) -> Reading:
     Every error is tagged, and nothing has changed outside of the tags. `doc` has ``answer``, the text before; ``spans``,
     its errors already; ``categories``, the kinds that were asked for.
     """
-    report = ParseReport()
-    text, spans = parse(_DELETED.sub("", _CUE.sub("", reply)).strip(), report)
+    repaired: Counter[str] = Counter()
+    text, spans = parse(_DELETED.sub("", _CUE.sub("", reply)).strip(), repaired)
     if not text.strip():
         return _left_out(EMPTY)
-    if _BROKEN & report.repaired.keys():
+    if _BROKEN & repaired.keys():
         return _left_out("tags that cannot be read")
     gone = Counter((span["category"], doc["answer"][span["start"] : span["end"]]) for span in doc["spans"])
     inserted = []
@@ -260,12 +260,12 @@ def read_translation(reply: str, doc: Mapping[str, Any]) -> Reading:
     ``answer``, tags are text.
     """
     before, had = parse(doc["text"])
-    report = ParseReport()
-    text, spans = parse(reply.strip(), report) if doc["part"] == "answer" else (reply.strip(), [])
+    repaired: Counter[str] = Counter()
+    text, spans = parse(reply.strip(), repaired) if doc["part"] == "answer" else (reply.strip(), [])
     if not text.strip():
         return _left_out(EMPTY)
     kinds, expected = (Counter(category for _, _, category in _listed(each)) for each in (spans, had))
-    if _BROKEN & report.repaired.keys() or kinds != expected:
+    if _BROKEN & repaired.keys() or kinds != expected:
         return _left_out("other tags than before")
     if text.casefold() == before.casefold():
         return _left_out("not translated")

@@ -3,8 +3,4 @@
 The parser is that of all tagged text (:mod:`custom_metrics.reading.tagged_text`), which models write as well.
 """
 
-from __future__ import annotations
-
-from custom_metrics.reading.tagged_text import ParseReport, parse
-
-__all__ = ["ParseReport", "parse"]
+from custom_metrics.reading.tagged_text import parse as parse

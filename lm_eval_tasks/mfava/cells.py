@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from custom_metrics.hallucination import Estimates, estimate
-from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
+from custom_metrics.paired_rates import RATES
+from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, predicted
 from detector_plugin.calibration import Calibration
 
 FEWEST = 15  # answers, to be a cell
-RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
 
 class Cell(NamedTuple):
@@ -39,26 +39,26 @@ def cells(calibration: Calibration) -> list[Cell]:
     says nothing of others.
     """
     real = {
-        language: (kinds["real"].documents, np.array(kinds["real"].models))
+        language: {
+            model: kinds["real"].documents[np.array(kinds["real"].models) == model]
+            for model in sorted(set(kinds["real"].models))
+        }
         for language, kinds in sorted(calibration.languages.items())
-        if "real" in kinds and kinds["real"].documents is not None and kinds["real"].models
+        if "real" in kinds and kinds["real"].documents is not None
     }
     found = []
-    for language, (documents, models) in real.items():
-        assert documents is not None
-        for model in sorted(set(models.tolist())):
-            own = documents[models == model]
+    for language, models in real.items():
+        for model, own in models.items():
             others = {
-                other: {name: counts[names == name] for name in sorted({*names.tolist()} - {model})}
-                for other, (counts, names) in real.items()
-                if other != language and counts is not None
+                other: rest
+                for other, by_model in real.items()
+                if other != language and (rest := {name: by_model[name] for name in by_model.keys() - {model}})
             }
-            others = {other: by_model for other, by_model in others.items() if by_model}
             if len(own) < FEWEST or len(others) < FEWEST_LANGUAGES:
                 continue
             wild = np.stack([own[:, 0] + own[:, 1], own.sum(axis=1)], axis=1)
-            shares = [_share(np.concatenate(list(by_model.values()))) for by_model in others.values()]
-            found.append(Cell(language, model, len(own), _share(own), estimate(wild, pooled=others), fmean(shares)))
+            shares = [_share(np.concatenate([*by_model.values()])) for by_model in others.values()]
+            found.append(Cell(language, model, len(own), _share(own), estimate(wild, predicted(others)), fmean(shares)))
     return found
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.samples import documents_of_samples, record_of_samples
+from lm_eval_tasks.data.samples import documents_of_samples
 from lm_eval_tasks.data.tables import read_csv
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
@@ -51,12 +51,8 @@ def load(
 
     Args:
         language: ISO 639 code, a key of :data:`LANGUAGES`.
-        detector: who tags the answers, see :func:`detector_plugin.load_detector`.
-        detector_args: its options, as a mapping or ``"name=value;name=value"``.
-        calibration: file of ``lm-eval-grounded calibrate``, or the name of a detector whose calibration ships; default what
-            ships for the detector, if anything; ``"none"``: no corrected rates.
-        calibration_annotations: a kind of calibration, ``"real"``, ``"pooled"``, ``"gold"`` or ``"silver"``; default the
-            first of these that there is.
+        detector, detector_args, calibration, calibration_annotations: who tags the answers, and what corrects the rates;
+            see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
         samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public file.
 
@@ -76,7 +72,7 @@ def load(
     settings = settings_of(task, detector, detector_args, calibration, calibration_annotations, ignored)
     rows: Sequence[dict[str, Any]]
     if samples is not None:
-        rows, record = documents_of_samples(Path(samples), task, COLUMNS), record_of_samples(Path(samples), task)
+        rows, record = documents_of_samples(Path(samples), task, COLUMNS)
     else:
         folder = sources.mirror_folder(mirror)
         rows, record = _documents(language, str(folder) if folder else None)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.reading.spans import Span
-from custom_metrics.reading.tagged_text import ParseReport, align, parse, render, tag_counts
+from custom_metrics.reading.tagged_text import align, parse, render, tag_counts
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import UNREADABLE, is_unreadable
 from lm_eval_tasks.data import provenance, sources
@@ -30,12 +30,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 ANNOTATIONS = ("gold", "silver")
 
 
-def load(
-    language: str,
-    annotations: str = "gold",
-    mirror: str | None = None,
-    **ignored: Any,
-) -> dict[str, Dataset]:
+def load(language: str, annotations: str = "gold", mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
     """Load the annotated answers of a language.
 
     Args:
@@ -158,22 +153,17 @@ def _records(path: Path) -> list[Any]:
 class AnnotationReport:
     """Counts from reading the annotations of some documents."""
 
-    parsed: ParseReport = field(default_factory=ParseReport)  # repairs of the tags
+    repaired: Counter[str] = field(default_factory=Counter)  # of the tags
     kinds: Counter[str] = field(default_factory=Counter)  # documents by kind of alignment
     tags: Counter[str] = field(default_factory=Counter)  # opening tags as the paper counted them (Table 2)
     carried: int = 0  # spans that stand on the documents' texts in the end
 
-    @property
-    def aligned_share(self) -> float:
-        """Share of the documents whose annotations could be brought onto their text; ``nan`` without documents."""
-        documents = sum(self.kinds.values())
-        return 1 - self.kinds["lost"] / documents if documents else float("nan")
-
     def __str__(self) -> str:
         kinds = ", ".join(f"{number} {kind}" for kind, number in self.kinds.most_common())
-        repaired = ", ".join(f"{number} {what}" for what, number in self.parsed.repaired.most_common()) or "nothing"
+        aligned = 1 - self.kinds["lost"] / self.kinds.total() if self.kinds else float("nan")
+        repaired = ", ".join(f"{number} {what}" for what, number in self.repaired.most_common()) or "nothing"
         return (
-            f"annotated texts: {kinds}; {self.aligned_share:.2%} aligned; {sum(self.tags.values())} opening tags as the "
+            f"annotated texts: {kinds}; {aligned:.2%} aligned; {sum(self.tags.values())} opening tags as the "
             f"paper counts them, {self.carried} spans; repaired: {repaired}"
         )
 
@@ -183,7 +173,7 @@ def annotate(annotated: str | None, text: str, report: AnnotationReport) -> list
 
     What was repaired, and how the copy fits, is counted in `report`.
     """
-    copy, spans = parse(annotated, report.parsed)
+    copy, spans = parse(annotated, report.repaired)
     alignment = align(copy, spans, text)
     report.kinds[alignment.kind] += 1
     report.tags.update(tag_counts(annotated))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from inspect import signature
@@ -16,11 +15,8 @@ from lm_eval.utils import simple_parse_args_string
 
 from custom_metrics.usage.options import refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import processes
 from lm_eval_tasks.data.provenance import PACKAGE
-
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _TABLE = "answers that follow from documents"
 _TO_EVERY_MODEL = ("batch_size", "device", "max_batch_size", "trust_remote_code")
@@ -45,6 +41,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
+        self._device = "cpu"  # where the harness puts the tensors that it has gathered
         if self.SHARED:
             self._rank, self._world_size, _ = processes.here()
 
@@ -73,8 +70,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     ) -> DocumentAnswerer:
         """The model of some ``--model_args``; refuses unknown options, but for those that the harness gives to all."""
         taken = signature(cls).parameters
-        of_harness = {key: value for key, value in (additional_config or {}).items() if value is not None}
-        every = {**arg_dict, **of_harness}
+        every = {**arg_dict, **{key: value for key, value in (additional_config or {}).items() if value is not None}}
         given = {key: value for key, value in every.items() if key in taken or key not in _TO_EVERY_MODEL}
         refuse_unknown(cls.NAME, given, cls)
         return cls(**given)
@@ -85,11 +81,6 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     ) -> DocumentAnswerer:
         """The same from ``name=value,name=value``."""
         return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
-
-    @property
-    def device(self) -> str:
-        """Where the harness puts the tensors that it has gathered."""
-        return "cpu"
 
     def all_gather(self, tensor: Any) -> Any:
         import torch
@@ -126,19 +117,10 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         database.tablename = _TABLE
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """The answers, without halves of surrogate pairs: no file can hold those, see
-        ``custom_metrics.usage.printable``."""
-        given = self.respond(requests, disable_tqdm)
+        """The answers of :meth:`respond`."""
         for request in requests:
             request.is_unprompted = True  # what :mod:`lm_eval_tasks.harness.run_warnings` goes by
-        writable = [without_surrogates(answer) if isinstance(answer, str) else answer for answer in given]
-        mended = sum(before != after for before, after in zip(given, writable, strict=True))
-        if mended:
-            log.warning(
-                "%d answers of %s held halves of surrogate pairs, which no file can hold; each is U+FFFD now",
-                *(mended, type(self).__name__),
-            )
-        return writable
+        return self.respond(requests, disable_tqdm)
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
         """The answers to the documents of some requests, one each."""
@@ -147,8 +129,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     def loglikelihood(self, requests: Sequence[Any]) -> NoReturn:
         raise UsageError(f"{type(self).__name__} has no likelihoods; it runs on generation tasks only")
 
-    def loglikelihood_rolling(self, requests: Sequence[Any]) -> NoReturn:
-        self.loglikelihood(requests)
+    loglikelihood_rolling = loglikelihood
 
 
 def options_of(model_args: Mapping[str, Any] | str | None) -> dict[str, Any]:

@@ -50,12 +50,7 @@ class GroundedBaseline(DocumentAnswerer):
     NAME = "grounded-baseline"
     NAMED_BY = ("baseline", "strategy", "lexical")
 
-    def __init__(
-        self,
-        strategy: str = "lexical",
-        threshold: float | None = None,
-        sentences: int = 3,
-    ) -> None:
+    def __init__(self, strategy: str = "lexical", threshold: float | None = None, sentences: int = 3) -> None:
         super().__init__()
         if strategy not in STRATEGIES:
             raise UsageError(f"grounded-baseline: unknown strategy {strategy!r}; known are {', '.join(STRATEGIES)}")

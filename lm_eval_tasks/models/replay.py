@@ -67,7 +67,6 @@ class Replay(DocumentAnswerer):
         missing: what to do with documents without a stored answer: ``"refuse"`` the whole run, ``"skip"`` them (they are in
             no figure; counted in the log and in the results, ``configs.<task>.metadata.documents_left_out``), or count them
             as ``"empty"`` answers.
-
     """
 
     NAME = "replay"
@@ -85,12 +84,11 @@ class Replay(DocumentAnswerer):
         if missing not in (REFUSE, SKIP, EMPTY):
             raise UsageError(f"replay: missing={missing!r} is none of {REFUSE}, {SKIP}, {EMPTY}")
         self.path = path
-        self.model = model
         self.missing = missing
         self.paths = _paths(path)
-        self.answers, self.broken = _load(self.paths, model)
-        if self.broken:
-            log.warning("replay: %d lines of %s could not be read and were passed over", self.broken, path)
+        self.answers, broken = _load(self.paths, model)
+        if broken:
+            log.warning("replay: %d lines of %s could not be read and were passed over", broken, path)
 
     @classmethod
     def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
@@ -108,12 +106,9 @@ class Replay(DocumentAnswerer):
     def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
         """Named as the model's; with a digest where results of something else are in that folder: the original run's,
         say, or those of another file of the same name."""
-        earlier = sorted((output / plain).glob("results_*.json"))
-        if not earlier:
-            return plain
         options = options_of(model_args)
         sources = answers_from(str(options.pop("path", "")))
-        for results in earlier:
+        for results in sorted((output / plain).glob("results_*.json")):
             try:
                 config = read_results(results)["config"]
             except (OSError, ValueError):

@@ -63,12 +63,7 @@ WITHOUT_PAGES = {row["code"]: row["language"] for row in _ROWS if row["pages"] =
 """Code to name of those whose answers are annotated, but whose pages are not in the repository."""
 
 
-def load(
-    language: str,
-    split: str = BOTH,
-    mirror: str | None = None,
-    **ignored: Any,
-) -> dict[str, Dataset]:
+def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
     """Load the annotated answers of a language that have their page.
 
     Args:

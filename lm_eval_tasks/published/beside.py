@@ -145,11 +145,7 @@ def differs(row: PublishedRow, run: TaskRun) -> list[str]:
     """In what the number of a run is another one than the published: documents, prompt, passages, detector, counting.
 
     Empty where both numbers measure the same, so that their difference says something about the two models. How the answers
-    were made is not part of it: :func:`answered_otherwise`.
-
-    Args:
-        row: of :func:`lm_eval_tasks.published.rows_for`, for a task of the run's.
-        run: a task of a run.
+    were made is not part of it: :func:`answered_otherwise`. The row is one of :func:`lm_eval_tasks.published.rows_for`.
     """
     source = row.source
     if not run.provenance:
@@ -188,12 +184,7 @@ def differs(row: PublishedRow, run: TaskRun) -> list[str]:
 
 def answered_otherwise(row: PublishedRow, run: TaskRun, model: str = "") -> list[str]:
     """What is known to differ in how answers were made, which counts to a model as it was used: the difference is computed,
-    and this is said beside it.
-
-    Args:
-        row, run: as of :func:`differs`.
-        model: the kind of the run's model, as ``lm_eval --model`` has it. How the answers of ``replay`` were made is not
-            known.
+    and this is said beside it. `model` is as of ``lm_eval --model``: how the answers of ``replay`` were made is not known.
     """
     said = []
     generation = run.settings.generation

@@ -32,39 +32,23 @@ _BLOCK = 1024  # values that are packed together
 
 
 class Reading(NamedTuple):
-    """What a filter made of an answer, and the values of the metrics for it.
+    """What a filter made of an answer, and the values of the metrics for it: ``None`` where the document is not in the
+    denominator. Rates that are corrected have a mapping, :class:`lm_eval_tasks.detection.calibrated.TaggedAnswer`."""
 
-    Attributes:
-        answer: as the filter left it: a label, a text, JSON with spans.
-        values: metric to the document's value; ``None`` where the document is not in the denominator. Rates that are
-            corrected have a mapping, :class:`lm_eval_tasks.mfava.estimation.TaggedAnswer`.
-    """
-
-    answer: Any
+    answer: Any  # as the filter left it: a label, a text, JSON with spans
     values: Mapping[str, Any]
 
 
 class Answer(NamedTuple):
-    """What a model said to one document.
+    """What a model said to one document."""
 
-    Attributes:
-        key: what its question is called: ``query_id`` or ``id`` of the document, with its subset; else its content.
-        content: digest of the document without the columns that say how answers are tagged. Equal digests mean that two
-            models were asked the same about the same passages.
-        doc: the document.
-        prompt: as it was sent; empty where the file does not hold it.
-        prompt_hash: SHA-256 of the prompt.
-        response: as the model gave it, ``""`` where there is none.
-        readings: filter to reading.
-    """
-
-    key: str
-    content: str
+    key: str  # what its question is called: ``query_id`` or ``id`` of the document, with its subset; else its content
+    content: str  # :func:`content_of` the document: equal where models were asked the same about the same passages
     doc: Mapping[str, Any]
-    prompt: str
-    prompt_hash: str
-    response: str
-    readings: Mapping[str, Reading]
+    prompt: str  # as it was sent; empty where the file does not hold it
+    prompt_hash: str  # SHA-256
+    response: str  # as the model gave it, ``""`` where there is none
+    readings: Mapping[str, Reading]  # by filter
 
 
 Derive = Callable[[Answer, str, bool], Mapping[str, Any]]
@@ -74,17 +58,11 @@ the document's first row."""
 
 @dataclass(frozen=True)
 class Column:
-    """A value for every document.
+    """A value for every document."""
 
-    Attributes:
-        numbers: (documents,) floats; ``nan`` where the value is ``None``, is absent or is no number.
-        others: in order, the documents whose value is something else.
-        _packed: those values as JSON, in blocks.
-    """
-
-    numbers: NDArray[np.float64]
-    others: NDArray[np.int64]
-    _packed: Sequence[bytes]
+    numbers: NDArray[np.float64]  # (documents,); nan where the value is None, is absent or is no number
+    others: NDArray[np.int64]  # in order, the documents whose value is something else
+    _packed: Sequence[bytes]  # those values as JSON, in blocks
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Column:
@@ -127,17 +105,11 @@ def _number(value: Any) -> float:
 
 @dataclass(frozen=True)
 class Readings:
-    """What a filter made of the answers.
+    """What a filter made of the answers."""
 
-    Attributes:
-        places: (documents,) bytes at which the rows begin; negative for a document that the filter has not read.
-        columns: metric to the values, in the order of the file.
-        derived: what was asked to be kept beside.
-    """
-
-    places: NDArray[np.int64]
-    columns: Mapping[str, Column]
-    derived: Mapping[str, Column]
+    places: NDArray[np.int64]  # (documents,) bytes at which the rows begin; negative for what the filter has not read
+    columns: Mapping[str, Column]  # metric to the values, in the order of the file
+    derived: Mapping[str, Column]  # what was asked to be kept beside
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -147,29 +119,17 @@ class Readings:
 
 @dataclass(frozen=True)
 class Answers:
-    """What a model said to the documents of a task, in their order. An answer that is asked for is read again.
+    """What a model said to the documents of a task, in their order. An answer that is asked for is read again."""
 
-    Attributes:
-        path: of the samples file.
-        contents: (documents,) digests, of 16 bytes: :attr:`Answer.content`.
-        prompts: (documents,) digests of :attr:`Answer.prompt_hash`; empty where there is none.
-        responses: (documents,) :func:`digest_of` :attr:`Answer.response`.
-        readings: filter to what it made of the answers.
-        keys: :attr:`Answer.key` of each document.
-        articles: that each document is about, its key where it names none; ``None`` where no document does.
-        passages: :func:`cluster_of` each document; ``None`` where all are empty.
-        ids: document to its ``id``, where that is not its key.
-    """
-
-    path: Path
-    contents: NDArray[np.bytes_]
-    prompts: NDArray[np.bytes_]
-    responses: NDArray[np.float64]
-    readings: Mapping[str, Readings]
-    keys: Sequence[str]
-    articles: Sequence[str] | None
-    passages: Sequence[str] | None
-    ids: Mapping[int, str]
+    path: Path  # of the samples file
+    contents: NDArray[np.bytes_]  # (documents,) digests, of 16 bytes: :attr:`Answer.content`
+    prompts: NDArray[np.bytes_]  # (documents,) digests of :attr:`Answer.prompt_hash`; empty where there is none
+    responses: NDArray[np.float64]  # (documents,) :func:`digest_of` :attr:`Answer.response`
+    readings: Mapping[str, Readings]  # by filter
+    keys: Sequence[str]  # :attr:`Answer.key` of each document
+    articles: Sequence[str] | None  # of each document, its key where it names none; None where no document does
+    passages: Sequence[str] | None  # :func:`cluster_of` each document; None where all are empty
+    ids: Mapping[int, str]  # document to its ``id``, where that is not its key
 
     def __len__(self) -> int:
         return len(self.contents)

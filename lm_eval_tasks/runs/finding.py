@@ -27,19 +27,12 @@ _OWN_DATASET = re.compile(r"lm_eval_tasks\.(?P<benchmark>\w+)\.")
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The files in one folder that runs were written to.
-
-    Attributes:
-        folder: that they lie in.
-        results: results files by date.
-        samples: date to task to samples file.
-        task: the only task to read, ``None`` for all.
-    """
+    """The files in one folder that runs were written to."""
 
     folder: Path
-    results: dict[str, Path]
-    samples: dict[str, dict[str, Path]]
-    task: str | None = None
+    results: dict[str, Path]  # by date
+    samples: dict[str, dict[str, Path]]  # date to task to file
+    task: str | None = None  # the only one to read, ``None`` for all
 
 
 def read_runs(places: Iterable[Path]) -> list[Run]:
@@ -150,7 +143,7 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
     else:
         own = _OWN_DATASET.match(str(config.get("custom_dataset") or ""))  # a user's YAML that includes one of ours
         benchmark = benchmark or (own["benchmark"] if own else "")
-        table = catalogue.table_named(benchmark)
+        table = catalogue.tables().get(benchmark)
     figures = {
         filter_name: found
         for filter_name, found in mapping(said_of(config, "figures")).items()

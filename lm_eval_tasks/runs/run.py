@@ -21,61 +21,35 @@ from lm_eval_tasks.runs.results_file import mapping
 
 @dataclass(frozen=True)
 class Settings:
-    """How a task was put to a model.
+    """How a task was put to a model. What was not recorded, or not given, is empty."""
 
-    Attributes:
-        template: SHA-256 of the prompt's template; empty where it was not recorded.
-        shots: examples before the question.
-        chat_template: SHA-256 of the model's chat template; empty where none was applied.
-        system_instruction: empty where there is none.
-        generation: arguments of the generation.
-        limit: ``--limit``, ``None`` for all documents.
-        prompting: whether a model was prompted, and with a chat template.
-    """
-
-    template: str
-    shots: int
-    chat_template: str
+    template: str  # SHA-256 of the prompt's template
+    shots: int  # examples before the question
+    chat_template: str  # SHA-256 of the model's
     system_instruction: str
-    generation: Mapping[str, Any]
-    limit: float | None
-    prompting: Prompting = PROMPTED
+    generation: Mapping[str, Any]  # its arguments
+    limit: float | None  # ``--limit``, ``None`` for all documents
+    prompting: Prompting = PROMPTED  # whether a model was prompted, and with a chat template
 
 
 @dataclass(frozen=True)
 class TaskRun:
-    """A task of a run.
-
-    Attributes:
-        task: its name.
-        benchmark: folder of the benchmark, such as ``nomiracl``; empty for a task that is in no table of ours.
-        language: code of the language; empty for a task that names none.
-        version: of the task.
-        config: of the task, from the results file; empty where there is none.
-        provenance: where its numbers come from; empty where that is not known.
-        figures: filter to name to figure (``value``, ``low``, ``high``, ``standard_error``, ``n``, ``denominator``).
-        metrics: in the order of the harness's table, each as its benchmark's table describes it.
-        settings: how it was put to the model.
-        results: its metrics as the results file has them: ``metric,filter`` to value.
-        samples: file of its answers; ``None`` where they were not logged.
-        results_file: ``None`` where the samples have none.
-        table: of its benchmark; what the results file says of it where that lies outside of this package. ``None`` for a
-            task that is in no table.
-    """
+    """A task of a run."""
 
     task: str
-    benchmark: str
-    language: str
+    benchmark: str  # its folder, such as ``nomiracl``; empty for a task that is in no table of ours
+    language: str  # a code; empty for a task that names none
     version: Any
-    config: Mapping[str, Any]
-    provenance: Mapping[str, Any]
+    config: Mapping[str, Any]  # from the results file; empty where there is none
+    provenance: Mapping[str, Any]  # where its numbers come from; empty where that is not known
+    # Filter to name to figure: ``value``, ``low``, ``high``, ``standard_error``, ``n``, ``denominator``.
     figures: Mapping[str, Mapping[str, Mapping[str, Any]]]
-    metrics: tuple[Metric, ...]
+    metrics: tuple[Metric, ...]  # in the order of the harness's table, each as its benchmark's table describes it
     settings: Settings
-    results: Mapping[str, Any]
-    samples: Path | None
-    results_file: Path | None
-    table: Benchmark | None = None
+    results: Mapping[str, Any]  # as the results file has them: ``metric,filter`` to value
+    samples: Path | None  # file of its answers; ``None`` where they were not logged
+    results_file: Path | None  # ``None`` where the samples have none
+    table: Benchmark | None = None  # of its benchmark, also where that lies outside of this package
 
     @cached_property
     def filters(self) -> tuple[str, ...]:
@@ -157,25 +131,15 @@ def headline_filter(filters: Sequence[str], metrics: Sequence[Metric]) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """One model's results.
+    """One model's results."""
 
-    Attributes:
-        model: its name, as leaderboards file it.
-        folder: that the files lie in.
-        tasks: name to task, in the order they were run.
-        groups: name to tasks, whole ones only: every task of the group is in the run.
-        group_results: group to its metrics as the results file has them: ``metric,filter`` to value.
-        config: of the run, from its newest results file: model, arguments, seeds.
-        date: of the newest file, as its name has it.
-    """
-
-    model: str
-    folder: Path
-    tasks: Mapping[str, TaskRun]
-    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    group_results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    config: Mapping[str, Any] = field(default_factory=dict)
-    date: str = ""
+    model: str  # its name, as leaderboards file it
+    folder: Path  # that the files lie in
+    tasks: Mapping[str, TaskRun]  # by name, in the order they were run
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name to tasks, all of which are in the run
+    group_results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # group to ``metric,filter`` to value
+    config: Mapping[str, Any] = field(default_factory=dict)  # from the newest results file: model, arguments, seeds
+    date: str = ""  # of the newest file, as its name has it
 
     @cached_property
     def files(self) -> tuple[Path, ...]:

@@ -266,6 +266,7 @@ def detection() -> None:
     from custom_metrics.broken_run import is_repetitive
     from custom_metrics.hallucination import estimate
     from custom_metrics.reading.tagged_text import parse, render
+    from custom_metrics.statistics.random_effects import annotated
     from detector_plugin.lexical import LexicalDetector
 
     mirror = str(SHARED / "hub")
@@ -276,7 +277,7 @@ def detection() -> None:
     rng = np.random.default_rng(0)
     wild, calibration = rng.integers(0, 99, (1000, 2)), rng.integers(0, 99, (300, 4))
     with timed() as seconds:
-        estimate(wild, calibration)
+        estimate(wild, annotated(calibration))
     report("rates with bounds, 1000 articles, 300 calibration documents", f"{seconds[0] * 1000:.0f} ms", "")
     text = " ".join(f"Wort{number % 5003}" for number in range(100_000))
     detector = LexicalDetector()
@@ -350,15 +351,8 @@ def readers() -> None:
             report(f"{name}, memory", f"{used.ru_maxrss / 1024:.0f} MB", "1,500 MB")
 
 
-BENCHMARKS: dict[str, Callable[[], None]] = {
-    "abstention": abstention,
-    "rouge": rouge,
-    "retrieval": retrieval,
-    "dense": dense,
-    "detection": detection,
-    "serving": serving,
-    "leaderboard": leaderboard,
-    "readers": readers,
+BENCHMARKS = {
+    work.__name__: work for work in (abstention, rouge, retrieval, dense, detection, serving, leaderboard, readers)
 }
 
 

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from tests.fuzz.texts import pieces
 
-__all__ = ["Growing", "Parser", "from_file", "in_bytes", "times"]
-
 Growing = Callable[[int], Any]
 
 

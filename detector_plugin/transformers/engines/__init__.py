@@ -6,7 +6,7 @@ Windows, the readings of them, thresholds and spans are the same code for all en
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import islice
 from threading import Thread
@@ -121,22 +121,18 @@ class Loop:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def each(
-        self, ask: Callable[[Question], Awaitable[Answer]], questions: Iterable[Question], at_once: int
+        self, ask: Callable[[Question], Coroutine[Any, Any, Answer]], questions: Iterable[Question], at_once: int
     ) -> Iterator[tuple[Question, Answer]]:
         """Questions with their answers, in the order in which these come, of which at most `at_once` are under way.
 
         What fails first ends it: the answers that have come by then are given first, what is under way is called off.
         """
-
-        async def asked(question: Question) -> Answer:
-            return await ask(question)
-
         under_way: dict[Future[Answer], Question] = {}
         left = iter(questions)
         try:
             while True:
                 for question in islice(left, at_once - len(under_way)):
-                    under_way[asyncio.run_coroutine_threadsafe(asked(question), self._loop)] = question
+                    under_way[asyncio.run_coroutine_threadsafe(ask(question), self._loop)] = question
                 if not under_way:
                     return
                 done, _ = wait(under_way, return_when=FIRST_COMPLETED)

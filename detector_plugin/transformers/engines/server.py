@@ -15,8 +15,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -43,10 +42,6 @@ _AGAIN = {408, 425, 429}  # what a server says that may take the request later; 
 _NEVER = {400, 413, 422}  # what it says of an input that it cannot take
 
 
-class Garbage(ValueError):
-    """A body that is no answer of this protocol. The message says what is wrong with it."""
-
-
 class Served(NamedTuple):
     """A model that a server has: the name by which it is asked for, where it was loaded from, and the tokens of an input,
     ``None`` where the server does not say."""
@@ -56,13 +51,20 @@ class Served(NamedTuple):
     longest: int | None
 
 
-class _Failed(Exception):
+class Failed(Exception):
     """A request that may be sent again: what went wrong, in a few words that are counted, and in full; and the seconds
     after which the server wants to be asked again, ``None`` where it does not say."""
 
     def __init__(self, kind: str, message: str, after: float | None = None) -> None:
         super().__init__(message)
         self.kind, self.after = kind, after
+
+
+class Garbage(Failed):
+    """A body that is no answer of this protocol. The message says what is wrong with it."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("garbled", f"its body is no answer: {why}")
 
 
 @dataclass
@@ -141,7 +143,7 @@ class Server(Engine):
             server.busy += 1
             try:
                 return await self._ask(server, ids)
-            except _Failed as failed:
+            except Failed as failed:
                 # The server rests as long as it asks for, else the longer, the more often the request has failed.
                 rest = min(LONGEST_WAIT, FIRST_WAIT * 2**failures) if failed.after is None else failed.after
                 until = time.monotonic() + min(rest, LONGEST_ASKED_WAIT)
@@ -168,7 +170,7 @@ class Server(Engine):
         for server in self.servers:
             try:
                 await self._ask(server, self._short)
-            except (_Failed, UnusableDetector):
+            except (Failed, UnusableDetector):
                 continue
             return True
         return False
@@ -176,15 +178,21 @@ class Server(Engine):
     async def _ask(self, server: _Address, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         if self._session is None:
             self._session = _session(self.timeout)
-        request = request_for(server.model, ids.tolist())
-        async with _answer(self._session, self.timeout, "POST", f"{server.url}/pooling", json=request) as response:
-            status, body = response.status, await _body(response)
-            after = seconds_of(response.headers.get("Retry-After"), time.time())
-            if status == 200:
-                return logits_of(body, server.model, len(ids), self.classes)
+        request = {
+            "model": server.model,
+            "task": "token_classify",
+            "input": ids.tolist(),
+            "use_activation": False,  # the logits of each token, as numbers of four bytes
+            "encoding_format": "base64",
+            "embed_dtype": "float32",
+            "endianness": "little",
+        }
+        status, body, headers = await _answer(self._session, "POST", f"{server.url}/pooling", json=request)
+        if status == 200:
+            return logits_of(body, server.model, len(ids), self.classes)
         said = f"status {status}: {message_of(body)}"
         if status >= 500 or status in _AGAIN:
-            raise _Failed(f"with status {status}", said, after)
+            raise Failed(f"with status {status}", said, seconds_of(headers.get("Retry-After"), time.time()))
         if status in _NEVER and ids is not self._short and await self._answers_others():
             raise FailingInput(f"{server.url}: {said}")
         hints = {
@@ -212,28 +220,20 @@ def _session(timeout: float) -> Any:
     )
 
 
-@asynccontextmanager
-async def _answer(session: Any, timeout: float, method: str, url: str, **options: Any) -> AsyncIterator[Any]:
-    """The answer to a request. What goes wrong with it, or within the context, may be asked again: `_Failed`."""
+async def _answer(session: Any, method: str, url: str, **options: Any) -> tuple[int, bytes, Mapping[str, str]]:
+    """Status, body and headers of the answer to a request; Failed where none comes, or one longer than any answer is."""
+    body = bytearray()
     try:
         async with session.request(method, url, allow_redirects=False, **options) as response:
-            yield response
-    except Garbage as error:
-        raise _Failed("garbled", f"its body is no answer: {error}") from error
+            async for part in response.content.iter_chunked(1 << 16):
+                body += part
+                if len(body) > _LONGEST_BODY:
+                    raise Garbage(f"it has more than {_LONGEST_BODY >> 20} MiB")
+            return response.status, bytes(body), response.headers
     except asyncio.TimeoutError as error:
-        raise _Failed("timed out", f"no answer in {timeout:g} seconds") from error
+        raise Failed("timed out", f"no answer in {session.timeout.total:g} seconds") from error
     except (library("aiohttp").ClientError, OSError) as error:
-        raise _Failed("without a connection", first_line(error)) from error
-
-
-async def _body(response: Any) -> bytes:
-    """The body; what is longer than any answer is garbage."""
-    parts = bytearray()
-    async for part in response.content.iter_chunked(1 << 16):
-        parts += part
-        if len(parts) > _LONGEST_BODY:
-            raise Garbage(f"it has more than {_LONGEST_BODY >> 20} MiB")
-    return bytes(parts)
+        raise Failed("without a connection", first_line(error)) from error
 
 
 def find(name: str, options: Mapping[str, Any]) -> dict[str, Served]:
@@ -241,10 +241,7 @@ def find(name: str, options: Mapping[str, Any]) -> dict[str, Served]:
     one serves another model.
     """
     start = f"vllm serve {name} --runner pooling"
-    try:
-        urls = addresses(options.get("base_url"))
-    except ValueError as error:
-        raise UnusableDetector(f"detector {name}: option base_url: {error}") from error
+    urls = addresses(options.get("base_url"))
     if not urls:
         raise UnusableDetector(
             f"detector {name}: engine=server asks a running server: start one with `{start}` and name it with the option "
@@ -288,12 +285,9 @@ async def _models_of(urls: list[str]) -> dict[str, list[Served] | str]:
 
     async def ask(session: Any, url: str) -> list[Served] | str:
         try:
-            async with _answer(session, _GREETING, "GET", f"{url}/v1/models") as response:
-                body = await _body(response)
-                if response.status == 200:
-                    return served_in(body)
-                return f"status {response.status}: {message_of(body)}"
-        except _Failed as failed:
+            status, body, _ = await _answer(session, "GET", f"{url}/v1/models")
+            return served_in(body) if status == 200 else f"status {status}: {message_of(body)}"
+        except Failed as failed:
             return str(failed)
 
     async with _session(_GREETING) as session:
@@ -305,27 +299,14 @@ async def _models_of(urls: list[str]) -> dict[str, list[Served] | str]:
 
 def addresses(option: Any) -> list[str]:
     """The servers' addresses: one, several in a list, or several with ``+`` or white space between them. What an OpenAI
-    client would add (``/v1``, ``/pooling``) is taken off. ValueError where one of them is no http address.
+    client would add (``/v1``, ``/pooling``) is taken off. UnusableDetector where one of them is no http address.
     """
     said = [str(one) for one in option] if isinstance(option, (list, tuple)) else [str(option or "")]
     parts = [part.strip() for one in said for part in re.split(r"[\s+|]+(?=https?://)", one) if part.strip()]
     for part in parts:
         if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", part):
-            raise ValueError(f"{part!r} is no address such as http://localhost:8000")
+            raise UnusableDetector(f"option base_url: {part!r} is no address such as http://localhost:8000")
     return [re.sub(r"(/v1|/pooling)*/*$", "", part.rstrip("/")) for part in dict.fromkeys(parts)]
-
-
-def request_for(model: str, ids: Sequence[int]) -> dict[str, Any]:
-    """The body that asks for the logits of each token of one input, as numbers of four bytes."""
-    return {
-        "model": model,
-        "task": "token_classify",
-        "input": list(ids),
-        "use_activation": False,
-        "encoding_format": "base64",
-        "embed_dtype": "float32",
-        "endianness": "little",
-    }
 
 
 def logits_of(body: bytes, model: str, tokens: int, classes: int) -> NDArray[np.float32]:

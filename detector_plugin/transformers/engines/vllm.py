@@ -78,21 +78,17 @@ class VLLM(Engine):
         from scipy.special import softmax
 
         async def ask(reading: Reading) -> NDArray[np.float32]:
-            return await self._logits(reading.ids, reading.types if self.types else None)
-
-        answered = self.loop.each(ask, readings, _AT_ONCE)
-        while True:
             try:
-                reading, logits = next(answered)
-            except StopIteration:
-                return
+                logits = await self._logits(reading.ids, reading.types if self.types else None)
             except Exception as error:
                 raise UnusableDetector(
                     f"detector {self.name}: vLLM failed: {first_line(error)} (its log has more)"
                 ) from error
             if not np.isfinite(logits).all():
                 raise UnusableDetector(f"detector {self.name}: gives no numbers; set the option dtype=float32")
-            yield reading, softmax(logits, axis=-1)
+            return np.asarray(softmax(logits, axis=-1))
+
+        return self.loop.each(ask, readings, _AT_ONCE)
 
     async def _logits(self, ids: NDArray[np.int64], types: NDArray[np.int64] | None) -> NDArray[np.float32]:
         from vllm import PoolingParams

@@ -66,16 +66,12 @@ def train_detector(
         raise UsageError("--calibrate: nothing is held out or left out to be measured; set --held_out or --without")
     torch, transformers = library("torch"), library("transformers")
     made = synthetic(parts.learn, made_up, recipe.split_seed) if made_up else []
-    precision = hf_trainer.precision_of(recipe)
-    hallucinated = any(document.spans for document in parts.choose)
-    arguments = hf_trainer.arguments_of(
-        recipe, precision, folder / saving.CHECKPOINTS, seed, bool(parts.choose), hallucinated
-    )
+    arguments = hf_trainer.arguments_of(recipe, folder / saving.CHECKPOINTS, seed, parts.choose)
     with arguments.main_process_first():
         if arguments.should_save:
             saving.claim(folder, recipe, seed, [*parts.learn, *made, *parts.choose])
     transformers.set_seed(seed)
-    base = hf_trainer.load_base(recipe, LABELS[recipe.labels], precision, arguments.device)
+    base = hf_trainer.load_base(recipe, arguments)
     form, longest = base.settings.form, base.settings.max_length
     assert form is not None and longest is not None  # noqa: PT018 - load_base says both
     encoder = Encoder(base.tokenizer, form, longest)
@@ -135,11 +131,8 @@ def train_detector(
     if calibrate and reasons:
         some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
         log.warning("%s: %d of %d rows are not calibrated: %s", folder, len(reasons), len(rows), some)
-    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
-    files += [folder / name for name in (*(("calibration.json",) if calibrated else ()), "README.md", saving.RECORD)]
-    left = dict(+counts)
     trained = Trained(
-        *(folder, recipe, seed, base, ingredients, parts, made, without, left, detector.threshold, rows, curve, files)
+        *(folder, recipe, seed, base, ingredients, parts, made, without, dict(+counts), detector.threshold, rows, curve)
     )
     saving.write_card(trained, calibrated)
     if calibrated:

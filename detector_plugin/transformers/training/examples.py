@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, covered
-from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer, shares_of
 from detector_plugin.transformers.engines.runner import padded
 from detector_plugin.transformers.forms import Encoded, Encoder
 from detector_plugin.transformers.training.recipe import Recipe
-from detector_plugin.transformers.windows import SMALLEST_ROOM, cuts, without_space
+from detector_plugin.transformers.windows import cuts, room_for, without_space
 
 IGNORED = -100
 """The label of tokens that the loss passes over: reference, prompt, special tokens, white space."""
@@ -51,7 +50,7 @@ def examples_of(
     documents: Sequence[LabelledAnswer], encoder: Encoder, max_length: int, recipe: Recipe, progress: bool = False
 ) -> Examples:
     """Turn documents into examples; all are kept in memory, 11 bytes a token. `progress` shows a bar on a terminal.
-    UsageError where `max_length` has no room for reference and answer beside the prompt.
+    UnusableDetector where `max_length` has no room for reference and answer beside the prompt.
     """
     found: list[Example] = []
     counts: Counter[str] = Counter()
@@ -59,12 +58,7 @@ def examples_of(
     tokens = np.zeros(classes + 1, np.int64)
     for document in tqdm(documents, desc="tokens", unit="answer", disable=None if progress else True):
         encoded = encoder.encode(document.reference, document.answer, document.question, document.language)
-        room = max_length - len(encoded.fixed)
-        if room < SMALLEST_ROOM:
-            raise UsageError(
-                f"max_length {max_length}: prompt and question take {len(encoded.fixed)} tokens; reference and answer need "
-                "more room"
-            )
+        room = room_for(encoded, max_length)
         if len(encoded.reference) + len(encoded.answer) > room:
             if recipe.too_long == "skip":
                 counts[f"left out, longer than {max_length} tokens"] += 1

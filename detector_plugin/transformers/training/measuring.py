@@ -19,7 +19,7 @@ from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibr
 from detector_plugin.calibration import measured as calibration_of_counts
 from detector_plugin.labelled import REAL, LabelledAnswer
 from detector_plugin.transformers.forms import Encoder
-from detector_plugin.transformers.windows import SMALLEST_ROOM, cuts
+from detector_plugin.transformers.windows import cuts, room_for
 
 USUAL_THRESHOLD = 0.5
 """Where there is nothing to choose one by."""
@@ -95,8 +95,7 @@ def short_enough(
     kept = []
     for document in documents:
         encoded = encoder.encode(document.reference, document.answer, document.question, document.language)
-        room = max(max_length - len(encoded.fixed), SMALLEST_ROOM)
-        of_reference, of_answer = cuts(len(encoded.reference), len(encoded.answer), room)
+        of_reference, of_answer = cuts(len(encoded.reference), len(encoded.answer), room_for(encoded, max_length))
         if len(of_reference) * len(of_answer) <= MOST_WINDOWS:
             kept.append(document)
         else:

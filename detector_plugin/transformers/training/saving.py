@@ -63,7 +63,6 @@ class Trained(NamedTuple):
     threshold: float
     rows: list[Row]  # the held-out figures
     curve: Sequence[Mapping[str, Any]]  # transformers' log of the training
-    files: Sequence[Path]  # that were written
 
 
 class FinishedAlready(UsageError):

@@ -20,10 +20,11 @@ import numpy as np
 
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from detector_plugin.detector import UnusableDetector
+from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.engines.runner import both_ways, problem_of_both_ways
 from detector_plugin.transformers.model import fast_tokenizer, from_pretrained, is_decoder, learned_positions, positions
 from detector_plugin.transformers.repository import Repository, Stored, first_line, library, require
-from detector_plugin.transformers.training.examples import IGNORED
+from detector_plugin.transformers.training.examples import IGNORED, LABELS
 from detector_plugin.transformers.training.measuring import f1_at
 from detector_plugin.transformers.training.recipe import Recipe, close_to
 
@@ -54,8 +55,8 @@ class Base(NamedTuple):
     licence: str
 
 
-def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any) -> Base:
-    """Load the base model of a recipe, for classes of some names; UsageError where it cannot be, or not in this way."""
+def load_base(recipe: Recipe, arguments: Any) -> Base:
+    """Load the base model of a recipe, for the classes of its labels; UsageError where it cannot be, or not in this way."""
     torch, transformers = library("torch"), library("transformers")
     repository = Repository(recipe.base, None)
     try:
@@ -69,6 +70,7 @@ def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any
     if not decoder and recipe.attention == "causal":
         raise UsageError(f"--attention causal is for decoders, and {recipe.base} is an encoder")
     both = recipe.attention == "bidirectional" or (recipe.attention == "auto" and form == "paper")
+    labels = LABELS[recipe.labels]
     config.num_labels = len(labels)
     config.id2label = dict(enumerate(labels))
     config.label2id = {label: number for number, label in enumerate(labels)}
@@ -81,23 +83,19 @@ def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any
     if config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id
     # Weights that are trained stay in float32: steps of AdamW are smaller than what bfloat16 can tell apart.
-    frozen = recipe.adapter == "lora" and precision != "fp32"
-    options: dict[str, Any] = {
-        "config": config,
-        "dtype": getattr(torch, {"bf16": "bfloat16", "fp16": "float16"}[precision]) if frozen else torch.float32,
-    }
+    options = {"config": config, "dtype": dtype_of(arguments) if recipe.adapter == "lora" else torch.float32}
     if recipe.quantization != "none":
-        options |= {"quantization_config": _quantization(torch, transformers, recipe), "device_map": {"": device}}
+        options["quantization_config"] = _quantization(torch, transformers, recipe)
+        options["device_map"] = {"": arguments.device}
     model = from_pretrained(repository, options, ("sdpa", "eager"), f"base model {recipe.base}: it")
     if both and decoder:  # before an adapter hides what the model is made of
         model.eval()
 
         def logits(ids: Any) -> Any:
             row = torch.from_numpy(ids)[None].to(model.device)
+            mask = both_ways(torch, torch.ones_like(row), model.dtype)
             with torch.inference_mode():
-                return model(input_ids=row, attention_mask=both_ways(torch, torch.ones_like(row), model.dtype)).logits[
-                    0
-                ]
+                return model(input_ids=row, attention_mask=mask).logits[0]
 
         if problem := problem_of_both_ways(model, logits):
             raise UsageError(
@@ -111,7 +109,7 @@ def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any
     if recipe.adapter == "lora":
         model = _with_lora(model, recipe)
     attention = ("bidirectional" if both else "causal") if decoder else None
-    settings = Stored(form, attention, max_length=longest, labels=tuple(labels))
+    settings = Stored(form, attention, max_length=longest, labels=labels)
     return Base(model, tokenizer, settings, repository.version(), repository.licence())
 
 
@@ -166,27 +164,28 @@ def _with_lora(model: Any, recipe: Recipe) -> Any:
     return model
 
 
-def precision_of(recipe: Recipe) -> str:
-    """``bf16``, ``fp16`` or ``fp32``: the recipe's, or what suits the device."""
+def dtype_of(arguments: Any) -> Any:
+    """What torch computes in, by transformers' ``TrainingArguments``."""
     torch = library("torch")
-    cpu = str((recipe.trainer or {}).get("use_cpu", "")).casefold() == "true" or not torch.cuda.is_available()
-    if recipe.precision != "auto":
-        if recipe.precision == "fp16" and cpu:
-            raise UsageError("--precision fp16 needs a GPU; on a CPU take bf16 or fp32")
-        return recipe.precision
-    return "fp32" if cpu else "bf16" if torch.cuda.get_device_capability() >= (8, 0) else "fp16"
+    return torch.bfloat16 if arguments.bf16 else torch.float16 if arguments.fp16 else torch.float32
 
 
-def arguments_of(recipe: Recipe, precision: str, folder: Path, seed: int, chooses: bool, by_f1: bool) -> Any:
+def arguments_of(recipe: Recipe, folder: Path, seed: int, choose: Sequence[LabelledAnswer]) -> Any:
     """transformers' ``TrainingArguments``; creating them joins the processes of ``accelerate launch``.
 
-    The recipe's `trainer` holds the arguments, the folder is that of the checkpoints. `chooses` says whether there are
-    documents to choose the checkpoint by, `by_f1` that F1 chooses and not the loss. UsageError for an argument that is not
-    known, or whose value does not fit.
+    The recipe's `trainer` holds the arguments, the folder is that of the checkpoints. The checkpoint is chosen by the F1 on
+    some documents, by the loss where nothing in them is hallucinated. UsageError for an argument that is not known, or
+    whose value does not fit.
     """
-    transformers = library("transformers")
+    torch, transformers = library("torch"), library("transformers")
     values = dict(recipe.trainer or {})
-    if chooses:
+    cpu = str(values.get("use_cpu", "")).casefold() == "true" or not torch.cuda.is_available()
+    if recipe.precision == "fp16" and cpu:
+        raise UsageError("--precision fp16 needs a GPU; on a CPU take bf16 or fp32")
+    usual = "fp32" if cpu else "bf16" if torch.cuda.get_device_capability() >= (8, 0) else "fp16"
+    precision = usual if recipe.precision == "auto" else recipe.precision
+    if choose:
+        by_f1 = any(document.spans for document in choose)
         values |= {"load_best_model_at_end": True, "metric_for_best_model": "f1" if by_f1 else "loss"}
         values["greater_is_better"] = by_f1
     else:
@@ -199,7 +198,7 @@ def arguments_of(recipe: Recipe, precision: str, folder: Path, seed: int, choose
     words += [
         *("--output_dir", str(folder), "--remove_unused_columns", "false", "--label_names", "labels"),
         *("--seed", str(seed), "--data_seed", str(seed), "--logging_nan_inf_filter", "false"),
-        *(("--bf16", "true") if precision == "bf16" else ("--fp16", "true") if precision == "fp16" else ()),
+        *((f"--{precision}", "true") if precision != "fp32" else ()),
     ]
     parser = transformers.HfArgumentParser(transformers.TrainingArguments, allow_abbrev=False, add_help=False)
     said = io.StringIO()
@@ -278,8 +277,6 @@ def trainer_class() -> Any:
             self.bidirectional = bidirectional
             self.weights = None if weights is None else torch.tensor(weights, device=self.args.device)
             self.model_accepts_loss_kwargs = True  # has it count the tokens of all processes and accumulated steps
-            args = self.args
-            self.precision = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32
 
         def compute_loss(
             self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
@@ -287,7 +284,7 @@ def trainer_class() -> Any:
             inputs = dict(inputs)
             labels, shares = inputs.pop("labels"), inputs.pop("shares")
             if self.bidirectional:
-                inputs["attention_mask"] = both_ways(torch, inputs["attention_mask"], self.precision)
+                inputs["attention_mask"] = both_ways(torch, inputs["attention_mask"], dtype_of(self.args))
             outputs = model(**inputs)
             total = token_loss(outputs.logits, labels, shares, self.weights)
             if num_items_in_batch is None:

@@ -278,13 +278,21 @@ def _answers(file: Path, task: str) -> dict[str, Answered]:
 
 
 def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task: str) -> list[str]:
-    """What the runs of some files and tasks are called in metrics."""
-    listed = ", ".join(str(file) for file, _ in files)
-    candidates = [given] if given is not None else [[file.parent.name for file, _ in files], _differing(files)]
+    """What the runs of some files and tasks are called in metrics: as is said; after their folders; or, where two share
+    one, after the path below the folder that holds all, and the task, without what is the same for all."""
+    folders = [file.parent.resolve() for file, _ in files]
+    above = Path(os.path.commonpath(folders))
+    places = [".".join(folder.relative_to(above).parts) or above.name for folder in folders]
+    tasks = [of for _, of in files]
+    both = [f"{place}.{of}" for place, of in zip(places, tasks, strict=True)]
+    differing = tasks if len({*places}) == 1 else places if len({*tasks}) == 1 else both
+    candidates = [[file.parent.name for file, _ in files], differing, both] if given is None else [given]
     for names in candidates:
         fitting = [re.sub(r"[^\w.-]+", "_", str(name)) for name in names]
-        if len(fitting) == len(files) and _are_usable(fitting):
+        distinct = len({*fitting, REFERENCE}) == len(names) + 1 == len(files) + 1
+        if distinct and not any(name.endswith("_stderr") for name in fitting):
             return fitting
+    listed = ", ".join(str(file) for file, _ in files)
     if given is not None:
         raise UsageError(
             f"{task}: judge_names={list(given)!r} must be {len(files)} different names, none of them {REFERENCE!r} or "
@@ -293,24 +301,6 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
     raise UsageError(
         f"{task}: the runs cannot be told apart by folder and task ({listed}); say judge_names=['one','other']"
     )
-
-
-def _differing(files: Sequence[tuple[Path, str]]) -> list[str]:
-    """The path of each run below the folder that holds all, and its task, without what is the same for all."""
-    folders = [file.parent.resolve() for file, _ in files]
-    above = Path(os.path.commonpath(folders))
-    places = [".".join(folder.relative_to(above).parts) or above.name for folder in folders]
-    tasks = [of for _, of in files]
-    if len(set(places)) == 1:
-        return tasks
-    if len(set(tasks)) == 1 and _are_usable(places):
-        return places
-    return [f"{place}.{of}" for place, of in zip(places, tasks, strict=True)]
-
-
-def _are_usable(names: Sequence[str]) -> bool:
-    """Whether metrics can be named after systems of these names."""
-    return len({*names, REFERENCE}) == len(names) + 1 and not any(name.endswith("_stderr") for name in names)
 
 
 # ----------------------------------------------------------------------------------------------------------------- quoting

@@ -26,7 +26,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 PARAMETERS = {"k1": 1.5, "b": 0.75, "method": "lucene"}  # the library's defaults, written down
 _TOKENS: dict[str, Any] = {"stopwords": "english", "lower": True, "token_pattern": r"(?u)\b\w\w+\b"}
-_FORM = 2  # of the folder; a new form gets a new key
+_FORM = 3  # of the folder; a new form gets a new key
 WINDOW, STRIDE = 512, 256  # the paper's section 4.1
 _WORD = re.compile(_TOKENS["token_pattern"])
 _PARTS = "passage_of_part.npy"

@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import checksum, whole_file
-from lm_eval_tasks.data.sources import CorruptSource
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 BLOCK = 1024  # rows in a file: 0.8 MB at 384 dimensions, the most that a kill can lose
 _QUESTIONS = 1024  # scored against a block at a time: 4 MB of scores
-_ABOUT = "about.json"
 _FORM = 2  # of the folder; a new form gets a new key
 _CRC_BYTES = 4
 
@@ -45,13 +43,13 @@ def open_vectors(
         of: what the vectors depend on: weights, prefix, corpus. They are kept under a hash of it.
         rows: how many passages there are, at least one.
         encode: given the first rows of the missing blocks, yields the vectors of each.
-        called: name and revision of the model, written beside them for people.
+        called: name and revision of the model, written beside them for people, with `of`.
 
     Returns:
         float16 arrays of ``BLOCK`` rows each, the last with what remains.
 
     Raises:
-        CorruptSource, ValueError: the folder holds vectors of something else; the model gave a number beyond float16.
+        ValueError: the model gave a number beyond float16.
     """
     from filelock import FileLock
 
@@ -59,15 +57,14 @@ def open_vectors(
     folder = parent / hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):
-        _check(folder, identity, called)
         files = {start: folder / f"{start // BLOCK:05d}.npy" for start in range(0, rows, BLOCK)}
         blocks = {start: _load(file, min(BLOCK, rows - start)) for start, file in files.items()}
-        if len({block.shape[1] for block in blocks.values() if block is not None}) > 1:
-            log.warning("%s: the blocks differ in dimension; all are encoded again", folder)
-            blocks = dict.fromkeys(blocks)
         missing = [start for start, block in blocks.items() if block is None]
         if 0 < len(missing) < len(blocks):
             log.info("clapnq: %d of %d blocks are encoded already", len(blocks) - len(missing), len(blocks))
+        if missing:
+            with whole_file(folder / "about.json") as partial:
+                partial.write_text(json.dumps({**called, **identity}, indent=1, sort_keys=True), "utf-8")
         for start, vectors in zip(missing, encode(missing) if missing else (), strict=True):
             _write(files[start], vectors)
             blocks[start] = _load(files[start], min(BLOCK, rows - start))
@@ -148,51 +145,19 @@ def _exact(blocks: Sequence[Halves], rows: NDArray[np.int64], question: Floats) 
     return found
 
 
-def _check(folder: Path, identity: Mapping[str, Any], called: Mapping[str, Any]) -> None:
-    """Refuse a folder that says it holds something else. Where it says nothing, remove what it holds, and write it down."""
-    about = folder / _ABOUT
-    damage = f"holds vectors and no {_ABOUT}" if any(folder.glob("*.npy")) else ""
-    if about.is_file():
-        try:
-            found = json.loads(about.read_text("utf-8"))
-            differing = [key for key, value in identity.items() if found.get(key) != value]
-        except (ValueError, AttributeError, RecursionError) as error:
-            damage = f"has a damaged {_ABOUT} ({error})"
-        else:
-            if differing:
-                raise CorruptSource(
-                    f"{folder} holds vectors of another corpus or model ({found.get('model')}; it differs in "
-                    f"{', '.join(differing)}); delete it to have the passages encoded again"
-                )
-            return
-    if damage:
-        log.warning("%s %s that says of what; the passages are encoded again", folder, damage)
-        for block in folder.glob("*.npy"):
-            block.unlink()
-    with whole_file(about) as partial:
-        partial.write_text(json.dumps({**called, **identity}, indent=1, sort_keys=True), "utf-8")
-
-
 def _load(path: Path, rows: int) -> Halves | None:
     """A block; ``None`` where it is not there, or damaged, which is said."""
     if not path.is_file():
         return None
     size = path.stat().st_size - _CRC_BYTES
-    try:
-        if size <= 0:
-            raise ValueError("it is cut")
+    if size > 0:
         with path.open("rb") as stream:
             stream.seek(size)
-            expected = int.from_bytes(stream.read(), "little")
-        if checksum(path, size) != expected:
-            raise ValueError("its content has changed")
-        block: Halves = np.load(path, mmap_mode="r", allow_pickle=False)
-        if block.dtype != np.float16 or block.ndim != 2 or len(block) != rows:
-            raise ValueError(f"{block.dtype} of shape {block.shape}, but float16 of {rows} rows is expected")
-    except (ValueError, EOFError) as damage:
-        log.warning("%s is damaged (%s); its %d passages are encoded again", path, damage, rows)
-        return None
-    return block
+            if checksum(path, size) == int.from_bytes(stream.read(), "little"):
+                block: Halves = np.load(path, mmap_mode="r", allow_pickle=False)
+                return block
+    log.warning("%s is damaged; its %d passages are encoded again", path, rows)
+    return None
 
 
 def _write(path: Path, vectors: Floats) -> None:

@@ -75,18 +75,14 @@ class Pair(NamedTuple):
 class Result:
     """Two raters compared on an aspect or in a language; or the plain mean of such pairs, which has no bounds.
 
-    Attributes:
-        raters: both names, or ``mean of N pairs``.
-        group: the aspect, or ``all aspects`` together; or the language; ``-`` where there is none.
-        counts: ``items`` rated by both, and ``unread`` by one of them; or ``documents`` and their ``words``, and the
-            documents that could not be compared: ``unread`` (no tagged text), ``dropped`` (a copy of something else).
-        estimates: by name of the statistic.
+    Counted are ``items`` rated by both, and ``unread`` by one of them; or ``documents`` and their ``words``, and the
+    documents that could not be compared: ``unread`` (no tagged text), ``dropped`` (a copy of something else).
     """
 
-    raters: str
-    group: str
+    raters: str  # both names, or ``mean of N pairs``
+    group: str  # the aspect, or ``all aspects`` together; or the language; ``-`` where there is none
     counts: Mapping[str, int]
-    estimates: Mapping[str, Figure]
+    estimates: Mapping[str, Figure]  # by name of the statistic
 
 
 class Comparison(NamedTuple):

@@ -258,74 +258,59 @@ def _rows(
         if not all(member in compared for member in members):
             continue
         tasks = {member: compared[member] for member in members}
+        run, group = tasks[members[0]].run, name not in tasks
         filters = dict.fromkeys(task.filter for task in tasks.values())
         pairs = combinations(range(len(runs)), 2)
         for metric, filter_name, pair in product(tasks[members[0]].metrics, filters, pairs):
             read = [task.measured for task in tasks.values() if task.filter == filter_name]
             parts = [measured[metric.name] for measured in read if metric.name in measured]
-            both = [part for part in parts if all(run in part.values for run in pair)]
-            if name not in tasks:  # of a task the row says that nothing counts
-                both = [part for part in both if all(part.counted(run).any() for run in pair)]
-            if both and len({(part.is_mean, part.errors is None) for part in both}) == 1:
-                yield _row(name, tasks, metric, filter_name, both, parts, pair, runs)
-
-
-def _row(
-    name: str,
-    tasks: Mapping[str, _Task],
-    metric: Metric,
-    filter_name: str,
-    both: Sequence[Measured],
-    every: Sequence[Measured],
-    pair: tuple[int, int],
-    runs: Sequence[Run],
-) -> Difference:
-    """The difference of two runs on the measured values of tasks that `both` have; their own values are of `every` task."""
-    run = next(iter(tasks.values())).run
-    group = name not in tasks
-    first, second = pair
-    found = compare_measured(both, first, second)
-    counted = [(part.counted(first), part.counted(second)) for part in both]
-    own, measurable = [], []
-    for number in pair:
-        values = [value for part in every if not math.isnan(value := part.own(number))]
-        own.append(fmean(values) if values else math.nan)
-        of_run = runs[number].tasks
-        figures = [of_run[each].figure(metric.name, filter_name) for each in tasks if each in of_run]
-        measurable.append(is_measurable(mean_of(figures, metric.is_share), metric.unit))
-    return Difference(
-        task=name,
-        benchmark=run.benchmark,
-        language="" if group else run.language,
-        group=group,
-        tasks=len(both),
-        metric=metric.name,
-        filter=filter_name,
-        higher_is_better=metric.higher_is_better,
-        headline=run.is_headline(metric.name),
-        first=first,
-        second=second,
-        first_value=found.first,
-        second_value=found.second,
-        difference=found.difference,
-        low=found.low,
-        high=found.high,
-        p=found.p,
-        p_exact=found.p_exact,
-        p_adjusted=found.p,
-        family=1,
-        n=found.n,
-        unit=both[0].unit,
-        only_first=sum(int((one & ~other).sum()) for one, other in counted),
-        only_second=sum(int((other & ~one).sum()) for one, other in counted),
-        first_own=own[0],
-        second_own=own[1],
-        method=found.method,
-        denominator=metric.denominator,
-        measured=metric,
-        first_measurable=measurable[0],
-        second_measurable=measurable[1],
-    )
+            both = [part for part in parts if all(number in part.values for number in pair)]
+            if group:  # of a task the row says that nothing counts
+                both = [part for part in both if all(part.counted(number).any() for number in pair)]
+            if len({(part.is_mean, part.errors is None) for part in both}) != 1:
+                continue
+            found = compare_measured(both, *pair)
+            counted = [[part.counted(number) for number in pair] for part in both]
+            own, measurable = [], []
+            for number in pair:  # over all tasks that the run has
+                values = [value for part in parts if not math.isnan(value := part.own(number))]
+                own.append(fmean(values) if values else math.nan)
+                of_run = runs[number].tasks
+                figures = [of_run[each].figure(metric.name, filter_name) for each in tasks if each in of_run]
+                measurable.append(is_measurable(mean_of(figures, metric.is_share), metric.unit))
+            yield Difference(
+                task=name,
+                benchmark=run.benchmark,
+                language="" if group else run.language,
+                group=group,
+                tasks=len(both),
+                metric=metric.name,
+                filter=filter_name,
+                higher_is_better=metric.higher_is_better,
+                headline=run.is_headline(metric.name),
+                first=pair[0],
+                second=pair[1],
+                first_value=found.first,
+                second_value=found.second,
+                difference=found.difference,
+                low=found.low,
+                high=found.high,
+                p=found.p,
+                p_exact=found.p_exact,
+                p_adjusted=found.p,
+                family=1,
+                n=found.n,
+                unit=both[0].unit,
+                only_first=sum(int((one & ~other).sum()) for one, other in counted),
+                only_second=sum(int((other & ~one).sum()) for one, other in counted),
+                first_own=own[0],
+                second_own=own[1],
+                method=found.method,
+                denominator=metric.denominator,
+                measured=metric,
+                first_measurable=measurable[0],
+                second_measurable=measurable[1],
+            )
 
 
 def _corrected(rows: Sequence[Difference]) -> list[Difference]:

@@ -17,13 +17,18 @@ from numpy.typing import NDArray
 from custom_metrics.hallucination import flagged_words, rogan_gladen_rate
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, values_of_ratios
 from custom_metrics.scores.judging import ASPECTS
-from custom_metrics.statistics.intervals import SEED
 from custom_metrics.statistics.multiple_comparisons import is_share
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, compare_means
+from custom_metrics.statistics.paired_difference import (
+    ITERATIONS,
+    NO_DIFFERENCE,
+    Floats,
+    PairedDifference,
+    compare_means,
+)
 from custom_metrics.statistics.paired_shares import compare_shares
-from custom_metrics.statistics.random_effects import Errors, detector_errors
+from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors
 from detector_plugin import calibration as calibrations
-from lm_eval_tasks.detection.calibrated import CalibrationKey, in_force
+from lm_eval_tasks.detection.calibrated import CalibrationKey, errors_of, in_force
 from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
 from lm_eval_tasks.runs import Answers, Readings
 
@@ -61,7 +66,6 @@ class Measured:
     )
     harmonic: bool = False  # whether the figure is the harmonic mean of the ratios, not their mean
     errors: Errors | None = None  # of the detector, where a calibration corrects the ratio
-    expected: bool = False  # whether the errors are expected from other languages
 
     @property
     def is_mean(self) -> bool:
@@ -130,7 +134,7 @@ def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> Pair
     if not used:
         return NO_DIFFERENCE
     if tasks[0].errors is not None:
-        strata = [RateStratum(one[:, 0], other[:, 0], task.errors, task.expected) for task, _, (one, other) in used]
+        strata = [RateStratum(one[:, 0], other[:, 0], task.errors) for task, _, (one, other) in used]
         return compare_rates(strata, tasks[0].metric)
     names = None
     if len(used) > 1 and all(task.names for task, *_ in used):
@@ -328,12 +332,12 @@ def _rate(task: JoinedTask, metric: str, filter_name: str, corrected: bool) -> M
         raise NotMeasured(f"the answers name {len(keys)} calibrations")
     metadata = [part.run.config.get("metadata") or {} for part in task.parts.values()]
     files = {name for each in metadata if (name := str(each.get("calibration") or "")).endswith(".json")}
-    errors, expected = _errors(keys.pop(), task.name, tuple(sorted(files)))
+    errors = _errors(keys.pop(), task.name, tuple(sorted(files)))
     if errors is None:
         raise NotMeasured("no calibration corrects it, or its file is not here (name it with --calibration)")
     if metric == RATES[2] and math.isnan(errors.false_positive_rate):
         raise NotMeasured("its calibration has no false positive rate")
-    return replace(found, errors=errors, expected=expected)
+    return replace(found, errors=errors)
 
 
 def _words(answers: Answers, readings: Readings, metric: str, filter_name: str, keys: set[str]) -> Floats | None:
@@ -367,9 +371,9 @@ def _words(answers: Answers, readings: Readings, metric: str, filter_name: str, 
 
 
 @lru_cache(maxsize=64)
-def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None, bool]:
-    """The detector's errors by the key of its calibration, which one of the files may hold, and whether they are expected
-    from other languages. The draws have their seed from the task: languages are calibrated on answers of their own."""
+def _errors(key: str, task: str, files: tuple[str, ...]) -> Errors | None:
+    """The detector's errors by the key of its calibration, which one of the files may hold. The draws have their
+    seed from the task: languages are calibrated on answers of their own."""
     parsed, found = CalibrationKey.parse(key), None
     try:
         calibrations.loaded(parsed.calibration)
@@ -379,10 +383,4 @@ def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None,
                 calibrations.load(name)
     with suppress(calibrations.CalibrationError):
         found = in_force(parsed, task)
-    if found is None:
-        return None, False
-    seed = SEED + zlib.crc32(task.encode()) % 10_000
-    errors = detector_errors(
-        found.documents, found.precision, found.recall, found.pooled, seed=seed, clusters=found.clusters or None
-    )
-    return errors, found.pooled is not None
+    return errors_of(found, ITERATIONS, SEED_OF_ERRORS + zlib.crc32(task.encode()) % 10_000)

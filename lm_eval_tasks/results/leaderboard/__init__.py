@@ -5,7 +5,6 @@ The site is an index, and a page for each run: HTML files that load nothing, and
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import logging
 import math
@@ -16,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,6 +29,7 @@ from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries
 from lm_eval_tasks.results.leaderboard.standings import Cell, sections_of
 from lm_eval_tasks.results.report.numbers import not_measurable
+from lm_eval_tasks.results.report.page import environment_of
 from lm_eval_tasks.runs import Run, labels
 from lm_eval_tasks.runs.finding import find_files, read_files
 
@@ -51,15 +50,6 @@ class Site:
     runs: int  # on it
     read: int  # folders that were read, rather than found as they were
     unreadable: Mapping[str, str]  # folders that no run could be read from, and why
-
-
-@dataclass(frozen=True)
-class ShownRun:
-    """A run as pages name it."""
-
-    label: str  # that no other has
-    page: str  # below the site
-    report: str  # empty where there is none
 
 
 def write_leaderboard(place: Path, site: Path, reports: bool = False) -> Site:
@@ -85,13 +75,13 @@ def write_leaderboard(place: Path, site: Path, reports: bool = False) -> Site:
     for entry, label in zip(entries, named, strict=True):
         there = (path for path in _reports_of(entry, place, site) if path.is_file())
         report = next((quote(os.path.relpath(path, site).replace(os.sep, "/")) for path in there), "")
-        shown.append(run := ShownRun(label, f"{_RUNS}/run-{_name_of(entry)}.html", report))
-        to_report = f"../{run.report}" if run.report else ""
-        _write(site / run.page, _render("run.html.jinja", entry=entry, run=run, report=to_report))
+        shown.append(run := {"label": label, "page": f"{_RUNS}/run-{_name_of(entry)}.html", "report": report})
+        to_report = f"../{report}" if report else ""
+        _write(site / run["page"], _render("run.html.jinja", entry=entry, run=run, report=to_report))
     others = Counter(name for entry in entries for name in entry.others)
     tables = {"sections": sections_of(entries), "unreadable": unreadable}
     _write(index, _render("index.html.jinja", runs=shown, other_tasks=dict(sorted(others.items())), **tables))
-    pages = {site / run.page for run in shown} | {_reports_of(entry, place, site)[1] for entry in entries}
+    pages = {site / run["page"] for run in shown} | {_reports_of(entry, place, site)[1] for entry in entries}
     for path in (site / _RUNS).glob("*.html"):  # what was written for runs that are gone
         if path not in pages and _OURS.fullmatch(path.name):
             path.unlink(missing_ok=True)
@@ -140,32 +130,17 @@ def _write_reports(entries: Sequence[Entry], place: Path, site: Path) -> None:
 # --------------------------------------------------------------------------------------------------------------- pages
 
 
-def _render(name: str, **shown: Any) -> str:
-    from markupsafe import Markup
-
-    css, script = _file("leaderboard.css"), _file("leaderboard.js")
-    loads = f"style-src '{_digest(css)}'; script-src '{_digest(script)}'"
-    shown["policy"] = f"default-src 'none'; {loads}; base-uri 'none'; form-action 'none'"
-    shown["css"], shown["script"] = Markup(css), Markup(script)  # noqa: S704 - files of this package
-    html: str = _environment().get_template(name).render(**shown, generator=_GENERATOR, version=version(PACKAGE))
-    return html
-
-
 @lru_cache(maxsize=1)
 def _environment() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader(__name__, "templates"),
-        autoescape=True,
-        finalize=_shown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["figure"] = _figure
-    environment.filters["unknown"] = _unknown
+    environment = environment_of(__name__, "leaderboard", _shown)
+    environment.globals |= {"generator": _GENERATOR, "version": version(PACKAGE)}
+    environment.filters |= {"figure": _figure, "unknown": _unknown}
     return environment
+
+
+def _render(name: str, **shown: Any) -> str:
+    html: str = _environment().get_template(name).render(**shown)
+    return html
 
 
 def _shown(value: Any) -> Any:
@@ -190,13 +165,3 @@ def _unknown(cell: Cell | Mapping[str, Any], unit: Unit = "share") -> str:
     parts = (cell.get(part) for part in ("value", "low", "high"))
     value, low, high = (float(part) if isinstance(part, (int, float)) else math.nan for part in parts)
     return not_measurable(Figure(value, low, high), unit)
-
-
-@lru_cache(maxsize=8)
-def _file(name: str) -> str:
-    return files(__name__).joinpath(name).read_text("utf-8")
-
-
-def _digest(text: str) -> str:
-    """A text as a content security policy names it."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

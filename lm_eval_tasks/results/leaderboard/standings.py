@@ -101,7 +101,7 @@ class _Part:
         """p of all pairs. They are kept: two corrections of the same flagged shares have the same."""
         key = hashlib.sha256(pickle.dumps([by_document, *strata])).hexdigest()
         if key not in self.tested:
-            self.tested[key] = all_pairs(strata, None if by_document else False)
+            self.tested[key] = all_pairs(strata, shares=by_document)
         return self.tested[key]
 
 

@@ -56,16 +56,11 @@ _UNREAD = {
 
 
 class Doubt(NamedTuple):
-    """A reason to trust a number less.
-
-    Attributes:
-        kind: ``not_comparable``, ``few``, ``unbounded``, ``undefined``, ``calibration``, ``clipped``, ``unlike``,
-            ``invalid``, ``abstains``, ``readings``, ``alike`` or ``broken``.
-        text: what is said, without a full stop.
-    """
+    """A reason to trust a number less: ``not_comparable``, ``few``, ``unbounded``, ``undefined``, ``calibration``,
+    ``clipped``, ``unlike``, ``invalid``, ``abstains``, ``readings``, ``alike`` or ``broken``."""
 
     kind: str
-    text: str
+    text: str  # what is said, without a full stop
 
 
 def doubts_of(family: Family, metric: Metric, mean: Figure, broken: Mapping[str, Signs]) -> tuple[Doubt, ...]:

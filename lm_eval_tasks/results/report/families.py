@@ -19,21 +19,13 @@ MEAN = "mean"
 
 @dataclass(frozen=True)
 class Family:
-    """The tasks of a run that differ in their language alone.
+    """The tasks of a run that differ in their language alone."""
 
-    Attributes:
-        name: of their group, such as ``nomiracl_role``; of the task itself where it names no language.
-        benchmark: its folder; empty for tasks that are in no table of ours.
-        tasks: language to task, in the order of the run; language ``""`` for a task without one.
-        languages: how many its group has; 0 where no group of ours has this name.
-        results: of that group, where every language is in the run: ``metric,filter`` to value.
-    """
-
-    name: str
-    benchmark: str
-    tasks: Mapping[str, TaskRun]
-    languages: int = 0
-    results: Mapping[str, Any] = field(default_factory=dict)
+    name: str  # of their group, such as ``nomiracl_role``; of the task itself where it names no language
+    benchmark: str  # its folder; empty for tasks that are in no table of ours
+    tasks: Mapping[str, TaskRun]  # by language, in the order of the run; ``""`` for a task without one
+    languages: int = 0  # how many its group has; 0 where no group of ours has this name
+    results: Mapping[str, Any] = field(default_factory=dict)  # of a group that is whole: ``metric,filter`` to value
 
     @property
     def any(self) -> TaskRun:

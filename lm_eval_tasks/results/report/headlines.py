@@ -23,32 +23,20 @@ _PLACE = re.compile(r"\{([^{}]+)\}")  # in a sentence: {value}, {rest}, or {<met
 
 @dataclass(frozen=True)
 class Headline:
-    """A number to look at first.
+    """A number to look at first. A mean over languages has the bounds of :mod:`custom_metrics.statistics.strata`."""
 
-    Attributes:
-        model: label of the run.
-        benchmark, question: the title of its table, and the question that the family answers; empty where it has none.
-        family: the task, or what its languages' tasks are called together: ``nomiracl``, ``clapnq_gold``.
-        figure: undefined (``nan``) where no document is in the denominator. A mean over languages has the bounds of
-            :mod:`custom_metrics.statistics.strata`.
-        says: one sentence about what it means.
-        languages: language to its figure, where the number is a mean over languages; else empty.
-        is_whole: whether the mean is over every language of its group.
-        is_alike: whether the run answers all questions alike, in every language; it is then better than no other.
-    """
-
-    model: str
-    benchmark: str
-    family: str
-    question: str
+    model: str  # label of the run
+    benchmark: str  # the title of its table
+    family: str  # the task, or what its languages' tasks are called together: ``nomiracl``, ``clapnq_gold``
+    question: str  # that the family answers; empty where it has none
     measured: Metric
     filter: str
-    figure: Figure
-    says: str
+    figure: Figure  # undefined where no document is in the denominator
+    says: str  # one sentence about what it means
     doubts: tuple[Doubt, ...] = ()
-    languages: Mapping[str, Figure] = field(default_factory=dict)
-    is_whole: bool = False
-    is_alike: bool = False
+    languages: Mapping[str, Figure] = field(default_factory=dict)  # where the number is a mean over them; else empty
+    is_whole: bool = False  # the mean is over every language of its group
+    is_alike: bool = False  # the run answers all questions alike, in every language, and is better than no other
 
     @property
     def metric(self) -> str:

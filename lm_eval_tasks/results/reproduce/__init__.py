@@ -50,21 +50,13 @@ class Compared(NamedTuple):
 
 @dataclass
 class Reproduction:
-    """The commands and files that give the numbers of a results file again.
+    """The commands and files that give the numbers of a results file again."""
 
-    Attributes:
-        tasks: of ours, in the order they were run.
-        commands: to be typed one after another; empty where none can be told.
-        notes: what the commands cannot say, and what to look at.
-        compared: versions and files, there and here.
-        fetch: the command that downloads what is not here; empty where all is, or nothing can be downloaded.
-    """
-
-    tasks: list[str]
-    commands: list[str]
-    notes: list[str]
-    compared: list[Compared]
-    fetch: str
+    tasks: list[str]  # of ours, in the order they were run
+    commands: list[str]  # to be typed one after another; empty where none can be told
+    notes: list[str]  # what the commands cannot say, and what to look at
+    compared: list[Compared]  # versions and files, there and here
+    fetch: str  # the command that downloads what is not here; empty where all is, or nothing can be downloaded
 
     @property
     def same(self) -> bool:

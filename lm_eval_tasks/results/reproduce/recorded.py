@@ -20,23 +20,14 @@ OUTPUT = "reproduced"
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A results file, as far as its tasks are ours and chosen.
+    """A results file, as far as its tasks are ours and chosen."""
 
-    Attributes:
-        results: the whole content.
-        configs: task to its configuration, in the order they were run.
-        records: task to the provenance of its numbers.
-        untraceable: tasks without such a record.
-        config: model, arguments, seeds and limit, as the harness writes them.
-        metadata: the options that were given with ``--metadata``.
-    """
-
-    results: Mapping[str, Any]
-    configs: Mapping[str, Mapping[str, Any]]
-    records: Mapping[str, Mapping[str, Any]]
-    untraceable: Sequence[str]
-    config: Mapping[str, Any]
-    metadata: Mapping[str, Any]
+    results: Mapping[str, Any]  # the whole content
+    configs: Mapping[str, Mapping[str, Any]]  # of the tasks, in the order they were run
+    records: Mapping[str, Mapping[str, Any]]  # task to the provenance of its numbers
+    untraceable: Sequence[str]  # tasks without such a record
+    config: Mapping[str, Any]  # model, arguments, seeds and limit, as the harness writes them
+    metadata: Mapping[str, Any]  # the options that were given with ``--metadata``
 
 
 def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
@@ -76,16 +67,10 @@ def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
 
 
 def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = None) -> tuple[list[str], list[str]]:
-    """The commands to be typed one after another, and notes on what they cannot say.
+    """The commands to be typed one after another, and notes on what they cannot say: the harness's command, and the one
+    that scored its answers where these were logged first. None where the run wrote down no command line.
 
-    Args:
-        run: what the results file says.
-        task: the task or group that was chosen; default all.
-        mirror: where the public files lie here, if not where the results say.
-
-    Returns:
-        The harness's command, and the one that scored its answers where these were logged first. No command where the run
-        wrote down no command line.
+    Task and mirror are those of :func:`lm_eval_tasks.results.reproduce.reproduce`.
     """
     config, notes = run.config, []
     typed = next((line for each in run.configs.values() if (line := said_of(each, provenance.COMMAND_LINE))), None)

@@ -196,11 +196,7 @@ def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: An
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[Path]:
-    """A hidden folder to write in, below a folder in which nobody else scores; what killed runs left there is removed.
-
-    Raises:
-        OSError: another process scores there.
-    """
+    """A hidden folder to write in, below a folder in which nobody else scores; what killed runs left there is removed."""
     from filelock import FileLock, Timeout
 
     lock = folder / ".scoring.lock"
@@ -219,11 +215,8 @@ def _alone_in(folder: Path) -> Iterator[Path]:
 
 
 def _move(partial: Path, folder: Path, date: str, rows: Mapping[str, int]) -> Path:
-    """Bring whole files to their place, the results last; the harness only logs it when it could not write one.
-
-    Raises:
-        OSError: a file is missing, or one of samples short: `rows` says how many each task has.
-    """
+    """Bring whole files to their place, the results last. The harness only logs it when it could not write one, or not all
+    `rows` of a task."""
     results = f"results_{date}.json"
     lengths: dict[str, int | None] = {f"samples_{task}_{date}.jsonl": number for task, number in rows.items()}
     for name, number in {**lengths, results: None}.items():
@@ -311,11 +304,7 @@ class LoggedAnswers(DocumentAnswerer):
 
 
 def tag_part(work: Work, number: int, of: int) -> None:
-    """Tag the part of one process.
-
-    Raises:
-        UnusableDetector: the detector cannot be had, or fails; what it found is kept.
-    """
+    """Tag the part of one process. Where the detector fails, what it found is kept."""
     answerer = LoggedAnswers(work.samples())
     tasks = work.task_manager().load(list(work.files))["tasks"]
     with filters.wrapped(lambda made: work.stored(made, number, of)):
@@ -328,12 +317,8 @@ def tag_part(work: Work, number: int, of: int) -> None:
 
 
 def _in_workers(work: Work, of: int) -> None:
-    """Tag all in so many processes of this machine, each with a GPU of its own where there are any.
-
-    Raises:
-        Exception: what the first process raised that failed; the others are ended, and what they found is kept.
-        UnusableDetector: a process was killed.
-    """
+    """Tag all in so many processes of this machine, each with a GPU of its own where there are any. What the first process
+    raises that fails is raised here; the others are ended, and what they found is kept."""
     context = get_context("spawn")
     failures = context.SimpleQueue()
     workers = [

@@ -56,55 +56,36 @@ class Passage(NamedTuple):
 
 
 class ShownAnswer(NamedTuple):
-    """What one model said, and what was made of it.
+    """What one model said, and what was made of it."""
 
-    Attributes:
-        label, verdict: what models can agree or disagree on, and the same in a few words.
-        tone: ``good``, ``bad``, ``unsure`` or ``plain``.
-        kinds: what is wrong with it, keys of :data:`KINDS`.
-        share: of its words that are flagged; ``None`` where no detector read it.
-        model: its label in the report.
-        why: how the label came about, a sentence each; empty ones count for nothing.
-        facts: metric to value, as text.
-    """
-
-    label: str
-    verdict: str = ""
-    tone: str = "plain"
-    kinds: frozenset[str] = frozenset()
-    share: float | None = None
-    model: str = ""
+    label: str  # what models can agree or disagree on
+    verdict: str = ""  # the same in a few words
+    tone: str = "plain"  # or ``good``, ``bad``, ``unsure``
+    kinds: frozenset[str] = frozenset()  # what is wrong with it, keys of :data:`KINDS`
+    share: float | None = None  # of its words that are flagged; None where no detector read it
+    model: str = ""  # its label in the report
     text: Text = Text()
-    why: tuple[str, ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()
+    why: tuple[str, ...] = ()  # how the label came about, a sentence each; empty ones count for nothing
+    facts: tuple[tuple[str, str], ...] = ()  # metric to value, as text
 
 
 class Document(NamedTuple):
-    """One document of a task with every model's answer.
-
-    Attributes:
-        right: what a right answer is, in a few words; empty where the reference says it.
-        passages: that the prompt gave.
-        page: the text that answers were held against, where the model did not see it.
-        page_title, address: of that page; the address is http or https, else empty.
-        prompt: as it was sent, where no passages could be told from it.
-        answers: of the models, in the order of the runs; the kinds are those of all.
-    """
+    """One document of a task with every model's answer."""
 
     question: Text
-    right: str = ""
-    passages: tuple[Passage, ...] = ()
+    right: str = ""  # what a right answer is, in a few words; empty where the reference says it
+    passages: tuple[Passage, ...] = ()  # that the prompt gave
     references: tuple[Text, ...] = ()
-    page: Text | None = None
+    page: Text | None = None  # the text that answers were held against, where the model did not see it
     page_title: str = ""
-    address: str = ""
-    prompt: Text | None = None
+    address: str = ""  # of the page: http or https, else empty
+    prompt: Text | None = None  # as it was sent, where no passages could be told from it
     task: str = ""
     benchmark: str = ""
     language: str = ""
     key: str = ""
-    answers: tuple[ShownAnswer, ...] = ()
-    kinds: frozenset[str] = frozenset()
+    answers: tuple[ShownAnswer, ...] = ()  # of the models, in the order of the runs
+    kinds: frozenset[str] = frozenset()  # of all answers
 
 
 def text_of(value: Any, limit: int, spans: Iterable[Span] = ()) -> Text:

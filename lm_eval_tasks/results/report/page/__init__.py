@@ -12,7 +12,7 @@ import base64
 import datetime
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
@@ -29,7 +29,7 @@ from lm_eval_tasks.results.report.plots.drawing import short_names
 from lm_eval_tasks.results.report.provenance import made, numbers, origins
 from lm_eval_tasks.runs import Run
 
-__all__ = ["cleaned", "direction", "file_of_page", "language_tag", "page_of", "render"]
+__all__ = ["cleaned", "direction", "environment_of", "language_tag", "page_of", "render"]
 
 _HERE = "lm_eval_tasks.results.report.page"
 _UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -81,17 +81,7 @@ def page_of(runs: Mapping[str, Run], paper: bool, read: Read) -> dict[str, Any]:
 def render(page: Mapping[str, Any]) -> str:
     """The HTML of what :func:`page_of` gives, with ``documents``, and how many of each task (``per_task``; ``None``:
     all)."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(
-        loader=PackageLoader(_HERE, "templates"),
-        autoescape=True,
-        finalize=cleaned,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = environment_of(_HERE, "report", cleaned, "; img-src data:")
     short: Mapping[str, str] = page["short"]
     colours = {label: number for number, label in enumerate(short)}
     environment.filters |= {
@@ -106,11 +96,34 @@ def render(page: Mapping[str, Any]) -> str:
         "pixels": lambda points: round(_PIXELS * points),
         "thousands": lambda number: f"{number:,}".replace(",", "\u202f"),
     }
-    css, script = (Markup(file_of_page(name)) for name in ("report.css", "report.js"))  # noqa: S704 - of this package
-    loads = f"style-src '{_digest(css)}'; script-src '{_digest(script)}'; img-src data:"
-    policy = f"default-src 'none'; {loads}; base-uri 'none'; form-action 'none'"
-    template = environment.get_template("page.html.jinja")
-    return template.render(page=page, css=css, script=script, policy=policy, kinds=KINDS, examples=examples)
+    html: str = environment.get_template("page.html.jinja").render(page=page, kinds=KINDS, examples=examples)
+    return html
+
+
+def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more: str = "") -> Any:
+    """Jinja with the templates of a package. Every value is escaped, and one that is missing an error. Templates have the
+    package's style and script, files of this stem, and the content security policy that lets a page have them alone, and
+    what `more` says."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    css, script = (files(package).joinpath(f"{stem}.{ending}").read_text("utf-8") for ending in ("css", "js"))
+    style, run = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (css, script))
+    loads = f"style-src 'sha256-{style}'; script-src 'sha256-{run}'{more}"
+    environment = Environment(
+        loader=PackageLoader(package, "templates"),
+        autoescape=True,
+        finalize=finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {
+        "css": Markup(css),  # noqa: S704 - of this project
+        "script": Markup(script),  # noqa: S704 - of this project
+        "policy": f"default-src 'none'; {loads}; base-uri 'none'; form-action 'none'",
+    }
+    return environment
 
 
 def _cell(value: Any) -> str:
@@ -123,16 +136,6 @@ def _cell(value: Any) -> str:
 def _data_uri(svg: str) -> str:
     """A picture as the address of an image: in it nothing of the picture runs, loads, or reaches the page."""
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode("utf-8")).decode("ascii")
-
-
-def file_of_page(name: str) -> str:
-    """A file that every page holds: ``report.css`` or ``report.js``."""
-    return files(_HERE).joinpath(name).read_text("utf-8")
-
-
-def _digest(text: str) -> str:
-    """A text as a content security policy names it."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 def cleaned(value: Any) -> Any:

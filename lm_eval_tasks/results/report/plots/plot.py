@@ -137,21 +137,14 @@ def not_drawn(entries: Iterable[Entry]) -> str:
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot and the table that says the same.
+    """A plot and the table that says the same."""
 
-    Attributes:
-        name: for file names and for ids in a page: letters, digits, ``_`` and ``-``; no two plots of a report share it.
-        caption: what is shown, how bounds were computed, and what is left out and why.
-        columns, rows: of the table, in the order of the plot. Shares are fractions in [0, 1], as in the results.
-        draw: makes the picture, a ``matplotlib.figure.Figure``.
-    """
-
-    name: str
+    name: str  # for files and for ids in a page: letters, digits, ``_`` and ``-``; no two plots of a report share it
     title: str
-    caption: str
+    caption: str  # what is shown, how bounds were computed, and what is left out and why
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    draw: Callable[[], Any] = field(repr=False, compare=False)
+    rows: tuple[Row, ...]  # in the order of the plot; shares are fractions in [0, 1], as in the results
+    draw: Callable[[], Any] = field(repr=False, compare=False)  # makes a ``matplotlib.figure.Figure``
 
     def svg(self, ink: str = LIGHT) -> str:
         """The picture as an ``<svg>`` element without a background, drawn once for all inks: colours of axes and text.
