@@ -121,10 +121,8 @@ def rogan_gladen_width(answers: Mapping[tuple[str, str], Answers], language: str
 
 def main() -> None:
     answers = annotated_answers(sys.argv[1] if len(sys.argv) > 1 else "../shared/hub")
-    print(
-        "| answers | number | truth | Rogan-Gladen, width | marks | held, width | alone | guessing | opposite | difference |"
-    )
-    print("|" + "---|" * 10)
+    columns = "answers; number; truth; Rogan-Gladen's width; marks; held, width; alone; guessing; opposite; difference"
+    print(f"| {columns.replace(';', ' |')} |\n|{'---|' * 10}")
     for (language, kind), each in answers.items():
         readings = (each.expected, np.random.default_rng(_SEED).random(len(each.words)), 1 - each.marked)
         truth = each.words @ each.marked / each.words.sum()
