@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --durations-min=10
 
-.PHONY: demo picture test test-all test-pythons test-report lint bench test-vllm test-leaderboard train-lexical train-tiny clean
+.PHONY: demo picture test test-all test-pythons test-report lint bench check-marks test-vllm test-leaderboard train-lexical train-tiny clean
 
 # An evaluation without model weights, on the bundled sample: of a baseline, which quotes the articles and makes up nothing, and
 # of stored answers that make up some of what they say.
@@ -62,8 +62,13 @@ lint: $(DEV)/.done
 bench: $(DEV)/.done
 	$(DEV)/bin/python -m tests.benchmarks.bench
 
-# Weights and calibration of the lexical detector, anew from every annotated answer of a mirror.
 MIRROR ?= ../shared/hub
+
+# Whether bounds from a few marked answers hold, on the annotated answers of a mirror.
+check-marks: $(DEV)/.done
+	$(DEV)/bin/python -m tests.benchmarks.marks $(MIRROR)
+
+# Weights and calibration of the lexical detector, anew from every annotated answer of a mirror.
 train-lexical: $(DEV)/.done
 	$(DEV)/bin/lm-eval-grounded train --mirror $(MIRROR)
 

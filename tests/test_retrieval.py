@@ -322,8 +322,8 @@ def test_the_papers_column_stands_beside_dev_only(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--retriever bm25 -k 0", "lm-eval-grounded retrieve: k must be a whole number of at least 1, got 0"),
-        ("--retriever bm25 -k 61", "lm-eval-grounded retrieve: k=61 is larger than the corpus (60 passages)"),
+        ("--retriever bm25 -k 0", "lm-eval-grounded: retrieve: k must be a whole number of at least 1, got 0"),
+        ("--retriever bm25 -k 61", "lm-eval-grounded: retrieve: k=61 is larger than the corpus (60 passages)"),
         ("--retriever bm25 --split test", "retrieve: unknown split 'test'; known are dev, train, validation"),
         ("--retriever bm25 --encoder some/model", "retrieve: option encoder is for dense, not for bm25"),
         ("--retriever hybrid --hybrid run+bm25 --minilm x", "retrieve: option minilm is for minilm, not for hybrid"),

@@ -1,0 +1,142 @@
+"""Do bounds from a few marked answers hold? ``python -m tests.benchmarks.marks [MIRROR]``, or ``make check-marks``.
+
+Of each language of the mirror that has annotated answers, some are drawn by their words 1,000 times, their annotations
+taken for marks and joined with what a detector expects of all. The truth is the share over all. `lexical` reads each
+language by weights that never saw it. Two more detectors guess, and say the opposite of the truth.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custom_metrics.hallucination import estimate
+from custom_metrics.statistics.marked import Draws, marked_difference, marked_mean
+from custom_metrics.statistics.random_effects import expected_errors
+
+ROUNDS = 1000
+NUMBERS = (25, 50, 100)
+_SEED = 24
+
+Floats = NDArray[np.float64]
+
+
+class Answers(NamedTuple):
+    """The annotated answers of a language. Arrays are (answers,), of `counts` (answers, 4)."""
+
+    words: Floats
+    marked: Floats  # share of an answer's words
+    expected: Floats  # mean probability of its words
+    texts: list[str]  # what it is held against
+    models: list[str]
+    counts: NDArray[np.int64]  # words: true and false positives, false and true negatives
+
+
+class Held(NamedTuple):
+    """Bounds of one way over all rounds."""
+
+    share: float  # of the rounds in which they hold the truth
+    width: float  # mean
+
+
+def annotated_answers(mirror: str) -> dict[tuple[str, str], Answers]:
+    """(language, kind) to the answers, read by held-out weights."""
+    from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
+    from lm_eval_tasks.mfava.held_out import predictions
+
+    documents = readable(labelled_answers(mirror, ["mushroom", "mfava-gold"]))
+    rows = defaultdict(list)
+    for document, reading in zip(documents, predictions(documents), strict=True):
+        marks = reading.hallucinated
+        if len(marks):
+            text = document.article or document.reference
+            row = (len(marks), marks.mean(), reading.probabilities.mean(), text, document.model, reading.counts)
+            rows[document.language, document.annotations].append(row)
+    return {
+        key: Answers(*(np.array(part, float) for part in parts[:3]), *map(list, parts[3:5]), np.array(parts[5]))
+        for key, of_language in sorted(rows.items())
+        for parts in [list(zip(*of_language, strict=True))]
+    }
+
+
+def rounds(chances: Floats, number: int, seed: int = _SEED) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Which answers are drawn in each round, and how often."""
+    rng = np.random.default_rng(seed)
+    for _ in range(ROUNDS):
+        yield np.unique(rng.choice(len(chances), number, p=chances), return_counts=True)
+
+
+def held(answers: Answers, expected: Floats, number: int) -> tuple[Held, Held]:
+    """Of draws of this size: marks joined with what is expected, and marks alone."""
+    share = answers.words / answers.words.sum()
+    truth, of_all = share @ answers.marked, float(share @ expected)
+    bounds = []
+    for drawn, times in rounds(share, number):
+        draws = Draws.of(times, clusters=[answers.texts[place] for place in drawn])
+        found = marked_mean(draws, answers.marked[drawn], expected[drawn], of_all)
+        bounds.append([(figure.low, figure.high) for figure in (found.figure, found.alone)])
+    low, high = np.moveaxis(np.array(bounds), 2, 0)
+    both = zip(np.mean((low <= truth) & (truth <= high), axis=0), np.mean(high - low, axis=0), strict=True)
+    joined, alone = (Held(float(share), float(width)) for share, width in both)
+    return joined, alone
+
+
+def difference_held(answers: Answers, number: int) -> Held:
+    """Of the difference of two models that answered the same questions: here two halves of the answers."""
+    half = len(answers.words) // 2
+    order = np.random.default_rng(_SEED).permutation(len(answers.words))
+    sides = order[:half], order[half : 2 * half]
+    shares = [answers.words[side] / answers.words[side].sum() for side in sides]
+    chances = sum(shares) / 2
+    truth = np.subtract(*(share @ answers.marked[side] for share, side in zip(shares, sides, strict=True)))
+    bounds = []
+    for drawn, times in rounds(chances, number):
+        means, draws = [], []
+        for share, side in zip(shares, sides, strict=True):
+            draws.append(Draws.of(times, share[drawn] / chances[drawn]))
+            of_all, places = float(share @ answers.expected[side]), side[drawn]
+            means.append(marked_mean(draws[-1], answers.marked[places], answers.expected[places], of_all))
+        bounds.append(marked_difference(draws[0], *means)[1:3])
+    low, high = np.transpose(bounds)
+    return Held(float(np.mean((low <= truth) & (truth <= high))), float(np.mean(high - low)))
+
+
+def rogan_gladen_width(answers: Mapping[tuple[str, str], Answers], language: str, kind: str) -> float:
+    """Width of the rate that is corrected by errors in all other languages; ``nan`` where there are too few."""
+    own = answers[language, kind]
+    others = {
+        code: {model: each.counts[np.array(each.models) == model] for model in dict.fromkeys(each.models)}
+        for (code, other_kind), each in answers.items()
+        if other_kind == kind and code != language
+    }
+    flagged = own.counts[:, :2].sum(axis=1)
+    figure = estimate(np.stack([flagged, own.words], axis=1), expected_errors(others)).rogan_gladen
+    return figure.high - figure.low
+
+
+def main() -> None:
+    answers = annotated_answers(sys.argv[1] if len(sys.argv) > 1 else "../shared/hub")
+    columns = "answers; number; truth; Rogan-Gladen's width; marks; held, width; alone; guessing; opposite; difference"
+    print(f"| {columns.replace(';', ' |')} |\n|{'---|' * 10}")
+    for (language, kind), each in answers.items():
+        readings = (each.expected, np.random.default_rng(_SEED).random(len(each.words)), 1 - each.marked)
+        truth = each.words @ each.marked / each.words.sum()
+        width = rogan_gladen_width(answers, language, kind)
+        for number in NUMBERS:
+            (joined, alone), (guessed, _), (opposite, _) = (held(each, reading, number) for reading in readings)
+            parts = (joined, alone, guessed, opposite, difference_held(each, number))
+            print(
+                f"| {language} {kind} | {len(each.words)} | {truth:.2f} | {width:.2f} | {number} | "
+                + " | ".join(f"{100 * part.share:.1f} %, {part.width:.3f}" for part in parts)
+                + " |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
