@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from custom_metrics.abstention import is_abstention
-from lm_eval_tasks.clapnq.task import PaperShots, choose
+from lm_eval_tasks.clapnq.task import PaperShots, choose_shots
 from lm_eval_tasks.data.sources import MissingSource
 
 Harness = Callable[..., dict[str, Any]]
@@ -174,7 +174,7 @@ ANSWERABLE = [question("a0", "Z", "z", []), question("a1", "A", "a", ["1"]), que
 def test_the_unanswerable_example_is_asked_of_the_answerable_ones_passage(
     unanswerable: list[dict[str, Any]], expected: tuple[str, str, str]
 ) -> None:
-    one, other = choose(ANSWERABLE, unanswerable)
+    one, other = choose_shots(ANSWERABLE, unanswerable)
     assert (one["id"], other["id"], one["passages"][0]["text"]) == expected
     assert other["passages"] == one["passages"]
     assert other["groundings"] == one["groundings"]
@@ -185,7 +185,7 @@ def test_the_unanswerable_example_is_asked_of_the_answerable_ones_passage(
 )
 def test_train_files_without_an_example_are_refused(answerable: Any, unanswerable: Any) -> None:
     with pytest.raises(ValueError, match="no answerable question with an answer, or no unanswerable one"):
-        choose(answerable, unanswerable)
+        choose_shots(answerable, unanswerable)
 
 
 def test_shots_are_read_once_and_only_when_asked_for() -> None:

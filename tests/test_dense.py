@@ -17,7 +17,7 @@ from custom_metrics.scores.grounding import retrieval_quality
 from lm_eval_tasks.clapnq.corpus import Corpus, gold_ids
 from lm_eval_tasks.clapnq.dataset import open_corpus, questions_of
 from lm_eval_tasks.clapnq.retrieval import Question, dense, open_retriever
-from lm_eval_tasks.clapnq.retrieval.encoder import encoders, named, weights_of
+from lm_eval_tasks.clapnq.retrieval.encoder import encoder_for, encoders, weights_of
 from lm_eval_tasks.clapnq.retrieval.vectors import Floats
 from lm_eval_tasks.cli import main
 from tests.test_retrieval import METRICS, asked, ids, write_corpus
@@ -108,7 +108,7 @@ def test_scores_are_cosines_of_what_the_model_says(corpus: Corpus, minilm: str) 
 
 def test_it_says_what_its_rankings_depend_on(corpus: Corpus, minilm: str, tmp_path: Path) -> None:
     described = open_on_cpu("minilm", corpus, minilm=minilm).describe()
-    _, weights = weights_of(named("minilm", {"minilm": minilm}))
+    _, weights = weights_of(encoder_for("minilm", {"minilm": minilm}))
     assert described == {
         "retriever": "minilm",
         "model": "sentence-transformers/all-MiniLM-L6-v2",

@@ -13,7 +13,7 @@ import pytest
 
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import open_retriever
-from lm_eval_tasks.clapnq.retrieval.encoder import Encoder, encoders, load, named, weights_of
+from lm_eval_tasks.clapnq.retrieval.encoder import Encoder, encoder_for, encoders, load, weights_of
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from tests.test_retrieval import write_corpus
@@ -34,7 +34,7 @@ def test_the_named_encoders_are_the_papers_with_their_prefixes() -> None:
 
 
 def digest_of(folder: Path) -> str:
-    found, digest = weights_of(named("dense", {"encoder": str(folder)}))
+    found, digest = weights_of(encoder_for("dense", {"encoder": str(folder)}))
     assert found == folder
     return digest
 
@@ -67,14 +67,14 @@ def test_a_folder_without_safetensors_is_no_model(tmp_path: Path, extra: dict[st
     folder = write_encoder_files(tmp_path / "m", {"model.safetensors": None, **extra})
     for name, option in (("dense", "encoder"), ("minilm", "minilm")):
         with pytest.raises(MissingSource, match=rf"^{folder} holds no \*\.safetensors, .*weights can run code"):
-            weights_of(named(name, {option: folder}))
+            weights_of(encoder_for(name, {option: folder}))
 
 
 def test_a_folder_that_is_named_as_a_model_must_hold_it(tmp_path: Path) -> None:
     folder = write_encoder_files(tmp_path / "m")
     found, pinned = hashlib.sha256(b"weights").hexdigest(), encoders()["bge"].weights
     with pytest.raises(CorruptSource, match=rf"does not hold BAAI/bge.*: the SHA-256 .* is {found}, not {pinned}\."):
-        weights_of(named("bge", {"bge": folder}))
+        weights_of(encoder_for("bge", {"bge": folder}))
 
 
 def test_a_folder_of_a_named_model_must_be_complete(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_model_that_is_not_to_be_had_says_how_to_get_it(
     name: str, options: dict[str, str], download: str, say: str
 ) -> None:
     with pytest.raises(MissingSource) as refused:
-        weights_of(named(name, options))
+        weights_of(encoder_for(name, options))
     assert re.fullmatch(
         rf"The encoder {download.split()[0]} is not here and could not be downloaded: .+ With internet, "
         rf"`hf download {download} --local-dir DIR` fetches it; for a cluster without, copy DIR there and say {say}=DIR\.",
@@ -127,7 +127,7 @@ def test_a_folder_that_does_not_exist_is_named_in_full(tmp_path: Path, monkeypat
     of_dense = [("dense", "encoder", f"{folder}nowhere") for folder in ("./", "/", "~/", "models/of/")]
     for name, option, place in [("minilm", "minilm", "nowhere"), ("bge", "bge", "nowhere"), *of_dense]:
         with pytest.raises(MissingSource) as refused:
-            named(name, {option: place})
+            encoder_for(name, {option: place})
         assert str(refused.value) == (
             f"{Path(place).expanduser().resolve()}: no such folder ({option}=DIR names the folder of that model's files)"
         )
@@ -135,17 +135,17 @@ def test_a_folder_that_does_not_exist_is_named_in_full(tmp_path: Path, monkeypat
 
 def test_options_say_what_dense_is(tmp_path: Path) -> None:
     prefixes = {"query_prefix": "q: ", "passage_prefix": ""}
-    assert named("dense", {"encoder": "a/b"}) == Encoder("a/b")
-    found = named("dense", {"encoder": "a/b", "encoder_revision": "v1", **prefixes})
+    assert encoder_for("dense", {"encoder": "a/b"}) == Encoder("a/b")
+    found = encoder_for("dense", {"encoder": "a/b", "encoder_revision": "v1", **prefixes})
     assert found == Encoder("a/b", "v1", None, "q: ", "", None)
     folder = tmp_path / "my model"
     folder.mkdir()
-    found = named("dense", {"encoder": folder, "encoder_revision": "v1", **prefixes})
+    found = encoder_for("dense", {"encoder": folder, "encoder_revision": "v1", **prefixes})
     assert found == Encoder("my model", None, None, "q: ", "", folder)
     # Options of other retrievers leave the named ones as they are.
     others = {"encoder": "a/b", "encoder_revision": "v1", **prefixes, "minilm": tmp_path}
-    assert named("e5", others) is encoders()["e5"]
-    assert named("minilm", others) == replace(encoders()["minilm"], folder=tmp_path)
+    assert encoder_for("e5", others) is encoders()["e5"]
+    assert encoder_for("minilm", others) == replace(encoders()["minilm"], folder=tmp_path)
 
 
 @pytest.fixture
@@ -189,8 +189,8 @@ def test_a_device_that_cannot_be_used_is_named(corpus: Corpus, tmp_path: Path, d
 def test_what_is_no_model_or_compares_otherwise_is_refused(minilm: str, tmp_path: Path) -> None:
     broken = write_encoder_files(tmp_path / "broken")
     with pytest.raises(ValueError, match=rf"^clapnq: {broken} is no sentence-transformers model that loads: "):
-        load(named("dense", {"encoder": broken}), broken, "cpu")
+        load(encoder_for("dense", {"encoder": broken}), broken, "cpu")
     for function in ("euclidean", "manhattan"):
         folder = Path(copy_of(minilm, tmp_path / function, similarity_fn_name=function))
         with pytest.raises(ValueError, match=rf"^clapnq: {function} compares by {function} distance; retrieval here"):
-            load(named("dense", {"encoder": folder}), folder, "cpu")
+            load(encoder_for("dense", {"encoder": folder}), folder, "cpu")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.clapnq.retrieval.encoder import named, weights_of
+from lm_eval_tasks.clapnq.retrieval.encoder import encoder_for, weights_of
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.provenance import command_line
@@ -199,7 +199,7 @@ def test_the_weights_behind_vectors_are_compared(
     model.mkdir()
     for name in ("config.json", "model.safetensors"):
         (model / name).write_bytes(name.encode())
-    weights = weights_of(named("dense", {"encoder": model}))[1]
+    weights = weights_of(encoder_for("dense", {"encoder": model}))[1]
     dense = {"retriever": "dense", "model": "encoder", "revision": None, "weights": weights}
     minilm = {"retriever": "minilm", "model": "all-MiniLM", "revision": "c0ffee", "weights": "4567"}
     metadata = results["configs"]["clapnq_rag"]["metadata"]

@@ -19,7 +19,7 @@ import pytest
 from lm_eval_tasks.clapnq import corpus as corpora
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, Ranking, bm25, open_retriever
-from lm_eval_tasks.clapnq.retrieval.bm25 import BM25, parts_of
+from lm_eval_tasks.clapnq.retrieval.bm25 import BM25, split_passage
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.retrieve import published, retrieve
 from tests.conftest import command, run
@@ -108,7 +108,7 @@ def words(first: int, last: int) -> str:
 def test_parts_are_of_512_words_each_256_after_the_one_before_and_keep_the_title(
     length: int, parts: list[tuple[int, int]]
 ) -> None:
-    assert parts_of(Passage("p", "The title", words(1, length))) == [
+    assert split_passage(Passage("p", "The title", words(1, length))) == [
         f"The title {words(first, last)}" for first, last in parts
     ]
 
@@ -124,13 +124,13 @@ def test_parts_are_of_512_words_each_256_after_the_one_before_and_keep_the_title
     ],
 )
 def test_a_word_is_what_bm25_counts(text: str, expected: int) -> None:
-    assert len(parts_of(Passage("p", "", text))) == expected
+    assert len(split_passage(Passage("p", "", text))) == expected
 
 
 def test_whole_or_in_parts_the_text_stays_as_it_is() -> None:
     text = "(“Éclairs”, 1st ed.), " * 300  # 900 words
-    assert parts_of(Passage("p", "T", text[:220])) == [f"T {text[:220]}"]
-    first, second, third = parts_of(Passage("p", "T", text))
+    assert split_passage(Passage("p", "T", text[:220])) == [f"T {text[:220]}"]
+    first, second, third = split_passage(Passage("p", "T", text))
     assert first == "T " + text[2 : 2 + len(first) - 2]
     assert all(part[2:] in text for part in (first, second, third))
     assert third.endswith("1st ed")
@@ -153,7 +153,7 @@ def test_a_passage_has_the_score_of_its_best_part_among_all_parts(tsv: Path, tmp
     parts = [
         (f"{passage.id}.{number}", part.removeprefix(f"{passage.title} "), passage.title)
         for passage in (corpus[row] for row in range(4))
-        for number, part in enumerate(parts_of(passage))
+        for number, part in enumerate(split_passage(passage))
     ]
     apart = BM25(Corpus.open(write_corpus(tmp_path / "parts.tsv", parts)))
     for found, of_parts in zip(
@@ -171,7 +171,7 @@ def test_a_passage_stands_once_and_k_are_found_however_many_parts_one_has(tsv: P
     """The 19 parts of p1 are the 19 best of all; the other passages stand behind it all the same."""
     rows = [("p1", "violin " * 5000, "Long"), *[(f"p{n}", f"violin {words(1, 30 * n)}", "") for n in (2, 3, 4)]]
     corpus = Corpus.open(write_corpus(tmp_path / "crowd.tsv", rows))
-    assert len(parts_of(corpus[0])) == 19
+    assert len(split_passage(corpus[0])) == 19
     (found,) = BM25(corpus, split=True).search(asked("violin"), k)
     assert ids(found) == ["p1", "p2", "p3", "p4"][:k]
     assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)

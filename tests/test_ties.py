@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
 from lm_eval_tasks.clapnq.retrieval.hybrid import Hybrid
-from lm_eval_tasks.clapnq.retrieval.vectors import best_of, best_rows
+from lm_eval_tasks.clapnq.retrieval.vectors import best_rows, top_k
 from tests.conftest import run
 from tests.test_retrieval import asked, ids, write_corpus
 
@@ -24,7 +24,7 @@ from tests.test_retrieval import asked, ids, write_corpus
 def test_the_best_are_those_of_a_stable_sort(scores: list[int], data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(scores)))
     expected = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:k]
-    assert best_of(np.array(scores, np.float32), k).tolist() == expected
+    assert top_k(np.array(scores, np.float32), k).tolist() == expected
 
 
 @pytest.fixture

@@ -204,8 +204,8 @@ _RAG = replace(
 
 def _task(prompt: str, retriever: str = "") -> Task:
     base, folder = (_RAG, "rag") if retriever else (_GOLD, "gold")
-    called = "" if retriever in ("", "bm25") else f"_{retriever}"  # BM25 goes without saying
-    name = f"clapnq_{folder}{called}{prompt}"
+    infix = "" if retriever in ("", "bm25") else f"_{retriever}"  # BM25 is the default
+    name = f"clapnq_{folder}{infix}{prompt}"
     options = {"name": name, "retriever": retriever} if retriever else {"name": name}
     return Task(name, base, options, folder, (base.file, _PROMPTS[prompt]))
 

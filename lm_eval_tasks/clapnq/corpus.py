@@ -1,4 +1,4 @@
-"""The passages that are searched, and which of them are gold: a table on disk, so that a warm start parses nothing."""
+"""The corpus of passages, as an Arrow table that is parsed once and cached, and the ids of the gold passages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lm_eval_tasks.data.tables import read_quoted_tsv
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_FORM = "3"  # of the table on disk; a new form gets a new key
+_FORM = "3"  # version of the table on disk, part of its key
 
 
 class Passage(NamedTuple):
-    """A passage. Its id is empty where it is in no corpus."""
+    """A passage. Its id is empty where it is not from a corpus."""
 
     id: str
     title: str
@@ -27,7 +27,7 @@ class Passage(NamedTuple):
 
     @property
     def grounding(self) -> str:
-        """Title, one space, text: what answers are held against."""
+        """Title, one space, text: the text to which answers are compared."""
         return f"{self.title} {self.text}"
 
 
@@ -36,16 +36,16 @@ class Corpus:
 
     def __init__(self, table: Any, key: str) -> None:
         self._table = table
-        self.key = key  # SHA-256 of the file; caches that depend on the corpus carry it
+        self.key = key  # SHA-256 of the file, part of the keys of caches that depend on it
 
     @classmethod
     def open(cls, tsv: Path) -> Corpus:
-        """The corpus of a TSV file with the columns ``id``, ``text`` and ``title``.
+        """Open a TSV file with the columns ``id``, ``text`` and ``title``.
 
-        The first use writes an Arrow table into the cache; later ones map it into memory. A damaged one is written anew.
+        The first use writes an Arrow table into the cache; later ones map it into memory. A damaged table is written anew.
 
         Raises:
-            CorruptSource: the file holds no passage, an id twice, or is no such table.
+            CorruptSource: the file has no passage, a repeated id, or another format.
         """
         import pyarrow as pa
 
@@ -65,7 +65,7 @@ class Corpus:
 
     @cached_property
     def ids(self) -> list[str]:
-        """Every passage's id, in order."""
+        """The ids of all passages, in order."""
         ids: list[str] = self._table.column("id").to_pylist()
         return ids
 
@@ -74,23 +74,23 @@ class Corpus:
         return {passage: row for row, passage in enumerate(self.ids)}
 
     def passage(self, id: str) -> Passage:
-        """The passage of that id; `KeyError` where there is none."""
+        """The passage with an id; `KeyError` where there is none."""
         return self[self._rows[id]]
 
     def contents(self, start: int = 0, end: int | None = None) -> list[str]:
-        """Title and text of the passages of a range of rows, as they are searched."""
+        """Title, one space, text of the passages in a range of rows, for indexing."""
         part = self._table.slice(start, None if end is None else end - start)
         pairs = zip(part.column("title").to_pylist(), part.column("text").to_pylist(), strict=True)
         return [f"{title} {text}" for title, text in pairs]
 
     def ids_of_texts(self, texts: Sequence[str]) -> dict[str, str]:
-        """Text to the id of the passage that holds exactly it (white space at the ends apart)."""
+        """Text to the id of the passage with exactly that text, except for white space at the ends."""
         wanted = {text.strip() for text in texts}
-        found: dict[str, str] = {}
+        ids: dict[str, str] = {}
         for passage, text in zip(self.ids, self._table.column("text").to_pylist(), strict=True):
             if text.strip() in wanted:
-                found.setdefault(text.strip(), passage)
-        return found
+                ids.setdefault(text.strip(), passage)
+        return ids
 
 
 def _write_table(tsv: Path, folder: Path) -> None:
@@ -102,9 +102,9 @@ def _write_table(tsv: Path, folder: Path) -> None:
             values.append(row[name])
     if not columns["id"]:
         raise sources.CorruptSource(f"{tsv}: the corpus is empty; CLAPnq's retrieval needs passages to search")
-    doubled = len(columns["id"]) - len(set(columns["id"]))
-    if doubled:
-        raise sources.CorruptSource(f"{tsv}: {doubled} passage ids stand twice; an id must name one passage")
+    repeated = len(columns["id"]) - len(set(columns["id"]))
+    if repeated:
+        raise sources.CorruptSource(f"{tsv}: {repeated} passage ids stand twice; an id must name one passage")
     table = pa.table({name: pa.array(values, pa.large_string()) for name, values in columns.items()})
     with pa.OSFile(str(folder / "passages.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
@@ -119,32 +119,32 @@ def gold_ids(
     """Question id to the ids of its gold passages, from the public question file, else by the passage's exact text.
 
     `rows` are documents with their gold passage, `split` is named as in the files (``train`` or ``dev``). Gold passages
-    that the corpus lacks are left out, counted and said.
+    that the corpus lacks are left out, with a warning that has their number.
     """
-    asked = [row for row in rows if row["answerable"]]
+    answerable = [row for row in rows if row["answerable"]]
     try:
         path = sources.locate(QUESTIONS, f"retrieval/{split}/question_{split}_answerable.tsv", mirror)
     except sources.MissingSource as error:
-        texts = {row["id"]: row["passages"][0]["text"].strip() for row in asked}
+        texts = {row["id"]: row["passages"][0]["text"].strip() for row in answerable}
         by_text = corpus.ids_of_texts(list(texts.values()))
         gold = {id: [by_text[text]] for id, text in texts.items() if text in by_text}
         log.warning(
             "%s: the gold passages of %d of %d questions were found by their text, because %s",
-            *(task, len(gold), len(asked), error),
+            *(task, len(gold), len(answerable), error),
         )
     else:
-        known = set(corpus.ids)
+        corpus_ids = set(corpus.ids)
         gold, unknown = {}, 0
         for row in read_quoted_tsv(path, ("id", "doc-id-list")):
             named = [id.strip() for id in row["doc-id-list"].replace("::", ",").split(",") if id.strip()]
-            gold[row["id"]] = [id for id in named if id in known]
+            gold[row["id"]] = [id for id in named if id in corpus_ids]
             unknown += len(named) - len(gold[row["id"]])
         if unknown:
             log.warning("%s: %d gold passages are not in the corpus", task, unknown)
-        unasked = len(gold.keys() - {row["id"] for row in asked})
-        if unasked:
-            log.warning("%s: %d questions of %s are not among the answerable ones; is a file cut?", task, unasked, path)
-    without = sum(not gold.get(row["id"]) for row in asked)
+        extra = len(gold.keys() - {row["id"] for row in answerable})
+        if extra:
+            log.warning("%s: %d questions of %s are not among the answerable ones; is a file cut?", task, extra, path)
+    without = sum(not gold.get(row["id"]) for row in answerable)
     if without:
         why = "answerable questions have no gold passage in the corpus; retrieval is not scored there"
         log.warning("%s: %d %s", task, without, why)

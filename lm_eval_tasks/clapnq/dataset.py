@@ -1,4 +1,4 @@
-"""CLAPnq documents: a question, the passages to answer it from, and gold answers (none where the passages do not answer).
+"""CLAPnq documents: a question, the passages to answer it from, and gold answers (none for unanswerable questions).
 
 Annotations and passages are read from the raw files of the public repositories.
 """
@@ -18,7 +18,7 @@ from custom_metrics.scores.grounding import CUTOFFS
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq import retrieval
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage, gold_ids
-from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, halves, open_retriever
+from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, hybrid_names, open_retriever
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.samples import documents_of_samples
 from lm_eval_tasks.data.tables import read_json_lines
@@ -34,7 +34,7 @@ ANNOTATIONS = "PrimeQA/clapnq"
 PASSAGES, PASSAGES_FILE = "PrimeQA/clapnq_passages", "passages.tsv"
 PAPER_PASSAGES = 178_891
 UNANSWERABLE = "unanswerable"
-"""The word that the prompt asks for where the passages do not answer: the target of unanswerable questions."""
+"""The target of unanswerable questions: the word that the prompt asks for where the passages have no answer."""
 FILE_SPLIT = {"train": "train", "validation": "dev", "dev": "dev"}  # the harness's name, and the paper's
 
 
@@ -49,38 +49,38 @@ def load(
     calibration: str | None = None,
     calibration_annotations: str | None = None,
     samples: str | None = None,
-    **others: Any,
+    **extra: Any,
 ) -> dict[str, Dataset]:
     """Load the questions of a split.
 
     Args:
         retriever: ``None`` for the gold passage, or one of ``retrieval.names()``.
         split: ``"validation"`` (also ``"dev"``: the public dev set) or ``"train"``.
-        top_k: with a retriever: how many passages the model is given.
+        top_k: with a retriever: number of passages in the prompt.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
         name: of the task, for messages.
-        detector: who tags the answers, see :func:`detector_plugin.load_detector`; ``None``: nobody.
+        detector: name of the detector that tags the answers, see :func:`detector_plugin.load_detector`; default none.
         detector_args, calibration, calibration_annotations: see
             :func:`lm_eval_tasks.detection.calibrated.settings_of`; no calibration is used unless one is named.
         samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public files.
-        others: what ``retrieval.OPTIONS`` names; the model's arguments, which the harness passes as well, are ignored.
+        extra: the options of ``retrieval.OPTIONS``; the model's arguments, which the harness passes as well, are ignored.
 
     Returns:
         ``{"evaluation": documents}`` and the same under the split's name; answerable and unanswerable questions
         alternate, so that ``--limit`` sees both. Columns: ``id``, ``question``, ``answerable``, ``answers`` (gold, the
         empty ones dropped), ``target`` (the first of them, or ``"unanswerable"``), ``passages`` (``id``, ``title``,
         ``text`` in the order given to the model), ``groundings`` (title, one space, text, of each); with a retriever
-        also ``gold_ids``, ``retrieved_ids`` (the ten best), ``gold_ranks`` (which of the passages given are gold, counted
-        from 1; none where retrieval missed them) and ``retriever`` (JSON: what found them); with a detector also
+        also ``gold_ids``, ``retrieved_ids`` (the ten best), ``gold_ranks`` (ranks, from 1, of the gold passages among those
+        given; empty where retrieval missed them) and ``retriever`` (its description, JSON); with a detector also
         ``detector``, ``detector_args``, ``calibration``, ``calibration_annotations`` and ``language``.
 
     Raises:
         ValueError: an unknown split or retriever; `top_k` is no whole number or larger than the corpus.
         UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
-        MissingSource, CorruptSource: a file is not to be had, or damaged.
+        MissingSource, CorruptSource: a file is not available, or damaged.
     """
     task = name
-    options = {key: others[key] for key in sorted(OPTIONS) if key in others}
+    options = {key: extra[key] for key in sorted(OPTIONS) if key in extra}
     for option, value in {"split": split, "mirror": mirror, "samples": samples, **options}.items():
         if isinstance(value, (list, dict)):
             raise UsageError(f"{task}: {option} takes one value, got {value!r}")
@@ -88,13 +88,13 @@ def load(
     if retriever is not None:
         metadata.choice("retriever", retriever, retrieval.names(), task)
     metadata.positive("top_k", top_k, task)
-    metadata.refuse_misspelt(others, load_task.user_options, task)
+    metadata.refuse_misspelt(extra, load_task.user_options, task)
     settings: Mapping[str, str] = {}
     of_detector = (detector_args, calibration, calibration_annotations)
     if detector is not None:
         from lm_eval_tasks.clapnq import hallucination  # nothing of the detectors is imported without need
 
-        settings = hallucination.columns(task, detector, *of_detector, others)
+        settings = hallucination.columns(task, detector, *of_detector, extra)
     elif unused := [
         key for key, value in zip(metadata.OF_DETECTION[1:], of_detector, strict=True) if value is not None
     ]:
@@ -111,24 +111,24 @@ def load(
 
 
 class _Loader(TaskLoader):
-    """A task's retriever is part of its name, because the harness's request cache knows nothing else."""
+    """A loader that refuses other retrievers than its task's: the name is all that the harness's request cache knows."""
 
     def options(self, given: Options) -> dict[str, Any]:
-        found = super().options(given)
-        own, asked = given.get("task_retriever"), given.get("retriever")
-        if "retriever" in given and asked != own:
-            others = (
-                f" {asked} has none: `lm-eval-grounded retrieve --retriever {asked} -o FILE` writes its run, and "
+        options = super().options(given)
+        own, requested = given.get("task_retriever"), given.get("retriever")
+        if "retriever" in given and requested != own:
+            hint = (
+                f" {requested} has none: `lm-eval-grounded retrieve --retriever {requested} -o FILE` writes its run, and "
                 f"clapnq_rag_run reads it with --metadata run=FILE."
-                if asked not in RETRIEVERS and asked in retrieval.names()
+                if requested not in RETRIEVERS and requested in retrieval.names()
                 else ""
             )
             raise UsageError(
-                f"{found.get('name', 'clapnq')}: --metadata retriever={asked!r} does not fit: this task's passages come "
-                f"from {own or 'the gold annotation'}. Every retriever has a task of its own: clapnq_rag (bm25), "
-                f"{', '.join(f'clapnq_rag_{name}' for name in RETRIEVERS if name != 'bm25')}.{others}"
+                f"{options.get('name', 'clapnq')}: --metadata retriever={requested!r} does not fit: this task's passages "
+                f"come from {own or 'the gold annotation'}. Every retriever has a task of its own: clapnq_rag (bm25), "
+                f"{', '.join(f'clapnq_rag_{name}' for name in RETRIEVERS if name != 'bm25')}.{hint}"
             )
-        return found
+        return options
 
 
 def _files(options: Options) -> Places:
@@ -153,9 +153,9 @@ load_task = _Loader(
 
 
 def train_questions(mirror: str | None, task: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Answerable and unanswerable questions of the train split with their gold passages, in the order of the files."""
-    find = partial(_annotations, "train", sources.mirror_folder(mirror))
-    return find("answerable"), find("unanswerable")
+    """The answerable and the unanswerable questions of the train split with their gold passages, in file order."""
+    read_kind = partial(_read_annotations, "train", sources.mirror_folder(mirror))
+    return read_kind("answerable"), read_kind("unanswerable")
 
 
 @lru_cache(maxsize=8)
@@ -167,40 +167,40 @@ def _documents(
     mirror: str | None,
     task: str,
 ) -> Dataset:
-    said: dict[str, Any] = {"split": "train" if split == "train" else "validation", "options": {"split": split}}
-    different = {}
-    with sources.recording() as read:
+    fields: dict[str, Any] = {"split": "train" if split == "train" else "validation", "options": {"split": split}}
+    explanations = {}
+    with sources.recording() as located_files:
         rows = questions_of(split, mirror, task)
         if retriever is not None:
-            said["options"] |= {"retriever": retriever, "top_k": top_k, **dict(options)}
-            described, passages = _retrieve(rows, retriever, dict(options), split, top_k, mirror, task)
-            said |= {"retrieval": described, "corpus": {"passages": passages, "published": PAPER_PASSAGES}}
-            if "run" in (halves(dict(options)) if retriever == "hybrid" else [retriever]):
+            fields["options"] |= {"retriever": retriever, "top_k": top_k, **dict(options)}
+            description, passages = _retrieve(rows, retriever, dict(options), split, top_k, mirror, task)
+            fields |= {"retrieval": description, "corpus": {"passages": passages, "published": PAPER_PASSAGES}}
+            if "run" in (hybrid_names(dict(options)) if retriever == "hybrid" else [retriever]):
                 run = Path(str(dict(options)["run"])).expanduser()
-                said["local_files"] = [provenance.local_file("run", run)]
+                fields["local_files"] = [provenance.local_file("run", run)]
             if passages != PAPER_PASSAGES:
-                different[PASSAGES_FILE] = f"the corpus holds {passages:,} of {PAPER_PASSAGES:,} passages"
+                explanations[PASSAGES_FILE] = f"the corpus holds {passages:,} of {PAPER_PASSAGES:,} passages"
     answerable = sum(row["answerable"] for row in rows)
     record = provenance.Record.from_files(
-        read,
-        explanations=different,
+        located_files,
+        explanations=explanations,
         not_comparable=[] if FILE_SPLIT[split] == "dev" else [f"split {split}, where the paper has dev"],
         kept={"answerable": answerable, "unanswerable": len(rows) - answerable},
-        **said,
+        **fields,
     )
     return provenance.documents_of(rows, record)
 
 
 def questions_of(split: str, mirror: str | Path | None, task: str) -> list[dict[str, Any]]:
-    """The questions of a split with their gold passages, answerable and unanswerable ones in turn."""
-    find = partial(_annotations, FILE_SPLIT[split], mirror)
-    answerable, unanswerable = find("answerable"), find("unanswerable")
+    """The questions of a split with their gold passages, answerable and unanswerable ones alternating."""
+    read_kind = partial(_read_annotations, FILE_SPLIT[split], mirror)
+    answerable, unanswerable = read_kind("answerable"), read_kind("unanswerable")
     rows = [row for pair in zip_longest(answerable, unanswerable) for row in pair if row is not None]
     log.info("%s: %d answerable and %d unanswerable questions of %s", task, len(answerable), len(unanswerable), split)
     return rows
 
 
-def _annotations(split: str, mirror: str | Path | None, kind: str) -> list[dict[str, Any]]:
+def _read_annotations(split: str, mirror: str | Path | None, kind: str) -> list[dict[str, Any]]:
     path = sources.locate(ANNOTATIONS, f"clapnq_{split}_{kind}.jsonl", mirror)
     rows = []
     for number, record in read_json_lines(path):
@@ -218,7 +218,7 @@ def _annotations(split: str, mirror: str | Path | None, kind: str) -> list[dict[
             }
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise sources.CorruptSource(f"{path}, line {number}: not a CLAPnq annotation ({error!r})") from error
-        rows.append(row | _given(passages))
+        rows.append(row | _passage_columns(passages))
     if not rows:
         raise sources.CorruptSource(f"{path} holds no question; delete it and fetch it again")
     without = sum(kind == "answerable" and not row["answers"] for row in rows)
@@ -234,7 +234,7 @@ def _target_of(answerable: bool, answers: Sequence[str]) -> str:
     return answers[0] if answerable and answers else UNANSWERABLE
 
 
-def _given(passages: Sequence[Passage]) -> dict[str, Any]:
+def _passage_columns(passages: Sequence[Passage]) -> dict[str, Any]:
     return {
         "passages": [passage._asdict() for passage in passages],
         "groundings": [passage.grounding for passage in passages],
@@ -250,33 +250,33 @@ def _retrieve(
     mirror: str | None,
     task: str,
 ) -> tuple[dict[str, Any], int]:
-    """Replace the gold passages by retrieved ones, and say which are gold; returns what chose them, the corpus' size."""
+    """Replace the gold passages by retrieved ones, and add columns; returns the retriever's description, corpus' size."""
     corpus = open_corpus(mirror)
     if top_k > len(corpus):
         raise UsageError(f"{task}: top_k={top_k} is larger than the corpus ({len(corpus)} passages)")
     gold = gold_ids(rows, FILE_SPLIT[split], corpus, mirror, task)
     k = min(max(top_k, *CUTOFFS), len(corpus))
     retriever = open_retriever(name, corpus, options)
-    ranked = retriever.search([Question(row["id"], row["question"]) for row in rows], k)
-    short = {"questions_with_fewer_passages": sum(len(found) < top_k for found in ranked)}
-    said = {**retriever.describe(), "passages_given": top_k, **short}
-    described = json.dumps(said, ensure_ascii=False)
-    log.info("%s: passages by %s", task, described)
-    for row, found in zip(rows, ranked, strict=True):
-        ids = [passage for passage, _ in found]
+    rankings = retriever.search([Question(row["id"], row["question"]) for row in rows], k)
+    short = {"questions_with_fewer_passages": sum(len(ranking) < top_k for ranking in rankings)}
+    description = {**retriever.describe(), "passages_given": top_k, **short}
+    description_text = json.dumps(description, ensure_ascii=False)
+    log.info("%s: passages by %s", task, description_text)
+    for row, ranking in zip(rows, rankings, strict=True):
+        ids = [passage for passage, _ in ranking]
         wanted = gold.get(row["id"], []) if row["answerable"] else []
-        row |= _given([corpus.passage(id) for id in ids[:top_k]])
+        row |= _passage_columns([corpus.passage(id) for id in ids[:top_k]])
         row |= {
             "gold_ids": wanted,
             "retrieved_ids": ids[: max(CUTOFFS)],
             "gold_ranks": [rank for rank, id in enumerate(ids[:top_k], 1) if id in wanted],
-            "retriever": described,
+            "retriever": description_text,
         }
-    return said, len(corpus)
+    return description, len(corpus)
 
 
 def open_corpus(mirror: str | Path | None) -> Corpus:
-    """The passages that are searched."""
+    """Open the corpus of passages."""
     return Corpus.open(sources.locate(PASSAGES, PASSAGES_FILE, mirror))
 
 
@@ -287,18 +287,17 @@ _COLUMNS_OF_RETRIEVAL = ("gold_ids", "retrieved_ids", "gold_ranks", "retriever")
 
 
 def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping[str, str]) -> Dataset:
-    """The questions of a task's samples (a file, or the folder of one model's), with the passages that were given.
+    """The questions of a task's samples (a file, or the folder of one model), with the passages of their prompts.
 
-    Columns are those of :func:`load`, with those of `retrieval` where asked for, and `settings`, the same for every
-    question.
+    Columns are those of :func:`load`, if `retrieval` with those of a retriever, and `settings`, equal for every question.
 
     Raises:
-        MissingSource, CorruptSource: there are none of this task, or damaged ones.
+        MissingSource, CorruptSource: there are no samples of this task, or they are damaged.
     """
     of_retrieval = _COLUMNS_OF_RETRIEVAL if retrieval else ()
-    found, record = documents_of_samples(Path(samples), task, (*_COLUMNS, "passages", *of_retrieval))
+    documents, record = documents_of_samples(Path(samples), task, (*_COLUMNS, "passages", *of_retrieval))
     rows = []
-    for doc in found:
+    for doc in documents:
         fault = _fault(doc)
         if fault:
             raise sources.CorruptSource(f"{samples}: document {doc['id']!r} is no CLAPnq document: {fault}")
@@ -310,13 +309,13 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
         }
         # In the order of `load`: the harness's digest of a document depends on it.
         rows.append(row | {column: doc[column] for column in of_retrieval} | dict(settings))
-    log.info("%s: %d questions from %s", task, len(found), samples)
-    retrieved = json.loads(found[0]["retriever"]) if retrieval else {}
+    log.info("%s: %d questions from %s", task, len(documents), samples)
+    retrieved = json.loads(documents[0]["retriever"]) if retrieval else {}
     return provenance.documents_of(rows, replace(record, retrieval=retrieved))
 
 
 def _fault(doc: Mapping[str, Any]) -> str:
-    """What of a logged document is not as :func:`load` makes it; empty where nothing is."""
+    """The message for the first field of a logged document that is not as :func:`load` makes it; empty if there is none."""
     if not isinstance(doc["answerable"], bool):
         return "answerable is neither true nor false"
     for column in ("id", "question", "retriever"):

@@ -27,12 +27,12 @@ Document = Mapping[str, Any]
 
 
 class PromptedTask(GroundedTask):
-    """A task whose plain-text prompt ends with the cue before an answer (``target_delimiter``), and whose chat turns have
-    no white space at their ends.
+    """A task whose plain-text prompt ends with the cue before an answer (``target_delimiter``), and whose chat turns are
+    stripped.
     """
 
     def fewshot_context(self, doc: dict[str, Any], num_fewshot: int, **how: Any) -> Any:
-        """The prompt, as the harness makes it but for the ends of its parts."""
+        """The harness's prompt, with other ends of its parts."""
         template = how.pop("chat_template", None) if how.get("apply_chat_template") else None
         if template is None:
             return super().fewshot_context(doc, num_fewshot, **how) + str(self.config.target_delimiter).rstrip()
@@ -46,13 +46,13 @@ class PromptedTask(GroundedTask):
 # ------------------------------------------------------------------------------ the paper's few-shot settings (section 4.2)
 
 
-def choose(answerable: Sequence[Document], unanswerable: Sequence[Document]) -> list[dict[str, Any]]:
-    """The two examples that every question gets, the answerable one first.
+def choose_shots(answerable: Sequence[Document], unanswerable: Sequence[Document]) -> list[dict[str, Any]]:
+    """The two few-shot examples of every question, the answerable one first.
 
     The paper does not name them. The first rule that fits decides:
 
     1. the first answerable question whose passage is also an unanswerable question's;
-    2. the first whose article is also an unanswerable question's, which is then asked of the answerable one's passage (in
+    2. the first whose article is also an unanswerable question's, which then gets the passage of the answerable one (in
        Natural Questions, a question without an answer has none in the whole article);
     3. the first question of each kind, on the passage of the answerable one.
 
@@ -62,33 +62,33 @@ def choose(answerable: Sequence[Document], unanswerable: Sequence[Document]) -> 
     with_answer = [row for row in answerable if row["answers"]]
     if not with_answer or not unanswerable:
         raise UsageError("clapnq: the train files hold no answerable question with an answer, or no unanswerable one")
-    same: Sequence[tuple[str, Callable[[Document], Any]]] = (
+    rules: Sequence[tuple[str, Callable[[Document], Any]]] = (
         ("the same passage", lambda row: row["passages"][0]),
         ("the same article", lambda row: row["passages"][0]["title"]),
         ("another article", lambda row: None),
     )
-    for what, of in same:
+    for rule, key in rules:
         for row in with_answer:
-            partner = next((other for other in unanswerable if of(other) == of(row)), None)
+            partner = next((other for other in unanswerable if key(other) == key(row)), None)
             if partner is not None:
-                log.info("clapnq: the shots are train questions %s and %s (%s)", row["id"], partner["id"], what)
-                passage = {key: row[key] for key in ("passages", "groundings")}
+                log.info("clapnq: the shots are train questions %s and %s (%s)", row["id"], partner["id"], rule)
+                passage = {column: row[column] for column in ("passages", "groundings")}
                 return [dict(row), {**partner, **passage}]
     raise AssertionError("the last rule fits all")
 
 
 class PaperShots(ContextSampler):  # type: ignore[misc]
-    """The harness's sampler over these two. It reads the train files when the first shot is asked for."""
+    """The harness's sampler over the two examples. It reads the train files when the first shot is drawn."""
 
-    def __init__(self, read: Callable[[], list[dict[str, Any]]], task: str) -> None:
+    def __init__(self, load_shots: Callable[[], list[dict[str, Any]]], task: str) -> None:
         super().__init__([])
-        self._shots = cache(read)
+        self._shots = cache(load_shots)
         self._task = task
 
     def sample(
         self, n: int, eval_doc: Document | None = None, df: Sequence[Document] | None = None, **_: Any
     ) -> list[dict[str, Any]]:
-        """The first n: 1 is the paper's 1/0, 2 its 1/1, and any other an error."""
+        """The first n examples: 1 is the paper's 1/0, 2 its 1/1, any other number an error."""
         if n not in (1, 2):
             raise UsageError(
                 f"{self._task}: --num_fewshot {n}: the settings are 1 (the paper's 1/0: an answerable example) and 2 (its "
@@ -104,10 +104,10 @@ class ClapnqTask(DetectingTask, PromptedTask):
     """A task with these additions:
 
     - prompts read well as plain text and as chat (:class:`PromptedTask`);
-    - ``--num_fewshot 1`` and ``2`` are the paper's examples, read from the train files when they are asked for;
-    - plain text with shots stops at the blank line that divides them, where a base model would go on with the next one;
-    - ``--metadata detector=NAME`` runs a detector over the answers against their passages (:class:`DetectingTask`). That
-      adds its filter and the metrics of :mod:`lm_eval_tasks.clapnq.hallucination`, and nothing is there without it.
+    - ``--num_fewshot 1`` and ``2`` are the paper's examples, read from the train files when they are needed;
+    - plain text with shots stops at the blank line between them, where a base model would continue with the next one;
+    - ``--metadata detector=NAME`` runs a detector over the answers against their passages (:class:`DetectingTask`). Only
+      then the task has the detector's filter and the metrics of :mod:`lm_eval_tasks.clapnq.hallucination`.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -122,17 +122,17 @@ class ClapnqTask(DetectingTask, PromptedTask):
             raise UsageError(
                 f"{self.config.task}: the shots are of the train split, which cannot be evaluated with them"
             )
-        with sources.recording() as read:
-            chosen = choose(*train_questions(options.get("mirror"), self.config.task))
-        self._shot_files = [public_file(located) for located in read]
-        return chosen
+        with sources.recording() as located_files:
+            shots = choose_shots(*train_questions(options.get("mirror"), self.config.task))
+        self._shot_files = [public_file(located) for located in located_files]
+        return shots
 
     def fewshot_docs(self) -> list[dict[str, Any]]:
-        """None for the harness's own samplers."""
+        """An empty list for the harness's own samplers."""
         return []
 
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
-        """The request, with the division of the shots as a further stop in plain text."""
+        """The request, in plain text with the delimiter of the shots as a further stop sequence."""
         request = super().construct_requests(doc, ctx, **kwargs)
         if self.config.num_fewshot and not kwargs.get("apply_chat_template"):
             context, generation = request.arguments
@@ -141,7 +141,7 @@ class ClapnqTask(DetectingTask, PromptedTask):
         return request
 
     def process_results(self, doc: dict[str, Any], results: Any) -> Any:
-        """The values of the YAML's metrics for the plain answer, and those of the detector's findings."""
+        """The values of the YAML's metrics for the plain answer, and of the detector's metrics for its spans."""
         if not self.tags_answers:
             return super().process_results(doc, results)
         from lm_eval_tasks.clapnq import hallucination
@@ -151,10 +151,10 @@ class ClapnqTask(DetectingTask, PromptedTask):
 
     def provenance(self) -> dict[str, Any]:
         """The provenance of any task, with the train files of the shots."""
-        found = super().provenance()
+        record = super().provenance()
         if self._shot_files:
-            found["files"] = [*found.get("files", ()), *self._shot_files]
-        return found
+            record["files"] = [*record.get("files", ()), *self._shot_files]
+        return record
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
         """With retrieval: answer quality by what was retrieved, and nDCG at other cutoffs."""
@@ -162,7 +162,7 @@ class ClapnqTask(DetectingTask, PromptedTask):
 
 
 def _with_detector(config: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration whose answers are tagged as soon as they are plain text, and the metrics that come of it."""
+    """A configuration with the detector's filter after ``final_answer``, and its metrics."""
     from lm_eval_tasks.clapnq import hallucination
 
     tagging = {"function": FILTER, "reference": "groundings", "question": "question"}
@@ -177,7 +177,7 @@ def _with_detector(config: dict[str, Any], options: Mapping[str, Any]) -> dict[s
 
 
 class PairsTask(PromptedTask):
-    """A task as YAML makes it, with ``win_rate_<system>`` before its metrics. Only the samples know the systems."""
+    """A task with ``win_rate_<system>`` before the YAML's metrics. Only the samples have the names of the systems."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
@@ -190,7 +190,7 @@ class PairsTask(PromptedTask):
         self._higher_is_better |= dict.fromkeys(names, True)
 
     def denominator_of(self, metric: str) -> str:
-        """The documents that a metric counts, in words."""
+        """The denominator of a metric in words."""
         if metric.startswith("win_rate_"):
             return "questions with a comparison of this system that could be read"
         return super().denominator_of(metric)

@@ -1,7 +1,7 @@
-"""NoMIRACL documents: a question and the ten passages that were retrieved for it, which answer it or do not.
+"""NoMIRACL documents: a question and the ten passages that were retrieved for it, with or without its answer.
 
-Read from the raw files of the public repository (topics, qrels and corpus of a language), because `datasets` no longer
-runs the repository's loading script.
+They are read from the raw files of the public repository (topics, qrels and corpus of a language), because `datasets` no
+longer runs the repository's loading script.
 """
 
 from __future__ import annotations
@@ -81,21 +81,21 @@ def load(
         split: ``"test"`` or ``"dev"``.
         subset: ``"relevant"``, ``"non_relevant"`` or ``"both"`` (alternating, so that ``--limit`` sees both). The sample
             of a subset is the same whether or not the other is asked for.
-        max_samples: at most so many questions of each subset; ``None`` or ``"all"``: every question.
+        max_samples: maximum number of questions of each subset; ``None`` or ``"all"``: every question.
         seed: of the sample.
-        max_passage_tokens: a passage's text is cut behind this many tokens. Tokens are words between white space
-            (scripts without spaces are hardly ever cut), or those of `passage_tokenizer`.
+        max_passage_tokens: maximum number of tokens of a passage's text. Tokens are words between white space (scripts
+            without spaces are hardly ever cut), or those of `passage_tokenizer`.
         passage_tokenizer: name or path of a Hugging Face tokenizer to count (and cut) by; needs ``transformers``.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
 
     Returns:
         ``{"evaluation": documents}`` and the same under the split's name. Columns: ``query_id``, ``language``,
         ``subset``, ``query``, ``passages`` (ten texts ``title: text``, the relevant before the others), ``titles``,
-        ``docids``, ``label`` (the answer that is right).
+        ``docids``, ``label`` (the correct answer).
 
     Raises:
-        ValueError: an unknown language, split or subset, or no question is left.
-        MissingSource, CorruptSource: a file is not to be had, or damaged.
+        ValueError: language, split or subset is unknown, or no question is left.
+        MissingSource, CorruptSource: a file is not available, or damaged.
     """
     task = f"nomiracl_{language}"
     metadata.choice("language", language, LANGUAGES, task)
@@ -118,20 +118,21 @@ def load(
         *(task, split, subset, max_samples, seed, max_passage_tokens),
         *(f"tokens of {passage_tokenizer}" if passage_tokenizer else "words", folder or "the Hugging Face hub"),
     )
-    documents = _documents(_Asked(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer), folder)
+    sample = _Settings(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer)
+    documents = _documents(sample, folder)
     return {"evaluation": documents, split: documents}
 
 
 def _files(options: Options) -> Places:
     folder = f"data/{LANGUAGES[options['language']]}"
     split, subset = options.get("split", PAPER_SPLIT), options.get("subset", "both")
-    whole = options.get("max_samples", PAPER_SAMPLE) in (None, "all")
+    takes_all = options.get("max_samples", PAPER_SAMPLE) in (None, "all")
     names = []
     for name in SUBSETS:
-        read = subset in (name, "both")
-        if read or (name == "relevant" and not whole):  # the relevant sample is drawn first in any case
+        needed = subset in (name, "both")
+        if needed or (name == "relevant" and not takes_all):  # the relevant sample is drawn first in any case
             names.append(f"topics/{split}.{name}.tsv")
-        if read:
+        if needed:
             names.append(f"qrels/{split}.{name}.tsv")
     return [(REPOSITORY, f"{folder}/{name}") for name in (*names, "corpus.jsonl.gz")]
 
@@ -140,7 +141,7 @@ load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("p
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
-class _Asked(NamedTuple):
+class _Settings(NamedTuple):
     """The effective options, named as in :func:`load`."""
 
     language: str
@@ -160,63 +161,68 @@ class _Asked(NamedTuple):
 
 
 @lru_cache(maxsize=32)  # the four prompts of a language share their documents, also in a run over all languages
-def _documents(asked: _Asked, mirror: Path | None) -> Dataset:
+def _documents(settings: _Settings, mirror: Path | None) -> Dataset:
     seen: Counter[str] = Counter()
-    with sources.recording() as read:
-        chosen, judged, sampled = _chosen(asked, mirror, seen)
+    with sources.recording() as located_files:
+        chosen, judged, sampled = _chosen(settings, mirror, seen)
         wanted = {docid for name in chosen for id in chosen[name] for docid in judged[name].get(id, ())}
-        corpus, passages = _corpus(asked.locate("corpus.jsonl.gz", mirror), wanted, seen)
-    cut = _cutter(asked.max_passage_tokens, asked.passage_tokenizer)
-    rows = {name: list(_rows(asked.language, name, chosen[name], judged[name], corpus, cut, seen)) for name in chosen}
-    kept = {name: len(found) for name, found in rows.items()}
+        corpus, passages = _corpus(settings.locate("corpus.jsonl.gz", mirror), wanted, seen)
+    cut = _cutter(settings.max_passage_tokens, settings.passage_tokenizer)
+    rows = {
+        name: list(_rows(settings.language, name, chosen[name], judged[name], corpus, cut, seen)) for name in chosen
+    }
+    kept = {name: len(subset_rows) for name, subset_rows in rows.items()}
     documents = [row for pair in zip_longest(*rows.values()) for row in pair if row is not None]
     log.info(
-        "%s: %s questions of split %s", asked.task, " + ".join(f"{n} {name}" for name, n in kept.items()), asked.split
+        "%s: %s questions of split %s",
+        settings.task,
+        " + ".join(f"{n} {name}" for name, n in kept.items()),
+        settings.split,
     )
-    noted = [f"{number} {what}" for what, number in seen.items() if number]
-    if noted:
-        log.warning("%s: %s", asked.task, "; ".join(noted))
+    notes = [f"{number} {what}" for what, number in seen.items() if number]
+    if notes:
+        log.warning("%s: %s", settings.task, "; ".join(notes))
     if not documents:
         subsets = " or ".join(chosen)
         raise UsageError(
-            f"{asked.task}: no {subsets} question of split {asked.split!r} has {PASSAGES} passages ({dict(seen)})"
+            f"{settings.task}: no {subsets} question of split {settings.split!r} has {PASSAGES} passages ({dict(seen)})"
         )
     record = provenance.Record.from_files(
-        read,
-        not_comparable=_not_comparable(asked, kept, sampled),
+        located_files,
+        not_comparable=_not_comparable(settings, kept, sampled),
         kept=kept,
         left_out=seen,
         corpus={"passages": passages},
-        split=asked.split,
-        options=asked._asdict(),
+        split=settings.split,
+        options=settings._asdict(),
     )
     return provenance.documents_of(documents, record)
 
 
 def _chosen(
-    asked: _Asked, mirror: Path | None, seen: Counter[str]
+    settings: _Settings, mirror: Path | None, seen: Counter[str]
 ) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, list[str]]], bool]:
-    """The questions of each subset, the passages judged for them, and whether fewer were drawn than there are."""
-    rng = random.Random(asked.seed)  # noqa: S311 (a sample, not a secret)
+    """The questions of each subset, the passages judged for them, and whether any question was left out at random."""
+    rng = random.Random(settings.seed)  # noqa: S311 (a sample, not a secret)
     chosen: dict[str, dict[str, str]] = {}
     judged: dict[str, dict[str, list[str]]] = {}
     sampled = False
-    limit = asked.max_samples
+    limit = settings.max_samples
     for name in SUBSETS:
-        # The relevant sample is drawn even where it is not asked for: the paper drew it first, from the same generator.
-        if asked.subset not in (name, "both") and (name == "non_relevant" or limit is None):
+        # The relevant sample is drawn even where it is not needed: the paper drew it first, from the same generator.
+        if settings.subset not in (name, "both") and (name == "non_relevant" or limit is None):
             continue
-        topics = _topics(asked.locate(f"topics/{asked.split}.{name}.tsv", mirror), seen)
+        topics = _topics(settings.locate(f"topics/{settings.split}.{name}.tsv", mirror), seen)
         ids = list(topics)
         if not ids:
             log.warning(
-                "%s: no %s question in split %s; there will be no rates over them", asked.task, name, asked.split
+                "%s: no %s question in split %s; there will be no rates over them", settings.task, name, settings.split
             )
         sample = ids if limit is None else rng.sample(ids, min(limit, len(ids)))
-        if asked.subset in (name, "both"):
+        if settings.subset in (name, "both"):
             sampled |= len(sample) < len(ids)
             chosen[name] = {id: topics[id] for id in sample}
-            judged[name] = _judged(asked.locate(f"qrels/{asked.split}.{name}.tsv", mirror), seen)
+            judged[name] = _judged(settings.locate(f"qrels/{settings.split}.{name}.tsv", mirror), seen)
             seen["questions without judgements"] += len(topics.keys() - judged[name].keys())
             seen["judged questions that the topics lack"] += len(judged[name].keys() - topics.keys())
     return chosen, judged, sampled
@@ -224,32 +230,32 @@ def _chosen(
 
 @lru_cache(maxsize=1)
 def published_questions() -> dict[str, dict[str, int]]:
-    """Language and subset to the number of test questions in the released answers; those that are not known are absent."""
+    """Language and subset to the number of test questions in the released answers; unknown numbers are absent."""
     return {
         row.pop("language"): {subset: int(number) for subset, number in row.items() if number}
         for row in shipped_rows("lm_eval_tasks.nomiracl", "published_questions.tsv")
     }
 
 
-def _not_comparable(asked: _Asked, kept: dict[str, int], sampled: bool) -> list[str]:
+def _not_comparable(settings: _Settings, kept: dict[str, int], sampled: bool) -> list[str]:
     reasons = []
-    limit, tokenizer = asked.max_samples, asked.passage_tokenizer
-    if asked.split != PAPER_SPLIT:
-        reasons.append(f"split {asked.split}, where the paper has {PAPER_SPLIT}")
+    limit, tokenizer = settings.max_samples, settings.passage_tokenizer
+    if settings.split != PAPER_SPLIT:
+        reasons.append(f"split {settings.split}, where the paper has {PAPER_SPLIT}")
     if limit != PAPER_SAMPLE:
         reasons.append(f"max_samples {'all' if limit is None else limit}, where the paper has {PAPER_SAMPLE} a subset")
-    elif asked.split == PAPER_SPLIT:
-        published = published_questions().get(asked.language, {})
+    elif settings.split == PAPER_SPLIT:
+        published = published_questions().get(settings.language, {})
         reasons += [
             f"{number} of {published[name]} {name.replace('_', '-')} questions"
             for name, number in kept.items()
             if number < published.get(name, 0)
         ]
-    if sampled and asked.seed != PAPER_SEED:
-        reasons.append(f"another sample (seed {asked.seed}, where the paper has {PAPER_SEED})")
-    if tokenizer or asked.max_passage_tokens != PAPER_WORDS:
+    if sampled and settings.seed != PAPER_SEED:
+        reasons.append(f"another sample (seed {settings.seed}, where the paper has {PAPER_SEED})")
+    if tokenizer or settings.max_passage_tokens != PAPER_WORDS:
         unit = "tokens" if tokenizer else "words"
-        reasons.append(f"passages cut at {asked.max_passage_tokens} {unit}, by default at {PAPER_WORDS} words")
+        reasons.append(f"passages cut at {settings.max_passage_tokens} {unit}, by default at {PAPER_WORDS} words")
     return reasons
 
 
@@ -280,9 +286,9 @@ def _judged(path: Path, seen: Counter[str]) -> dict[str, list[str]]:
 
 
 def _corpus(path: Path, wanted: set[str], seen: Counter[str]) -> tuple[dict[str, tuple[str, str]], int]:
-    """Title and text of the wanted passages, and how many the corpus has; it is streamed, not held."""
+    """Title and text of the wanted passages, and the number of all passages of the corpus, which is streamed."""
     corpus: dict[str, tuple[str, str]] = {}
-    read: set[str] = set()
+    docids: set[str] = set()
     for number, row in read_json_lines(path, seen):
         try:
             docid, title, text = row["docid"], row["title"], row["text"]
@@ -290,15 +296,15 @@ def _corpus(path: Path, wanted: set[str], seen: Counter[str]) -> tuple[dict[str,
             raise sources.CorruptSource(f"{path}, line {number}: no {error} in the passage") from None
         if not isinstance(docid, str) or not isinstance(title or "", str) or not isinstance(text or "", str):
             raise sources.CorruptSource(f"{path}, line {number}: docid, title or text of the passage is no text")
-        if docid in read:
+        if docid in docids:
             seen["passages listed twice (the first counts)"] += 1
             continue
-        read.add(docid)
+        docids.add(docid)
         if docid in wanted:
             corpus[docid] = (title or "", text or "")
-    if not read:
+    if not docids:
         raise sources.CorruptSource(f"{path}: the corpus is empty; every question needs {PASSAGES} passages of it")
-    return corpus, len(read)
+    return corpus, len(docids)
 
 
 def _rows(
@@ -332,7 +338,7 @@ _WORD = re.compile(r"\S+")
 
 
 def cut_words(text: str, limit: int) -> str:
-    """The text up to its `limit`-th word; white space between words stays as it is, and a shorter text too."""
+    """The text up to its `limit`-th word, with its white space; a shorter text is unchanged."""
     for number, word in enumerate(_WORD.finditer(text), 1):
         if number == limit:
             return text[: word.end()] if text[word.end() :].strip() else text

@@ -1,4 +1,4 @@
-"""Documents of ``clapnq_judge`` and ``clapnq_judge_pairs``: what a judge is asked, of the answers in logged samples."""
+"""Documents of ``clapnq_judge`` and ``clapnq_judge_pairs``, for a judge of the answers in logged samples."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 RATINGS, PAIRS = "clapnq_judge", "clapnq_judge_pairs"
-REFERENCE = "reference"  # the system that gives the gold answers
+REFERENCE = "reference"  # the system of the gold answers
 _OPTIONS = ("samples", "judge_names", "judge_reference", "judge_orders", "judge_seed")
 _COLUMNS = ("id", "question", "answerable", "passages", "answers")
 
 
 def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: Any) -> dict[str, Dataset]:
-    """One run's answers to answerable questions, each to be rated for two aspects.
+    """Load a run's answers to answerable questions, each to be rated for two aspects.
 
     Args:
         samples: the samples file of the run, or the folder it lies in.
@@ -41,10 +41,10 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
     Returns:
         ``{"evaluation": documents}``; columns ``id`` (of the question), ``query_id`` (with the aspect), ``aspect``,
         ``system``, ``answer``, and ``quoted``: ``question``, ``passages`` (a list), ``answer``. The two aspects of an
-        answer follow one another.
+        answer are neighbours.
 
     Raises:
-        MissingSource, CorruptSource, ValueError: no samples, samples of another task, or of several runs.
+        MissingSource, CorruptSource, ValueError: there are no samples, or samples of another task or of several runs.
     """
     metadata.refuse_misspelt(ignored, _OPTIONS, RATINGS)
     metadata.flag("judge_reference", judge_reference, RATINGS)
@@ -82,15 +82,15 @@ def load_pairs(
     judge_seed: int = 1234,
     **ignored: Any,
 ) -> dict[str, Dataset]:
-    """The answers of two or more runs to the same questions, in pairs.
+    """Load the answers of two or more runs to the same questions, in pairs.
 
     Args:
         samples: a folder that holds the runs, or a list of files and folders.
-        judge_names: what to call the runs, a list. Default: their folder (the model), or, where two share it, what
-            differs in path and task.
-        judge_reference: the gold answers take part as a system of their own.
+        judge_names: list of names for the runs. Default: their folder (the model), or, where two share it, the parts of
+            path and task that differ.
+        judge_reference: add the gold answers as a further system.
         judge_orders: 2: every pair is shown in both orders; 1: in one, each order for half of the questions.
-        judge_seed: decides the order of questions, and which order of a pair comes first (or at all).
+        judge_seed: of the order of questions, and of the first (or only) order of a pair.
 
     Returns:
         ``{"evaluation": documents}``; columns ``id`` (of the question), ``query_id``, ``first`` and ``second`` (which
@@ -98,8 +98,8 @@ def load_pairs(
         of both runs, each once; gold answers have none of their own), ``first``, ``second``.
 
     Raises:
-        MissingSource, CorruptSource, ValueError: no samples, samples of another task, fewer than two systems, or no
-            question that all have answered.
+        MissingSource, CorruptSource, ValueError: there are no samples, samples of another task, fewer than two systems, or
+            no question that all have answered.
     """
     metadata.refuse_misspelt(ignored, _OPTIONS, PAIRS)
     if metadata.positive("judge_orders", judge_orders, PAIRS) > 2:
@@ -144,7 +144,7 @@ def load_pairs(
                 "second": quote(second.answers[id].answer),
             },
         }
-        for id, first, second in _shown(systems, common, judge_orders, judge_seed)
+        for id, first, second in _presented_pairs(systems, common, judge_orders, judge_seed)
     ]
     options = {
         "judge_names": [run.name for run in runs],
@@ -168,24 +168,24 @@ def _documents(
     return {"evaluation": provenance.documents_of(rows, record)}
 
 
-def _shown(
+def _presented_pairs(
     systems: Sequence[System], questions: Sequence[str], orders: int, seed: int
 ) -> Iterator[tuple[str, System, System]]:
-    """Question, and which two systems are shown as A and B."""
+    """The id of a question, and the systems shown as A and B, for each document."""
     shuffled = random.Random(seed).sample(list(questions), len(questions))  # noqa: S311 (an order, no secret)
     for number, id in enumerate(shuffled):
-        # Over the shuffled questions the orders take turns, and with them which pair starts with which.
-        for pair_number, (one, other) in enumerate(combinations(systems, 2)):
-            shown = (one, other) if (number + pair_number) % 2 == 0 else (other, one)
-            for first, second in (shown, shown[::-1])[:orders]:
+        # The first order of a pair alternates from question to question, and from pair to pair.
+        for pair_number, pair in enumerate(combinations(systems, 2)):
+            order = pair if (number + pair_number) % 2 == 0 else pair[::-1]
+            for first, second in (order, order[::-1])[:orders]:
                 yield id, first, second
 
 
 # ----------------------------------------------------------------------------------------------------- the answers to judge
 
 
-class Answered(NamedTuple):
-    """A question as it was asked, and its answer."""
+class AnsweredQuestion(NamedTuple):
+    """A question with its passages and answers."""
 
     id: str
     question: str
@@ -198,13 +198,13 @@ class System(NamedTuple):
     """A run whose answers are judged."""
 
     name: str  # in metrics and documents
-    file: Path  # where its answers were read
-    place: Path  # what was named, the file or a folder above it
-    answers: dict[str, Answered]  # to answerable questions, by question id (the paper rates no others)
+    file: Path  # of its answers
+    place: Path  # the path that the user named: the file or a folder above it
+    answers: dict[str, AnsweredQuestion]  # to answerable questions, by question id (the paper rates no others)
 
 
 def _read_systems(samples: Any, task: str, names: Sequence[str] | None = None) -> list[System]:
-    """Every run of a CLAPnq task in samples files or folders; of a folder, the newest file of each task counts."""
+    """Read the runs of CLAPnq tasks in samples files or folders; of a folder, the newest file of each task counts."""
     if not samples:
         raise UsageError(
             f"{task} judges the answers of an earlier run: --metadata samples=PATH, what `lm_eval --tasks clapnq_... "
@@ -218,15 +218,15 @@ def _read_systems(samples: Any, task: str, names: Sequence[str] | None = None) -
             raise MissingSource(
                 f"{task}: {path.resolve()} does not exist (--metadata samples=PATH: a samples file or folder)"
             )
-        found = [(file, of) for tasks in samples_files(path).values() for of, file in tasks.items()]
-        clapnq = [(file, of) for file, of in found if of.startswith(("clapnq_gold", "clapnq_rag"))]
+        listed = [(file, name) for tasks in samples_files(path).values() for name, file in tasks.items()]
+        clapnq = [(file, name) for file, name in listed if name.startswith(("clapnq_gold", "clapnq_rag"))]
         if not clapnq:
             raise CorruptSource(
-                f"{task}: {path.resolve()} holds samples of {', '.join(sorted({of for _, of in found}))}; what is "
+                f"{task}: {path.resolve()} holds samples of {', '.join(sorted({name for _, name in listed}))}; what is "
                 f"judged here are answers of clapnq_gold* and clapnq_rag* tasks"
             )
-        if len(clapnq) < len(found):
-            log.info("%s: %s: %d samples files of other tasks were passed over", task, path, len(found) - len(clapnq))
+        if len(clapnq) < len(listed):
+            log.info("%s: %s: %d samples files of other tasks were passed over", task, path, len(listed) - len(clapnq))
         files += clapnq
         places += [path] * len(clapnq)
     systems = [
@@ -239,14 +239,14 @@ def _read_systems(samples: Any, task: str, names: Sequence[str] | None = None) -
 
 
 def _reference(systems: Sequence[System]) -> System:
-    """The gold answers to the questions of some runs, as one more system; questions without one are left out."""
-    asked = [answered for system in systems for answered in system.answers.values() if answered.gold]
-    gold = {answered.id: answered._replace(answer=answered.gold) for answered in asked}
+    """The gold answers to the questions of some runs, as a further system; questions without one are left out."""
+    with_gold = [answered for system in systems for answered in system.answers.values() if answered.gold]
+    gold = {answered.id: answered._replace(answer=answered.gold) for answered in with_gold}
     return System(REFERENCE, Path(), Path(), gold)
 
 
-def _answers(file: Path, task: str) -> dict[str, Answered]:
-    answers: dict[str, Answered] = {}
+def _answers(file: Path, task: str) -> dict[str, AnsweredQuestion]:
+    answers: dict[str, AnsweredQuestion] = {}
     unanswerable = 0
     for sample in read_samples(file):
         doc = sample["doc"]
@@ -269,7 +269,7 @@ def _answers(file: Path, task: str) -> dict[str, Answered]:
         except (KeyError, TypeError) as error:
             raise CorruptSource(f"{task}: {file}: document {id!r} is no CLAPnq document ({error!r})") from error
         passages = [quote(f"{passage['title']}\n{passage['text']}") for passage in doc["passages"]]
-        answers[id] = Answered(id, doc["question"], passages, gold, final_answer(sample["resps"][0][0]))
+        answers[id] = AnsweredQuestion(id, doc["question"], passages, gold, final_answer(sample["resps"][0][0]))
     if not answers:
         raise CorruptSource(f"{task}: {file}: no answer to an answerable question can be read; only these are judged")
     if unanswerable:
@@ -278,15 +278,15 @@ def _answers(file: Path, task: str) -> dict[str, Answered]:
 
 
 def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task: str) -> list[str]:
-    """What the runs of some files and tasks are called in metrics: as is said; after their folders; or, where two share
-    one, after the path below the folder that holds all, and the task, without what is the same for all."""
+    """Names in metrics for the runs of some files and tasks: those given; the names of their folders; or, where two share
+    one, path below the common folder and task, without the one that all share."""
     folders = [file.parent.resolve() for file, _ in files]
     above = Path(os.path.commonpath(folders))
     places = [".".join(folder.relative_to(above).parts) or above.name for folder in folders]
-    tasks = [of for _, of in files]
-    both = [f"{place}.{of}" for place, of in zip(places, tasks, strict=True)]
-    differing = tasks if len({*places}) == 1 else places if len({*tasks}) == 1 else both
-    candidates = [[file.parent.name for file, _ in files], differing, both] if given is None else [given]
+    tasks = [name for _, name in files]
+    combined = [f"{place}.{name}" for place, name in zip(places, tasks, strict=True)]
+    differing = tasks if len({*places}) == 1 else places if len({*tasks}) == 1 else combined
+    candidates = [[file.parent.name for file, _ in files], differing, combined] if given is None else [given]
     for names in candidates:
         fitting = [re.sub(r"[^\w.-]+", "_", str(name)) for name in names]
         distinct = len({*fitting, REFERENCE}) == len(names) + 1 == len(files) + 1
@@ -308,7 +308,7 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
 # <|im_end|>, </s>, <start_of_turn>, <｜User｜>, ◁think▷, [INST], [gMASK], [|endofturn|], ]~b]: a bracket that touches what
 # follows, also in full width, which some tokenizers make plain. [1] is none.
 _OPENING = re.compile(r"[<＜﹤◁](?=\S)|[\[［](?=[^\s\d])|\](?=~)")
-# Format characters that scripts need; all others (direction overrides, tag characters) say things that no reader sees.
+# Format characters that scripts need; all others (direction overrides, tag characters) carry text that no reader sees.
 _NEEDED = "\u200c\u200d\u00ad"
 # Variation selectors beyond those of emoji: marks by category, but unseen, and 256 of them spell any byte.
 _SELECTORS = {*map(chr, range(0xFE00, 0xFE0E)), *map(chr, range(0xE0100, 0xE01F0))}
@@ -317,9 +317,9 @@ _SELECTORS = {*map(chr, range(0xFE00, 0xFE0E)), *map(chr, range(0xE0100, 0xE01F0
 def quote(text: str) -> str:
     """The text as quoted lines. Invisible and other non-text characters are removed, tabs become spaces.
 
-    A judge's prompt holds answers that anyone may have written. Each of their lines stands behind ``> ``, so that none can
-    pass for a line of the prompt, and what a tokenizer could take for a special token (the end of a turn, say) is broken.
-    An empty text is one empty quoted line.
+    A judge's prompt holds answers from untrusted sources. Each of their lines is prefixed with ``> ``, so that none can
+    pass for a line of the prompt, and text that a tokenizer could take for a special token (the end of a turn, say) is
+    broken up. An empty text is one empty quoted line.
     """
     lines = []
     for line in text.splitlines() or [""]:

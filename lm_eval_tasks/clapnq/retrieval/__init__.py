@@ -1,7 +1,7 @@
-"""Retrievers of CLAPnq: each ranks the passages of a corpus for questions. One file a retriever of ours.
+"""Retrievers of CLAPnq, which rank the passages of a corpus for questions. Each of ours has a file of its own.
 
 Other packages offer theirs with entry points of the group ``lm_eval_grounded.retrievers``. The README of CLAPnq has the
-contract of such an entry point; what it returns is checked.
+contract of such an entry point; its rankings are checked.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from lm_eval_tasks.definition import metadata
 if TYPE_CHECKING:
     from lm_eval_tasks.clapnq.corpus import Corpus
 
-__all__ = ["OPTIONS", "RETRIEVERS", "Question", "Ranking", "Retriever", "halves", "names", "open_retriever"]
+__all__ = ["OPTIONS", "RETRIEVERS", "Question", "Ranking", "Retriever", "hybrid_names", "names", "open_retriever"]
 
 Ranking = list[tuple[str, float]]
-"""Ids of passages with their scores, best first."""
+"""Ids and scores of passages, best first."""
 
 
 class Question(NamedTuple):
-    """A question to search for. A run file knows it by its id."""
+    """A query. In a run file it has its id only."""
 
     id: str
     text: str
@@ -38,25 +38,25 @@ class Retriever(Protocol):
     name: str
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
-        """For each question the k best passages, k being at most their number; fewer only where a run file holds fewer."""
+        """The k best passages for each question; `k` is at most their number. Only run files may return fewer."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What the rankings depend on: parameters, model, revision, file. It goes into the results."""
+        """Everything that determines the rankings (parameters, model, revision, file), for the results file."""
         ...
 
 
 RETRIEVERS = ("bm25", "minilm", "bge", "e5", "dense", "run", "hybrid")
-"""Ours; each has tasks of its own."""
-_OF_OTHERS = "those of other packages"  # stands for every retriever that another package offers
-_DENSE = ("minilm", "bge", "e5", "dense")
+"""Our retrievers; each has tasks of its own."""
+_THIRD_PARTY = "those of other packages"  # in place of the names of retrievers from other packages
+_ENCODERS = ("minilm", "bge", "e5", "dense")
 
 
 class Option(NamedTuple):
-    """An option of retrievers, for ``--metadata`` and the command line: which retrievers have it, and what it means."""
+    """An option for ``--metadata`` and the command line: the retrievers that have it, and its meaning."""
 
-    of: tuple[str, ...]
-    means: str
+    retrievers: tuple[str, ...]
+    meaning: str
 
 
 OPTIONS: dict[str, Option] = {
@@ -71,25 +71,25 @@ OPTIONS: dict[str, Option] = {
     "query_prefix": Option(("dense",), "what stands before a question (default: what the model's configuration says)"),
     "passage_prefix": Option(("dense",), "what stands before a passage (default: what the model's configuration says)"),
     "encoder_device": Option(
-        _DENSE, "cpu, cuda:0, or several: cuda:0+cuda:1 (default: every GPU with 4 GB free, else cpu)"
+        _ENCODERS, "cpu, cuda:0, or several: cuda:0+cuda:1 (default: every GPU with 4 GB free, else cpu)"
     ),
-    "encoder_batch_size": Option(_DENSE, "texts at a time (default 64)"),
+    "encoder_batch_size": Option(_ENCODERS, "texts at a time (default 64)"),
     "run": Option(("run",), "a TREC run file"),
     "hybrid": Option(("hybrid",), "the two retrievers to fuse, the better one first (default minilm+bm25)"),
-    "retriever_args": Option((_OF_OTHERS,), "options of that retriever: name=value;name=value, or JSON"),
+    "retriever_args": Option((_THIRD_PARTY,), "options of that retriever: name=value;name=value, or JSON"),
 }
 
 
 def names() -> list[str]:
-    """Every retriever that is installed, sorted."""
+    """The names of all installed retrievers, sorted."""
     return entry_points.names(entry_points.RETRIEVERS)
 
 
-def halves(options: Mapping[str, Any]) -> list[str]:
-    """The two retrievers that a hybrid fuses.
+def hybrid_names(options: Mapping[str, Any]) -> list[str]:
+    """The names of the two retrievers that a hybrid fuses.
 
     Raises:
-        ValueError: two different ones are not what the option names.
+        ValueError: the option does not name two different ones.
     """
     named = str(options.get("hybrid") or "minilm+bm25").split("+")
     if len(named) != 2 or len(set(named)) != 2 or "hybrid" in named:
@@ -98,40 +98,40 @@ def halves(options: Mapping[str, Any]) -> list[str]:
 
 
 def refuse_unfitting(name: str, options: Mapping[str, Any], who: str) -> None:
-    """Refuse options that are none of a retriever's.
+    """Refuse options of other retrievers.
 
     Raises:
-        ValueError: there is one; the message, of the command `who`, says whose it is.
+        ValueError: there is one; the message, of the command `who`, names its retrievers.
     """
-    named = (name, *(halves(options) if name == "hybrid" else ()))
-    owners = {each if each in RETRIEVERS else _OF_OTHERS for each in named}
+    chosen = (name, *(hybrid_names(options) if name == "hybrid" else ()))
+    owners = {retriever if retriever in RETRIEVERS else _THIRD_PARTY for retriever in chosen}
     for option in options:
-        if not owners & {*OPTIONS[option].of}:
-            raise ValueError(f"{who}: option {option} is for {', '.join(OPTIONS[option].of)}, not for {name}")
+        if not owners & {*OPTIONS[option].retrievers}:
+            raise ValueError(f"{who}: option {option} is for {', '.join(OPTIONS[option].retrievers)}, not for {name}")
 
 
 def open_retriever(name: str, corpus: Corpus, options: Mapping[str, Any] | None = None) -> Retriever:
-    """The retriever of that name over a corpus.
+    """Create a retriever over a corpus.
 
     Args:
         name: one of :func:`names`.
-        corpus: what is searched.
+        corpus: the passages to search.
         options: keys of :data:`OPTIONS`; those of other retrievers are ignored.
 
     Raises:
-        ValueError: there is none of that name (the message lists them), its options do not fit, or it is no retriever.
-        MissingSource, CorruptSource: a model or file it needs is not to be had, or damaged.
+        ValueError: the name is unknown (the message lists all), its options do not fit, or its entry point makes none.
+        MissingSource, CorruptSource: a model or file that it needs is not available, or damaged.
     """
     offer = entry_points.find(entry_points.RETRIEVERS, name)
     if offer is None:
         raise UsageError(f"clapnq: unknown retriever {name!r}; known are {', '.join(names())}")
-    opens, given = entry_points.load(offer), options or {}
+    factory, given = entry_points.load(offer), options or {}
     if offer.ours:
-        ours: Retriever = opens(corpus, given)
+        ours: Retriever = factory(corpus, given)
         return ours
     own = metadata.pairs("retriever_args", given.get("retriever_args"), "clapnq")
     try:
-        made = opens(corpus, own)
+        made = factory(corpus, own)
     except (TypeError, ValueError, ImportError, OSError) as error:
         raise UsageError(f"clapnq: retriever {name}: {error}") from error
     if not isinstance(made, Retriever):
@@ -161,8 +161,8 @@ class _Checked:
         return described
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
-        """Its rankings."""
-        rankings = [[(id, float(score)) for id, score in found] for found in self._retriever.search(questions, k)]
+        """The retriever's rankings, checked."""
+        rankings = [[(id, float(score)) for id, score in ranking] for ranking in self._retriever.search(questions, k)]
         if len(rankings) != len(questions):
             raise self._wrong(f"{len(rankings)} rankings for {len(questions)} questions")
         for question, ranking in zip(questions, rankings, strict=True):

@@ -17,7 +17,7 @@ import numpy as np
 
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking
-from lm_eval_tasks.clapnq.retrieval.vectors import best_of
+from lm_eval_tasks.clapnq.retrieval.vectors import top_k
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import whole_folder
 from lm_eval_tasks.definition import metadata
@@ -26,7 +26,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 PARAMETERS = {"k1": 1.5, "b": 0.75, "method": "lucene"}  # the library's defaults, written down
 _TOKENS: dict[str, Any] = {"stopwords": "english", "lower": True, "token_pattern": r"(?u)\b\w\w+\b"}
-_FORM = 3  # of the folder; a new form gets a new key
+_FORM = 3  # version of the folder's layout, part of its key
 WINDOW, STRIDE = 512, 256  # the paper's section 4.1
 _WORD = re.compile(_TOKENS["token_pattern"])
 _PARTS = "passage_of_part.npy"
@@ -40,7 +40,7 @@ class BM25:
     changed corpus gets a new index and two processes can use (or build) one at the same time.
 
     Args:
-        corpus: what is searched.
+        corpus: the passages to search.
         split: whether passages of more than 512 words are indexed in parts, each 256 words after the one before, and ranked
             by their best part. The paper (section 4.1) did so with tokens of its search engine; here a token is a word as
             BM25 counts it, stop words included, and each part keeps the title.
@@ -53,8 +53,8 @@ class BM25:
 
         self._ids = corpus.ids
         self._split = split
-        what = [_FORM, corpus.key, PARAMETERS, _TOKENS, bm25s.__version__, *([WINDOW, STRIDE] if split else [])]
-        key = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
+        identity = [_FORM, corpus.key, PARAMETERS, _TOKENS, bm25s.__version__, *([WINDOW, STRIDE] if split else [])]
+        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
         folder = whole_folder(
             sources.cache_folder() / "bm25" / key, lambda new: _build(corpus, new, split), "the BM25 index"
         )
@@ -63,7 +63,7 @@ class BM25:
         self._most_parts = int(np.bincount(self._passage_of).max())
 
     def describe(self) -> dict[str, Any]:
-        """Parameters, library and the split."""
+        """Parameters, library and split."""
         import bm25s
 
         split = {"window": WINDOW, "stride": STRIDE} if self._split else None
@@ -82,11 +82,11 @@ class BM25:
             return list(pool.map(partial(self._rank, k=k), words))
 
     def _rank(self, words: list[str], k: int) -> Ranking:
-        """The k best passages for the words of a question: a passage stands where its best part does."""
+        """The k best passages for the words of a question; a passage has the score of its best part."""
         scores = self._index.get_scores_from_ids(self._index.get_tokens_ids(words))
-        parts = min(k * self._most_parts, len(scores))  # so many hold k passages, however long these are
+        number = min(k * self._most_parts, len(scores))  # enough parts for k passages of any length
         best: dict[str, float] = {}
-        for row in best_of(scores, parts).tolist():
+        for row in top_k(scores, number).tolist():
             best.setdefault(self._ids[self._passage_of[row]], float(scores[row]))
             if len(best) == k:
                 break
@@ -94,7 +94,7 @@ class BM25:
 
 
 def bm25(corpus: Corpus, options: Mapping[str, Any]) -> BM25:
-    """BM25 as the options want it."""
+    """Create the retriever from its options."""
     return BM25(corpus, split=metadata.flag("bm25_split", options.get("bm25_split", False), "clapnq"))
 
 
@@ -123,7 +123,7 @@ def _token_ids(corpus: Corpus, tokenizer: Any, split: bool, passage_of: list[int
             end = min(start + _BLOCK, len(corpus))
             block = corpus.contents(start, end)
             if split:
-                numbered = [(row, part) for row in range(start, end) for part in parts_of(corpus[row])]
+                numbered = [(row, part) for row in range(start, end) for part in split_passage(corpus[row])]
                 passage_of += [row for row, _ in numbered]
                 block = [part for _, part in numbered]
             for passage in tokenizer.tokenize(block, update_vocab=True, return_as="ids", show_progress=False):
@@ -131,8 +131,8 @@ def _token_ids(corpus: Corpus, tokenizer: Any, split: bool, passage_of: list[int
             bar.update(end - start)
 
 
-def parts_of(passage: Passage) -> list[str]:
-    """Title and text of a passage, in parts of at most 512 words of the text, each 256 words after the one before."""
+def split_passage(passage: Passage) -> list[str]:
+    """Split a passage into parts: the title, and at most 512 words of the text, each 256 words after the part before."""
     words = [match.span() for match in _WORD.finditer(passage.text)]
     if len(words) <= WINDOW:
         return [passage.grounding]

@@ -20,7 +20,7 @@ from lm_eval_tasks.definition import metadata
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_FREE = 4 << 30  # bytes of a GPU that must be free for it to be taken without being named
+_FREE = 4 << 30  # free bytes of a GPU that is used by default
 _BATCH = 64
 
 
@@ -29,7 +29,7 @@ class Dense:
 
     def __init__(self, name: str, corpus: Corpus, options: Mapping[str, Any]) -> None:
         self.name = name
-        encoder = encoders.named(name, options)
+        encoder = encoders.encoder_for(name, options)
         self._batch_size = metadata.positive("encoder_batch_size", options.get("encoder_batch_size", _BATCH), "clapnq")
         folder, weights = encoders.weights_of(encoder)
         self._devices = _devices(options.get("encoder_device"))
@@ -40,7 +40,7 @@ class Dense:
         self._query_prefix = encoder.query_prefix if encoder.query_prefix is not None else prompts.get("query") or ""
         self._passage_prefix = encoder.passage_prefix if encoder.passage_prefix is not None else of_passages or ""
         self._ids = corpus.ids
-        self._of = {
+        self._identity = {
             "weights": weights,
             "passage_prefix": self._passage_prefix,
             "max_length": self._model.max_seq_length,
@@ -48,27 +48,27 @@ class Dense:
             "corpus": corpus.key,
         }
         revision = encoder.revision if encoder.folder else folder.name  # the hub's cache: snapshots/<commit>
-        self._called = {"model": encoder.repository, "revision": revision}
+        self._labels = {"model": encoder.repository, "revision": revision}
         log.info("clapnq: %s: %s on %s", name, folder, " and ".join(self._devices))
         cache = sources.cache_folder() / "vectors"
-        self._blocks = open_vectors(cache, self._of, len(corpus), partial(self._encode, corpus), self._called)
+        self._blocks = open_vectors(cache, self._identity, len(corpus), partial(self._encode, corpus), self._labels)
 
     def describe(self) -> dict[str, Any]:
         """Model, revision, digest of its files, prefixes, and the corpus."""
-        return {"retriever": self.name, **self._called, **self._of, "query_prefix": self._query_prefix}
+        return {"retriever": self.name, **self._labels, **self._identity, "query_prefix": self._query_prefix}
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
         """For each question the ids of the k best passages with their similarities, best first."""
         if not questions:
             return []
-        asked = self._embed([question.text for question in questions], self._query_prefix)
-        rows, scores = best_rows(self._blocks, asked, k, self._devices[0])
+        vectors = self._embed([question.text for question in questions], self._query_prefix)
+        rows, scores = best_rows(self._blocks, vectors, k, self._devices[0])
         return [
             [(self._ids[row], float(score)) for row, score in zip(*ranked, strict=True)]
             for ranked in zip(rows, scores, strict=True)
         ]
 
-    def _embed(self, texts: Sequence[str], prefix: str, **how: Any) -> Floats:
+    def _embed(self, texts: Sequence[str], prefix: str, **options: Any) -> Floats:
         vectors: Floats = self._model.encode(
             list(texts),
             prompt=prefix,
@@ -76,15 +76,15 @@ class Dense:
             normalize_embeddings=self._normalised,
             show_progress_bar=False,
             convert_to_numpy=True,
-            **how,
+            **options,
         )
         return vectors
 
     def _encode(self, corpus: Corpus, starts: Sequence[int]) -> Iterator[Floats]:
-        """The vectors of each block; with several devices, as many blocks at a time."""
+        """The vectors of each block; several devices encode as many blocks at a time."""
         from tqdm import tqdm
 
-        log.info("clapnq: encoding %d passages with %s (once)", len(corpus), self._called["model"])
+        log.info("clapnq: encoding %d passages with %s (once)", len(corpus), self._labels["model"])
         pool = self._model.start_multi_process_pool(list(self._devices)) if len(self._devices) > 1 else None
         at_once = {} if pool is None else {"pool": pool}
         ends = {start: min(start + BLOCK, len(corpus)) for start in starts}
@@ -109,11 +109,11 @@ minilm, bge, e5, dense = (partial(Dense, name) for name in ("minilm", "bge", "e5
 
 
 def _devices(named: Any) -> tuple[str, ...]:
-    """The devices that were named, else every GPU with room, else the CPU."""
+    """The named devices, else all GPUs with enough free memory, else the CPU."""
     try:
         import torch
     except ImportError:
-        return ("cpu",)  # loading the model says what to install
+        return ("cpu",)  # loading the model raises an error with the package to install
     if not named:
         gpus = [f"cuda:{gpu}" for gpu in range(torch.cuda.device_count()) if torch.cuda.mem_get_info(gpu)[0] > _FREE]
         return tuple(gpus) or ("cpu",)

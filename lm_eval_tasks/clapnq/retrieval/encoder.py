@@ -1,4 +1,4 @@
-"""Models that encode texts as vectors: their names, where their files are, a check that these are the pinned ones."""
+"""Models that encode texts as vectors: their names, their files, and a check against the pinned weights."""
 
 from __future__ import annotations
 
@@ -14,60 +14,60 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.digests import sha256_of
 
-# What a model is made of, for sentence-transformers: no pickled weights, none for other runtimes.
+# The files of a sentence-transformers model, without pickled weights and those for other runtimes.
 _FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
 _OTHER_RUNTIMES = ("onnx/", "openvino/")
-# How a text's vectors become one, and where a text is cut: without them other vectors come out, and nothing says so.
+# Pooling and maximum length of a text: without these files the vectors differ, and no error is raised.
 _POOLING = ("modules.json", "1_Pooling/config.json", "sentence_bert_config.json")
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """A sentence-transformers model and how texts are given to it."""
+    """A sentence-transformers model and its prefixes."""
 
     repository: str  # ``owner/name`` on the Hugging Face hub
-    revision: str | None = None  # the commit; else the newest
+    revision: str | None = None  # the commit; ``None`` for the newest
     weights: str | None = None  # SHA-256 of ``model.safetensors``, where it is pinned
-    query_prefix: str | None = None  # stands before a question; else what the model's configuration says
-    passage_prefix: str | None = None  # stands before title and text of a passage; else the same
-    folder: Path | None = None  # where its files lie; else on the hub or in its cache
+    query_prefix: str | None = None  # before a question; ``None`` for that of the model's configuration
+    passage_prefix: str | None = None  # before title and text of a passage; ``None`` for the same
+    folder: Path | None = None  # of its files; ``None`` for the hub and its cache
 
 
 @cache
 def encoders() -> dict[str, Encoder]:
-    """The models that have a name here (``encoders.yaml``)."""
+    """The named models (``encoders.yaml``)."""
     import yaml
 
     table = resources.files("lm_eval_tasks.clapnq.retrieval").joinpath("encoders.yaml").read_text("utf-8")
     return {name: Encoder(**fields) for name, fields in yaml.safe_load(table).items()}
 
 
-def named(name: str, options: Mapping[str, Any]) -> Encoder:
-    """The model of a dense retriever: a named one, or for ``dense`` what the options say.
+def encoder_for(name: str, options: Mapping[str, Any]) -> Encoder:
+    """The model of a dense retriever: a named one, or for ``dense`` that of the options.
 
     Raises:
-        ValueError: ``dense`` without a model.
-        MissingSource: a folder was named that does not exist.
+        ValueError: the retriever is ``dense``, and the options name no model.
+        MissingSource: the options name a folder that does not exist.
     """
-    known = encoders().get(name)
-    option = name if known else "encoder"
+    pinned = encoders().get(name)
+    option = name if pinned else "encoder"
     place = str(options.get(option) or "")
     if not place:
-        if known:
-            return known
+        if pinned:
+            return pinned
         raise UsageError(
             f"clapnq: retriever {name} needs a model: encoder=OWNER/NAME (or a folder), and where the model "
             f"wants them query_prefix='...' passage_prefix='...'"
         )
     folder = Path(place).expanduser()
-    on_hub = known is None and not folder.is_absolute() and not place.startswith(".") and place.count("/") <= 1
+    on_hub = pinned is None and not folder.is_absolute() and not place.startswith(".") and place.count("/") <= 1
     local = folder.is_dir()
     if not local and not on_hub:
         raise sources.MissingSource(
             f"{folder.resolve()}: no such folder ({option}=DIR names the folder of that model's files)"
         )
-    if known:
-        return replace(known, folder=folder)
+    if pinned:
+        return replace(pinned, folder=folder)
     given = {key: str(value) for key, value in options.items() if value is not None}
     return Encoder(
         folder.resolve().name if local else place,
@@ -79,10 +79,10 @@ def named(name: str, options: Mapping[str, Any]) -> Encoder:
 
 
 def weights_of(encoder: Encoder) -> tuple[Path, str]:
-    """The folder of a model's files, and a digest of those that decide the vectors. Missing files are downloaded.
+    """The folder of a model's files, and a digest of those that determine its vectors. Missing files are downloaded.
 
     Raises:
-        MissingSource: the model is not to be had, has no safetensors, or (a pinned one) is only there in part.
+        MissingSource: the model is not available, has no safetensors, or (a pinned one) is incomplete.
         CorruptSource: the weights are not the pinned ones.
     """
     folder = encoder.folder or _from_hub(encoder)
@@ -115,14 +115,14 @@ def weights_of(encoder: Encoder) -> tuple[Path, str]:
 def _from_hub(encoder: Encoder) -> Path:
     from huggingface_hub import snapshot_download
 
-    others = [f"{folder}*" for folder in _OTHER_RUNTIMES]
+    ignored = [f"{folder}*" for folder in _OTHER_RUNTIMES]
     try:
         place = snapshot_download(
-            encoder.repository, revision=encoder.revision, allow_patterns=list(_FILES), ignore_patterns=others
+            encoder.repository, revision=encoder.revision, allow_patterns=list(_FILES), ignore_patterns=ignored
         )
     except Exception as error:  # the hub raises a dozen kinds: offline, timeout, gone, no such name
         why = (str(error).splitlines() or [type(error).__name__])[0]
-        option = next((name for name, known in encoders().items() if known is encoder), "encoder")
+        option = next((name for name, pinned in encoders().items() if pinned is encoder), "encoder")
         raise sources.MissingSource(
             f"The encoder {encoder.repository} is not here and could not be downloaded: {why} "
             f"With internet, `{_download(encoder)}` fetches it; for a cluster without, copy DIR there and say "
@@ -137,11 +137,11 @@ def _download(encoder: Encoder) -> str:
 
 
 def load(encoder: Encoder, folder: Path, device: str) -> Any:
-    """The model itself, a ``SentenceTransformer``.
+    """Load a ``SentenceTransformer``.
 
     Raises:
-        ValueError: sentence-transformers is not installed, or cannot load the folder, or the model compares vectors by
-            other than cosine similarity or dot products.
+        ValueError: sentence-transformers is not installed, or cannot load the folder, or the model's similarity is neither
+            the cosine nor the dot product.
     """
     try:
         from sentence_transformers import SentenceTransformer
@@ -158,7 +158,7 @@ def load(encoder: Encoder, folder: Path, device: str) -> Any:
             local_files_only=True,
             model_kwargs={"use_safetensors": True},
         )
-    except Exception as error:  # whatever a file that is no model makes the libraries raise
+    except Exception as error:  # the libraries raise many kinds for files that are no model
         raise UsageError(f"clapnq: {folder} is no sentence-transformers model that loads: {error}") from error
     if str(model.similarity_fn_name) not in ("cosine", "dot"):
         raise UsageError(

@@ -48,24 +48,24 @@ class Run:
         return {"retriever": self.name, "file": self._path.name, "sha256": sha256_of(self._path)}
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
-        """For each question k passages, or as many as the file holds. Questions with fewer are counted, and the log says
-        how many.
+        """The first k passages for each question, or as many as the file holds. Questions with fewer are counted in the
+        log.
 
         Raises:
             CorruptSource: the file has none of the questions.
         """
-        found = [self._rankings.get(question.id, [])[:k] for question in questions]
-        if questions and not any(found):
+        rankings = [self._rankings.get(question.id, [])[:k] for question in questions]
+        if questions and not any(rankings):
             raise CorruptSource(
                 f"{self._path}: none of the {len(questions)} questions is in it; it has "
                 f"{', '.join(map(repr, list(self._rankings)[:2])) or 'no line'}, asked for are ids like {questions[0].id!r}"
             )
-        absent, short = sum(not ranking for ranking in found), sum(0 < len(ranking) < k for ranking in found)
+        absent, short = sum(not ranking for ranking in rankings), sum(0 < len(ranking) < k for ranking in rankings)
         if absent:
             log.warning("%s: %d of %d questions are not in it and get no passage", self._path, absent, len(questions))
         if short:
             log.info("%s: %d of %d questions have fewer than %d passages", self._path, short, len(questions), k)
-        return found
+        return rankings
 
 
 def run(corpus: Corpus, options: Mapping[str, Any]) -> Run:
@@ -74,11 +74,11 @@ def run(corpus: Corpus, options: Mapping[str, Any]) -> Run:
 
 
 def read_run(path: Path) -> dict[str, Ranking]:
-    """Question id to its ranking.
+    """Question id to ranking.
 
     Raises:
-        CorruptSource: a line of other than six columns, a rank or score that is no number, ranks that do not rise or scores
-            that rise within a question, a passage twice; file and line are named.
+        CorruptSource: a line does not have six columns, a rank or score is no number, ranks do not rise or scores rise
+            within a question, or a passage is repeated; the message has file and line.
     """
     rankings: dict[str, Ranking] = {}
     ranks: dict[str, int] = {}
@@ -116,7 +116,7 @@ def read_run(path: Path) -> dict[str, Ranking]:
 
 
 def write_run(path: Path, rankings: Iterable[tuple[str, Ranking]], name: str) -> None:
-    """Write a run, compressed where the name ends in ``.gz``; the file is there whole or not at all."""
+    """Write a run atomically, compressed where the suffix is ``.gz``."""
     opened = gzip.open if path.suffix == ".gz" else open
     with whole_file(path) as partial, opened(partial, "wt", encoding="utf-8", newline="\n") as stream:
         for question, ranking in rankings:

@@ -1,6 +1,6 @@
-"""Passages as vectors: float16 blocks on disk. They are written one by one, so a killed encoding goes on where it stopped.
+"""Passages as vectors: float16 blocks on disk, written one by one, so a killed encoding continues where it stopped.
 
-A block is an ``.npy`` file with the CRC-32 of it behind it: a damaged one is found when it is opened, and encoded again.
+A block is an ``.npy`` file followed by its CRC-32: damage is detected when it is opened, and the block is encoded again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from lm_eval_tasks.data.atomic import checksum, whole_file
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-BLOCK = 1024  # rows in a file: 0.8 MB at 384 dimensions, the most that a kill can lose
+BLOCK = 1024  # rows in a file: 0.8 MB at 384 dimensions, the maximum that a kill can lose
 _QUESTIONS = 1024  # scored against a block at a time: 4 MB of scores
-_FORM = 2  # of the folder; a new form gets a new key
+_FORM = 2  # version of the folder's layout, part of its key
 _CRC_BYTES = 4
 
 Floats = NDArray[np.float32]
@@ -31,30 +31,30 @@ Halves = NDArray[np.float16]
 
 def open_vectors(
     parent: Path,
-    of: Mapping[str, Any],
+    identity: Mapping[str, Any],
     rows: int,
     encode: Callable[[Sequence[int]], Iterator[Floats]],
-    called: Mapping[str, Any],
+    labels: Mapping[str, Any],
 ) -> list[Halves]:
-    """The vectors of a model over a corpus, mapped into memory. Blocks that are missing or damaged are made.
+    """The vectors of a model over a corpus, mapped into memory. Missing or damaged blocks are encoded.
 
     Args:
         parent: folder of the cache.
-        of: what the vectors depend on: weights, prefix, corpus. They are kept under a hash of it.
-        rows: how many passages there are, at least one.
+        identity: everything that determines the vectors (weights, prefix, corpus); its hash is the folder's name.
+        rows: number of passages, at least one.
         encode: given the first rows of the missing blocks, yields the vectors of each.
-        called: name and revision of the model, written beside them for people, with `of`.
+        labels: name and revision of the model, written beside the vectors with `identity`, for people.
 
     Returns:
-        float16 arrays of ``BLOCK`` rows each, the last with what remains.
+        float16 arrays of ``BLOCK`` rows each, the last with the rest.
 
     Raises:
-        ValueError: the model gave a number beyond float16.
+        ValueError: the model returned a number that float16 cannot hold.
     """
     from filelock import FileLock
 
-    identity = {**of, "rows": rows, "block": BLOCK, "form": _FORM}
-    folder = parent / hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
+    fields = {**identity, "rows": rows, "block": BLOCK, "form": _FORM}
+    folder = parent / hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):
         files = {start: folder / f"{start // BLOCK:05d}.npy" for start in range(0, rows, BLOCK)}
@@ -64,7 +64,7 @@ def open_vectors(
             log.info("clapnq: %d of %d blocks are encoded already", len(blocks) - len(missing), len(blocks))
         if missing:
             with whole_file(folder / "about.json") as partial:
-                partial.write_text(json.dumps({**called, **identity}, indent=1, sort_keys=True), "utf-8")
+                partial.write_text(json.dumps({**labels, **fields}, indent=1, sort_keys=True), "utf-8")
         for start, vectors in zip(missing, encode(missing) if missing else (), strict=True):
             _write(files[start], vectors)
             blocks[start] = _load(files[start], min(BLOCK, rows - start))
@@ -79,27 +79,27 @@ def best_rows(
     Args:
         blocks: (rows, dimension) of each block.
         questions: (questions, dimension).
-        k: how many; no more than there are rows.
-        device: where torch multiplies.
+        k: number of rows for each question, at most the total number of rows.
+        device: of torch's matrix products.
 
     Returns:
         Rows, counted through the blocks, and scores, both (questions, k), best first; of equal scores the earlier row.
-        Scores are exact to single precision, so that equal vectors have equal scores wherever they stand: a product of
-        matrices adds up in another order at the edge of a block, on another processor, and with more threads.
+        Scores are exact to single precision, so that equal vectors have equal scores in any row: a product of matrices
+        adds up in another order at the edge of a block, on another processor, and with more threads.
     """
     import torch
 
-    asked = np.ascontiguousarray(questions, dtype=np.float32)
+    queries = np.ascontiguousarray(questions, dtype=np.float32)
     longest = max(float(np.linalg.norm(np.asarray(block, np.float32), axis=1).max()) for block in blocks)
-    # What d products and their sum in single precision can be off by, twice: of the k-th best score, and of a candidate's.
-    margins = 2 * asked.shape[1] * 2.0**-23 * longest * np.linalg.norm(asked, axis=1)
-    rows, scores = np.empty((len(asked), k), np.int64), np.empty((len(asked), k), np.float32)
-    for first in range(0, len(asked), _QUESTIONS):
-        part = asked[first : first + _QUESTIONS]
-        found = _candidates(blocks, torch.from_numpy(part).to(device), k, margins[first : first + _QUESTIONS])
-        for number, (question, candidates) in enumerate(zip(part, found, strict=True), first):
+    # Largest error of d products and their sum in single precision, twice: for the k-th best score and for a candidate.
+    margins = 2 * queries.shape[1] * 2.0**-23 * longest * np.linalg.norm(queries, axis=1)
+    rows, scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+    for first in range(0, len(queries), _QUESTIONS):
+        batch = queries[first : first + _QUESTIONS]
+        nearest = _candidates(blocks, torch.from_numpy(batch).to(device), k, margins[first : first + _QUESTIONS])
+        for number, (question, candidates) in enumerate(zip(batch, nearest, strict=True), first):
             exact = _exact(blocks, candidates, question)
-            order = best_of(exact, k)
+            order = top_k(exact, k)
             rows[number], scores[number] = candidates[order], exact[order]
     return rows, scores
 
@@ -107,7 +107,7 @@ def best_rows(
 def _candidates(
     blocks: Sequence[Halves], questions: Any, k: int, margins: NDArray[np.float64]
 ) -> list[NDArray[np.int64]]:
-    """For each question, rising, every row that may be among its k best, by scores in single precision."""
+    """For each question, in rising order, all rows that may be among its k best, by scores in single precision."""
     import torch
 
     margin = torch.from_numpy(margins.astype(np.float32)).to(questions.device)[:, None]
@@ -122,31 +122,31 @@ def _candidates(
         if best.shape[1] >= k:
             best = torch.topk(best, k).values
             least = best[:, -1:] - margin
-        of, at = (scores >= least).nonzero(as_tuple=True)
-        near.append((of.cpu(), (at + start).cpu(), scores[of, at].cpu()))
+        question, row = (scores >= least).nonzero(as_tuple=True)
+        near.append((question.cpu(), (row + start).cpu(), scores[question, row].cpu()))
         start += len(block)
-    of, at, said = (torch.cat(parts) for parts in zip(*near, strict=True))
-    kept = said >= least.cpu()[of, 0]
-    of, at = of[kept], at[kept]
-    order = torch.argsort(of, stable=True)  # rows were found in rising order
-    counts = torch.bincount(of, minlength=len(questions)).tolist()
-    return [rows.numpy() for rows in at[order].split(counts)]
+    question, row, values = (torch.cat(columns) for columns in zip(*near, strict=True))
+    near_enough = values >= least.cpu()[question, 0]
+    question, row = question[near_enough], row[near_enough]
+    order = torch.argsort(question, stable=True)  # rows were found in rising order
+    counts = torch.bincount(question, minlength=len(questions)).tolist()
+    return [rows.numpy() for rows in row[order].split(counts)]
 
 
 def _exact(blocks: Sequence[Halves], rows: NDArray[np.int64], question: Floats) -> Floats:
-    """Inner products, summed in double precision in one order and rounded to single: equal vectors have equal ones."""
-    found = np.empty(len(rows), np.float32)
+    """Inner products, summed in double precision in a fixed order and rounded to single: equal for equal vectors."""
+    products = np.empty(len(rows), np.float32)
     starts = np.cumsum([0, *map(len, blocks)])
     numbers = np.searchsorted(starts, rows, side="right") - 1
     for number in np.unique(numbers).tolist():
-        here = numbers == number
-        vectors = np.asarray(blocks[number][rows[here] - starts[number]], np.float64)
-        found[here] = (vectors * question.astype(np.float64)).sum(axis=1)
-    return found
+        mask = numbers == number
+        vectors = np.asarray(blocks[number][rows[mask] - starts[number]], np.float64)
+        products[mask] = (vectors * question.astype(np.float64)).sum(axis=1)
+    return products
 
 
 def _load(path: Path, rows: int) -> Halves | None:
-    """A block; ``None`` where it is not there, or damaged, which is said."""
+    """Load a block; ``None`` where it is missing, or damaged, which is logged."""
     if not path.is_file():
         return None
     size = path.stat().st_size - _CRC_BYTES
@@ -161,7 +161,7 @@ def _load(path: Path, rows: int) -> Halves | None:
 
 
 def _write(path: Path, vectors: Floats) -> None:
-    with np.errstate(over="ignore"):  # said below
+    with np.errstate(over="ignore"):  # raised below
         halves = np.asarray(vectors).astype(np.float16)
     if not np.isfinite(halves).all():
         raise UsageError(
@@ -177,13 +177,13 @@ def _write(path: Path, vectors: Floats) -> None:
 
 # --------------------------------------------------------------------------------------------------------- the best scores
 
-_ROWS = 64  # whose maximum is taken first: a pass over all scores is much faster than a selection among them
+_ROWS = 64  # in a group whose maximum is taken first: much faster than a selection among all scores
 
 
-def best_of(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
-    """Rows of the k largest scores, the largest first; of equal ones the earlier row.
+def top_k(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
+    """Rows of the k largest scores, the largest first; of equal scores the earlier row first.
 
-    Partial sorting leaves the order of equal scores open, and numpy's depends on the processor. This order follows from the
+    Partial sorting leaves the order of equal scores open, and numpy's depends on the processor. This order depends on the
     data alone.
 
     Args:
@@ -191,7 +191,7 @@ def best_of(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
         k: from 1 to the number of rows.
     """
     groups = len(scores) // _ROWS
-    least: Any = -np.inf  # a score that k rows reach at least, and mostly few more
+    least: Any = -np.inf  # a score that at least k rows reach, and usually few more
     if k <= groups:
         least = _kth(scores[: groups * _ROWS].reshape(groups, _ROWS).max(1), k)
     rows = np.flatnonzero(scores >= least)
@@ -201,5 +201,5 @@ def best_of(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
 
 
 def _kth(scores: NDArray[np.floating[Any]], k: int) -> Any:
-    """The k-th largest: the same whatever order the selection leaves behind."""
+    """The k-th largest score, which does not depend on the order after the selection."""
     return np.partition(scores, len(scores) - k)[len(scores) - k]

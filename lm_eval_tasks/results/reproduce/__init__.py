@@ -194,7 +194,7 @@ def _encoders(run: RecordedRun) -> Iterator[Compared]:
         what = f"encoder {entry.get('model')}@{str(entry.get('revision'))[:12]}"
         there = f"sha256 there: {entry['weights']} (of its files' sums)"
         try:
-            encoder = encoding.named(str(entry.get("retriever")), run.metadata)
+            encoder = encoding.encoder_for(str(entry.get("retriever")), run.metadata)
             if encoder.folder is None:
                 cached = snapshot_download(encoder.repository, revision=encoder.revision, local_files_only=True)
                 encoder = replace(encoder, folder=Path(cached))
