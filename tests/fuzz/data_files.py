@@ -68,7 +68,7 @@ def _mushroom(content: bytes) -> None:
 def _clapnq(content: bytes) -> None:
     def read(path: Path) -> Any:
         with patch.object(clapnq.sources, "locate", return_value=path):
-            return clapnq._annotations("dev", None, "answerable")
+            return clapnq._read_annotations("dev", None, "answerable")
 
     rows = from_file(content, "clapnq_dev_answerable.jsonl", read)
     assert rows
