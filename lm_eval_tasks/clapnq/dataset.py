@@ -115,8 +115,8 @@ class _Loader(TaskLoader):
 
     def options(self, given: Options) -> dict[str, Any]:
         options = super().options(given)
-        own_retriever, requested = given.get("task_retriever"), given.get("retriever")
-        if "retriever" in given and requested != own_retriever:
+        own, requested = given.get("task_retriever"), given.get("retriever")
+        if "retriever" in given and requested != own:
             hint = (
                 f" {requested} has none: `lm-eval-grounded retrieve --retriever {requested} -o FILE` writes its run, and "
                 f"clapnq_rag_run reads it with --metadata run=FILE."
@@ -125,8 +125,8 @@ class _Loader(TaskLoader):
             )
             raise UsageError(
                 f"{options.get('name', 'clapnq')}: --metadata retriever={requested!r} does not fit: this task's passages "
-                f"come from {own_retriever or 'the gold annotation'}. Every retriever has a task of its own: "
-                f"clapnq_rag (bm25), {', '.join(f'clapnq_rag_{name}' for name in RETRIEVERS if name != 'bm25')}.{hint}"
+                f"come from {own or 'the gold annotation'}. Every retriever has a task of its own: clapnq_rag (bm25), "
+                f"{', '.join(f'clapnq_rag_{name}' for name in RETRIEVERS if name != 'bm25')}.{hint}"
             )
         return options
 
@@ -173,11 +173,8 @@ def _documents(
         rows = questions_of(split, mirror, task)
         if retriever is not None:
             fields["options"] |= {"retriever": retriever, "top_k": top_k, **dict(options)}
-            retriever_description, passages = _retrieve(rows, retriever, dict(options), split, top_k, mirror, task)
-            fields |= {
-                "retrieval": retriever_description,
-                "corpus": {"passages": passages, "published": PAPER_PASSAGES},
-            }
+            description, passages = _retrieve(rows, retriever, dict(options), split, top_k, mirror, task)
+            fields |= {"retrieval": description, "corpus": {"passages": passages, "published": PAPER_PASSAGES}}
             if "run" in (hybrid_names(dict(options)) if retriever == "hybrid" else [retriever]):
                 run = Path(str(dict(options)["run"])).expanduser()
                 fields["local_files"] = [provenance.local_file("run", run)]
@@ -253,11 +250,7 @@ def _retrieve(
     mirror: str | None,
     task: str,
 ) -> tuple[dict[str, Any], int]:
-    """Replace the gold passages by retrieved ones, and add retrieval's columns.
-
-    Returns:
-        Description of the retriever, and number of passages in the corpus.
-    """
+    """Replace the gold passages by retrieved ones, and add columns; returns the retriever's description, corpus' size."""
     corpus = open_corpus(mirror)
     if top_k > len(corpus):
         raise UsageError(f"{task}: top_k={top_k} is larger than the corpus ({len(corpus)} passages)")
@@ -296,7 +289,7 @@ _COLUMNS_OF_RETRIEVAL = ("gold_ids", "retrieved_ids", "gold_ranks", "retriever")
 def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping[str, str]) -> Dataset:
     """The questions of a task's samples (a file, or the folder of one model), with the passages of their prompts.
 
-    Columns are those of :func:`load`, with those of a retriever if `retrieval`, and `settings`, the same for all questions.
+    Columns are those of :func:`load`, if `retrieval` with those of a retriever, and `settings`, equal for every question.
 
     Raises:
         MissingSource, CorruptSource: there are no samples of this task, or they are damaged.
@@ -322,7 +315,7 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
 
 
 def _fault(doc: Mapping[str, Any]) -> str:
-    """The first field of a logged document that is not as :func:`load` makes it, as a message; else empty."""
+    """The message for the first field of a logged document that is not as :func:`load` makes it; empty if there is none."""
     if not isinstance(doc["answerable"], bool):
         return "answerable is neither true nor false"
     for column in ("id", "question", "retriever"):

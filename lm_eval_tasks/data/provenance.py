@@ -235,7 +235,7 @@ def of_scored(scoring: Mapping[str, Any], earlier: Mapping[str, Any], arguments:
     local_files = [*earlier_files, *(scoring.get("local_files") or ())]
     scored = {**of_answers, **{name: scoring[name] for name in of_scoring if name in scoring}}
     scored |= {"local_files": local_files, "answers": answers}
-    before, untagged = (each.get("left_out") or {} for each in (made, scoring))
+    before, untagged = (record.get("left_out") or {} for record in (made, scoring))
     left_out = {why: number for why, number in before.items() if why != UNTAGGED}
     reasons = [why for why in made.get("not_comparable") or () if not str(why).endswith(_left_out(UNTAGGED, ""))]
     if UNTAGGED in untagged:

@@ -118,9 +118,8 @@ def load(
         *(task, split, subset, max_samples, seed, max_passage_tokens),
         *(f"tokens of {passage_tokenizer}" if passage_tokenizer else "words", folder or "the Hugging Face hub"),
     )
-    documents = _documents(
-        _Settings(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer), folder
-    )
+    sample = _Settings(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer)
+    documents = _documents(sample, folder)
     return {"evaluation": documents, split: documents}
 
 
@@ -203,7 +202,7 @@ def _documents(settings: _Settings, mirror: Path | None) -> Dataset:
 def _chosen(
     settings: _Settings, mirror: Path | None, seen: Counter[str]
 ) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, list[str]]], bool]:
-    """The questions of each subset, the passages judged for them, and whether they are a proper sample."""
+    """The questions of each subset, the passages judged for them, and whether any question was left out at random."""
     rng = random.Random(settings.seed)  # noqa: S311 (a sample, not a secret)
     chosen: dict[str, dict[str, str]] = {}
     judged: dict[str, dict[str, list[str]]] = {}

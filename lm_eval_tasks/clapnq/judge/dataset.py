@@ -318,7 +318,7 @@ def quote(text: str) -> str:
     """The text as quoted lines. Invisible and other non-text characters are removed, tabs become spaces.
 
     A judge's prompt holds answers from untrusted sources. Each of their lines is prefixed with ``> ``, so that none can
-    pass for a line of the prompt, and text that a tokenizer could take for a special token (such as the end of a turn) is
+    pass for a line of the prompt, and text that a tokenizer could take for a special token (the end of a turn, say) is
     broken up. An empty text is one empty quoted line.
     """
     lines = []

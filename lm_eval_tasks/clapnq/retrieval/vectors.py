@@ -96,10 +96,8 @@ def best_rows(
     rows, scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
     for first in range(0, len(queries), _QUESTIONS):
         batch = queries[first : first + _QUESTIONS]
-        candidate_lists = _candidates(
-            blocks, torch.from_numpy(batch).to(device), k, margins[first : first + _QUESTIONS]
-        )
-        for number, (question, candidates) in enumerate(zip(batch, candidate_lists, strict=True), first):
+        nearest = _candidates(blocks, torch.from_numpy(batch).to(device), k, margins[first : first + _QUESTIONS])
+        for number, (question, candidates) in enumerate(zip(batch, nearest, strict=True), first):
             exact = _exact(blocks, candidates, question)
             order = top_k(exact, k)
             rows[number], scores[number] = candidates[order], exact[order]
