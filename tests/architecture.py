@@ -12,8 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["BEGIN", "END", "PACKAGES", "PAGE", "arrows", "chart", "picture", "redundant", "rooms", "table", "updated"]
-
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "ARCHITECTURE.md"
 PACKAGES = ("lm_eval_tasks", "detector_plugin", "custom_metrics")

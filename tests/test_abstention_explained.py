@@ -33,9 +33,6 @@ def english() -> Lexicon:
     return build_lexicon([TABLE])
 
 
-# ------------------------------------------------------------------------------------------- the phrases of a sentence
-
-
 @pytest.mark.parametrize(
     ("sentence", "found"),
     [
@@ -96,8 +93,6 @@ def test_a_sentence_holds_phrases_of_a_table(sentence: str, found: list[Match], 
 def test_a_text_holds_those_of_its_sentences_and_its_own(text: str, found: list[str], english: Lexicon) -> None:
     assert [match.text for match in matches(text, english)] == found
 
-
-# ----------------------------------------------------------------------------------------------------- an answer's reading
 
 NOTHING = "it holds no phrase that abstains here"
 ANSWERS = f"{NOTHING}; it answers"

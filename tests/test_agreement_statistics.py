@@ -143,9 +143,6 @@ def test_any_label_is_the_first_against_the_others() -> None:
     assert any_label(np.arange(9).reshape(3, 3)).tolist() == [[0, 1 + 2], [3 + 6, 4 + 5 + 7 + 8]]
 
 
-# ----------------------------------------------------------------------------------------------------------- correlations
-
-
 @pytest.mark.parametrize(
     ("first", "second", "pearson", "pearson_p", "rho", "rho_p", "n"),
     [

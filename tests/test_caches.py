@@ -99,9 +99,6 @@ def test_chosen_documents_and_system_prompts_have_requests_of_their_own() -> Non
     assert built("mfava_de") == whole
 
 
-# ------------------------------------------------------------------------------------------------------------ use_cache
-
-
 class Flagging:
     """A detector whose findings show its options, and which remembers what it was asked."""
 

@@ -32,9 +32,6 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
-# ---------------------------------------------------------------------------------------------------------- NoMIRACL
-
-
 def test_a_table_that_ends_in_the_middle_of_a_line_is_refused(mirror: Path) -> None:
     path = mirror / GERMAN / "qrels" / "test.relevant.tsv"
     content = path.read_bytes()
@@ -49,9 +46,6 @@ def test_the_sample_and_the_mirror_have_nothing_to_say(hub: str, caplog: pytest.
     for language, folder in (("de", "sample"), ("de", hub), ("yo", hub), ("ar", hub)):
         nomiracl.load(language, mirror=folder, max_samples="all")
     assert [said for said in warnings_of(caplog) if "lack" in said or "without judgements" in said] == []
-
-
-# ------------------------------------------------------------------------------------------------------------- mFAVA
 
 
 def queries(mirror: Path) -> Path:
@@ -84,8 +78,6 @@ def test_what_was_published_without_a_last_line_end_is_whole(tmp_path: Path, mon
     with pytest.raises(CorruptSource, match="ends in the middle of a line"):
         sources.locate("o/n", "x.tsv", tmp_path)
 
-
-# ------------------------------------------------------------------------------------------------- fetching into a mirror
 
 PAGE = b"<!doctype html>\n<title>Log in</title>\n"
 WHOLE = {

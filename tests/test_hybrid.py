@@ -61,9 +61,6 @@ def test_a_tie_of_sums_is_a_tie_whatever_the_order_they_were_added_in() -> None:
     assert [passage for passage, _ in fused] == sorted(ranking, key=lambda id: (-scores[id], int(id[1:])))
 
 
-# ----------------------------------------------------------------------------------------------------------- retrievers
-
-
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
     monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))

@@ -148,9 +148,6 @@ def test_the_judge_is_not_told_whose_answers_it_reads(tmp_path: Path) -> None:
         assert "reference" not in str(doc["quoted"])
 
 
-# -------------------------------------------------------------------------------------------------------------- tiny Llama
-
-
 def test_no_special_id_comes_from_what_is_judged(prompt: Prompt, llama: Path) -> None:
     from transformers import AutoTokenizer
 

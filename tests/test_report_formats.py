@@ -109,8 +109,6 @@ def test_other_formats(two_models: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "a model card is of one model; here are 2" in capsys.readouterr().err
 
 
-# ------------------------------------------------------------------------------------------------------------ Markdown
-
 ONE = run(
     "org/a_b",
     [

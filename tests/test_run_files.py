@@ -47,9 +47,6 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-# ------------------------------------------------------------------------------------------------------------- reading
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -100,8 +97,6 @@ def test_what_is_no_run_is_refused_by_file_and_line(file: Path, line: str, messa
     assert str(refused.value).startswith(f"{file}, line 6: {message}")
 
 
-# ------------------------------------------------------------------------------------------------------------- writing
-
 IDS = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1, max_size=8)
 SCORES = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -133,9 +128,6 @@ def test_the_file_is_as_trec_eval_wants_it_and_compressed_where_its_name_ends_in
     text = b"q1 Q0 p3 1 0.1 bm25\nq1 Q0 p1 2 -2.0 bm25\nq3 Q0 p1 1 1e-09 bm25\n"
     assert (tmp_path / "x.run").read_bytes() == text
     assert gzip.decompress((tmp_path / "x.run.gz").read_bytes()) == text
-
-
-# ------------------------------------------------------------------------------------------------------------ searching
 
 
 def test_the_first_k_of_the_file_or_as_many_as_it_has(corpus: Corpus, file: Path) -> None:

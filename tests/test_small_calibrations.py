@@ -93,9 +93,6 @@ def test_answers_of_one_text_are_drawn_as_one() -> None:
         measured_errors(rows, 10, 1, ["a", "b"])
 
 
-# --------------------------------------------------------------------------------------------------------- files, lines
-
-
 def of(number: int, clusters: tuple[int, ...] = ()) -> LanguageCalibration:
     rows = [[6, 2, 3, 40], [4, 3, 2, 30], [7, 1, 5, 25]] * 7
     return from_counts(rows[:number], "mushroom_de", clusters=clusters)

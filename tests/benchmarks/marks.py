@@ -37,11 +37,10 @@ class Answers(NamedTuple):
     counts: NDArray[np.int64]  # words: true and false positives, false and true negatives
 
 
-class Held(NamedTuple):
-    """Bounds of one way over all rounds."""
-
-    share: float  # of the rounds in which they hold the truth
-    width: float  # mean
+def held(bounds: list[tuple[float, float]], truth: float) -> str:
+    """How often the bounds of all rounds hold the truth, and their mean width."""
+    low, high = np.transpose(bounds)
+    return f"{100 * np.mean((low <= truth) & (truth <= high)):.1f} %, {np.mean(high - low):.3f}"
 
 
 def annotated_answers(mirror: str) -> dict[tuple[str, str], Answers]:
@@ -71,39 +70,36 @@ def rounds(chances: Floats, number: int, seed: int = _SEED) -> Iterator[tuple[ND
         yield np.unique(rng.choice(len(chances), number, p=chances), return_counts=True)
 
 
-def held(answers: Answers, expected: Floats, number: int) -> tuple[Held, Held]:
-    """Of draws of this size: marks joined with what is expected, and marks alone."""
+def of_rates(answers: Answers, expected: Floats, number: int) -> tuple[str, str]:
+    """Bounds of draws of this size: of marks joined with what is expected, and of marks alone."""
     share = answers.words / answers.words.sum()
-    truth, of_all = share @ answers.marked, float(share @ expected)
-    bounds = []
+    of_all = float(share @ expected)
+    joined, alone = [], []
     for drawn, times in rounds(share, number):
         draws = Draws.of(times, clusters=[answers.texts[place] for place in drawn])
-        found = marked_mean(draws, answers.marked[drawn], expected[drawn], of_all)
-        bounds.append([(figure.low, figure.high) for figure in (found.figure, found.alone)])
-    low, high = np.moveaxis(np.array(bounds), 2, 0)
-    both = zip(np.mean((low <= truth) & (truth <= high), axis=0), np.mean(high - low, axis=0), strict=True)
-    joined, alone = (Held(float(share), float(width)) for share, width in both)
-    return joined, alone
+        mean = marked_mean(draws, answers.marked[drawn], expected[drawn], of_all)
+        joined.append(mean.figure[1:3])
+        alone.append(mean.alone[1:3])
+    truth = float(share @ answers.marked)
+    return held(joined, truth), held(alone, truth)
 
 
-def difference_held(answers: Answers, number: int) -> Held:
-    """Of the difference of two models that answered the same questions: here two halves of the answers."""
+def of_difference(answers: Answers, number: int) -> str:
+    """Bounds of the difference of two models that answered the same questions: here two halves of the answers."""
     half = len(answers.words) // 2
     order = np.random.default_rng(_SEED).permutation(len(answers.words))
     sides = order[:half], order[half : 2 * half]
     shares = [answers.words[side] / answers.words[side].sum() for side in sides]
-    chances = sum(shares) / 2
-    truth = np.subtract(*(share @ answers.marked[side] for share, side in zip(shares, sides, strict=True)))
+    chances = (shares[0] + shares[1]) / 2
     bounds = []
     for drawn, times in rounds(chances, number):
-        means, draws = [], []
+        means = []
         for share, side in zip(shares, sides, strict=True):
-            draws.append(Draws.of(times, share[drawn] / chances[drawn]))
-            of_all, places = float(share @ answers.expected[side]), side[drawn]
-            means.append(marked_mean(draws[-1], answers.marked[places], answers.expected[places], of_all))
-        bounds.append(marked_difference(draws[0], *means)[1:3])
-    low, high = np.transpose(bounds)
-    return Held(float(np.mean((low <= truth) & (truth <= high))), float(np.mean(high - low)))
+            draws, places = Draws.of(times, share[drawn] / chances[drawn]), side[drawn]
+            of_all = float(share @ answers.expected[side])
+            means.append(marked_mean(draws, answers.marked[places], answers.expected[places], of_all))
+        bounds.append(marked_difference(draws, *means)[1:3])
+    return held(bounds, float(shares[0] @ answers.marked[sides[0]] - shares[1] @ answers.marked[sides[1]]))
 
 
 def rogan_gladen_width(answers: Mapping[tuple[str, str], Answers], language: str, kind: str) -> float:
@@ -128,12 +124,20 @@ def main() -> None:
         truth = each.words @ each.marked / each.words.sum()
         width = rogan_gladen_width(answers, language, kind)
         for number in NUMBERS:
-            (joined, alone), (guessed, _), (opposite, _) = (held(each, reading, number) for reading in readings)
-            parts = (joined, alone, guessed, opposite, difference_held(each, number))
+            (joined, alone), (guessed, _), (opposite, _) = (of_rates(each, reading, number) for reading in readings)
+            first = f"| {language} {kind} | {len(each.words)} | {truth:.2f} | {width:.2f} | {number} |"
             print(
-                f"| {language} {kind} | {len(each.words)} | {truth:.2f} | {width:.2f} | {number} | "
-                + " | ".join(f"{100 * part.share:.1f} %, {part.width:.3f}" for part in parts)
-                + " |",
+                first,
+                joined,
+                "|",
+                alone,
+                "|",
+                guessed,
+                "|",
+                opposite,
+                "|",
+                of_difference(each, number),
+                "|",
                 flush=True,
             )
 
