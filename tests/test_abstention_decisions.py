@@ -43,8 +43,6 @@ def small() -> Lexicon:
     return build_lexicon([TABLE])
 
 
-# ------------------------------------------------------------------------------------------------ a text of sentences
-
 BARE = "it is a bare phrase of abstention"
 ALONE = "it abstains by itself"
 SILENT = "it finds the material silent"
@@ -126,9 +124,6 @@ def test_a_text_abstains_by_its_sentences(text: str, readings: list[str], verdic
     assert decide(lexicon.fold(text), lexicon) is abstains, "it decides the same where nobody asks why"
 
 
-# ----------------------------------------------------------------------------------------------------------- languages
-
-
 def speak(
     monkeypatch: pytest.MonkeyPatch, likely: tuple[str, ...] | Callable[[str], tuple[str, ...]] = ("en",)
 ) -> Mapping[str, Lexicon]:
@@ -201,9 +196,6 @@ def test_an_answer_abstains_in_another_language_than_asked_for(
     speak(monkeypatch, likely_languages)
     assert abstains_in_other_language(text, asked) is abstains
     assert looked_at in ([], [excerpt(text)])
-
-
-# ----------------------------------------------------------------------------------------------------------- yes and no
 
 
 @pytest.mark.parametrize(

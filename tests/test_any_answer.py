@@ -169,8 +169,6 @@ def test_replay_reads_a_good_line_among_any_others(tmp_path: Path, lines: list[s
         assert "several models" in str(error)  # noqa: PT017
 
 
-# ------------------------------------------------------------------------------------------------------ read alike
-
 WRAPPED = {
     "plain": "{}",
     "terminal": "\x1b[31m{}\x1b[0m",
@@ -197,9 +195,6 @@ def test_all_benchmarks_read_an_answer_alike_in_every_wrapping(said: str, abstai
     assert (filtered(Abstention, answer, docs["clapnq"]) == "unanswerable") is abstains
     tagged = filtered(HallucinationSpans, filtered(FinalAnswer, answer, docs["wild"]), docs["wild"])
     assert estimation.process_results(docs["wild"], [tagged])["abstention_rate"] == abstains
-
-
-# -------------------------------------------------------------------------------------------------------- surrogates
 
 
 def test_half_a_character_in_an_answer_costs_no_sample(

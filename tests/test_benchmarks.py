@@ -29,7 +29,6 @@ from tests.conftest import figures_of
 
 Harness = Callable[..., dict[str, Any]]
 
-# ----------------------------------------------------------------------------------------------------------- our own
 
 WRITTEN = {
     "clapnq": 2 + 8 * 3,
@@ -62,9 +61,6 @@ def test_names_of_languages_come_from_all_tables() -> None:
     assert {"Swahili": "sw", "Basque": "eu", "Swedish": "sv", "English": "en"}.items() <= names.items()
 
 
-# -------------------------------------------------------------------------------------------------------- what is written
-
-
 def test_a_table_goes_through_a_results_file_and_a_damaged_one_is_read_as_far_as_it_goes() -> None:
     written = catalogue.benchmark_of(Path(task_folder()) / "mfava")
     again = Benchmark.from_json(json.loads(json.dumps(written.as_json())))
@@ -82,9 +78,6 @@ def test_a_folder_without_a_table_is_said(tmp_path: Path, content: str | None, m
         (tmp_path / "benchmark.py").write_text(content, "utf-8")
     with pytest.raises(UsageError, match=message):
         generated.main([str(tmp_path)])
-
-
-# ------------------------------------------------------------------------------------------------------------- loaders
 
 
 def loaded(language: str, split: str = "test", **others: Any) -> Any:
@@ -115,9 +108,6 @@ def test_what_a_task_says_wins_and_what_is_not_ours_passes(given: dict[str, Any]
 def test_a_loader_knows_its_options_and_names_itself_without_its_place() -> None:
     assert LOADER.user_options == ("split", "width")
     assert repr(LOADER) == "tests.test_benchmarks.loaded"
-
-
-# ------------------------------------------------------------------------------------------------------- a fifth benchmark
 
 
 @pytest.fixture(scope="module")

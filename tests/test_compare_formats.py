@@ -167,9 +167,6 @@ def test_csv_and_json_hold_every_number_and_null_for_none() -> None:
     assert set(read) == {"models", "differences", "joined", "notes", "refused"}
 
 
-# --------------------------------------------------------------------------------------------------------- the command
-
-
 @pytest.fixture
 def runs(tmp_path: Path) -> tuple[str, str]:
     one = written_samples(tmp_path / "one", "mine", [{"acc": float(i % 4 > 0), "f": i / 40} for i in range(40)])

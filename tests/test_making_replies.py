@@ -136,7 +136,8 @@ def test_an_answer_that_the_reference_holds_word_for_word_is_text() -> None:
 
 # ---------------------------------------------------------------------------------------------------------- inserted errors
 
-TEXT = "Die Elbe entspringt in Tschechien. Sie mündet bei Cuxhaven in die Nordsee."
+SECOND = "Sie mündet bei Cuxhaven in die Nordsee."
+TEXT = f"Die Elbe entspringt in Tschechien. {SECOND}"
 
 
 def document(answer: str = TEXT, spans: Any = (), categories: Any = CATEGORIES) -> dict[str, Any]:
@@ -150,6 +151,7 @@ def document(answer: str = TEXT, spans: Any = (), categories: Any = CATEGORIES) 
         ("Die Elbe entspringt in <entity>Polen</entity>. Sie mündet bei Cuxhaven in die Nordsee.", ["Polen"]),
         ("Edited: die Elbe entspringt in <Entity>Polen</Entity>. Sie mündet bei Cuxhaven in die Nordsee", ["Polen"]),
         (f"{TEXT} <subjective>Sie ist schön.</subjective>", ["Sie ist schön."]),
+        (f"{TEXT[:22]} <relation>aus</relation><entity> Polen</entity>. {SECOND}", ["aus", " Polen"]),
         (f"<invented>Es gibt ein Buch.</invented> {TEXT}", ["Es gibt ein Buch."]),
         (
             "Die Elbe <relation>endet</relation> in <entity><delete>Tschechien</delete><mark>Polen</mark></entity>. Sie "
@@ -168,7 +170,6 @@ def test_inserted_errors_are_read_with_their_places(reply: str, tagged: list[str
 
 
 CHANGED = "changed outside of the tags"
-SECOND = "Sie mündet bei Cuxhaven in die Nordsee."
 
 
 @pytest.mark.parametrize(

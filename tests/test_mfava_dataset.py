@@ -142,9 +142,6 @@ def test_detector_args(given: object, options: dict[str, object]) -> None:
     assert pairs("detector_args", given, "mfava_de") == options  # type: ignore[arg-type]
 
 
-# --------------------------------------------------------------------------------------------------- annotated answers
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -205,9 +202,6 @@ def test_the_sample_has_every_language() -> None:
             assert len(documents) == (7 if code == "de" else 3)
             categories = {span["category"] for spans in documents["spans"] for span in spans}
             assert len(categories) == 6 or kind == "gold"
-
-
-# ------------------------------------------------------------------------------------------------------------ real data
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,6 @@ def figure(source: str, model: str, task: str, metric: str, **more: Any) -> Publ
     return found
 
 
-# ------------------------------------------------------------------------------------------------------------- the tables
-
-
 MFAVA = ("mfava_table10", "mfava-llama-3-8b-multi-bidirect", "mfava_detection_ar_gold")
 
 

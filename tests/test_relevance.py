@@ -23,6 +23,7 @@ CASES = [
     ("I don’t know.", "en", INVALID, NO_ANSWER),
     ("Yes, answer is present in [1]. I don't know about the others.", "en", INVALID, ANSWER),
     ("I don't know.\n\nYes, answer is present in none.", "en", INVALID, NO_ANSWER),
+    ('Options: "Yes, answer is present", "I don\'t know".\n\nThe passages do not say.', "en", INVALID, NO_ANSWER),
     ("I don't know which one. Conclusion: Yes, answer is present.", "en", INVALID, ANSWER),
     ("ab c [10]", "en", ANSWER, ANSWER),  # nine characters
     ("abc d [10]", "en", INVALID, ANSWER),  # ten

@@ -48,9 +48,6 @@ def of(tasks: list[TaskRun], metric: str) -> Headline:
     return only(headlines([run("m", tasks)]), metric)
 
 
-# ------------------------------------------------------------------------------------------------------------ real runs
-
-
 def test_the_mean_of_a_whole_group_is_the_harness_s(two_models: Path) -> None:
     lexical = read_runs([two_models])[1]
     one = only(headlines([lexical]), "hallucination_rate")
@@ -81,8 +78,6 @@ def test_a_broken_run_is_said_where_answers_show_it(two_models: Path, tmp_path: 
 
     assert doubts(one)["broken"].startswith("the run looks broken (9 of 9 answers are no answers (9 empty), in 1 of 2")
 
-
-# -------------------------------------------------------------------------------------------------------- hand-made runs
 
 ANSWERS = {"rougeL": figure(0.4, 0.3, 0.5), "length": figure(200, 150, 250)}
 

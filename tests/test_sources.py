@@ -101,8 +101,6 @@ def test_a_file_that_is_in_no_table_is_a_key_error() -> None:
         source_file("x/y", "z")
 
 
-# ----------------------------------------------------------------------------------------- downloads, from this machine
-
 CONTENT = b"id\tquestion\n1\twhy\n"
 GOOD = "git:" + hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT).hexdigest()
 
@@ -200,9 +198,6 @@ def test_a_mirror_is_filled(requests: list[str], tmp_path: Path) -> None:
     target = sources.fetch_into(github("deep/a.tsv"), tmp_path / "mirror")
     assert target == tmp_path / "mirror" / "github" / "o" / "n" / "deep" / "a.tsv"
     assert target.read_bytes() == CONTENT
-
-
-# --------------------------------------------------------------------------------------------------------- command line
 
 
 def test_sources_lists_states_and_counts(capsys: pytest.CaptureFixture[str]) -> None:

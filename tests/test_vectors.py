@@ -192,8 +192,6 @@ def test_what_is_not_finite_in_float16_is_refused_and_not_kept(tmp_path: Path, n
         assert [path.name for path in the_folder(tmp_path).glob("*.npy")] == ["00000.npy"]
 
 
-# ------------------------------------------------------------------------------------------------------- exact search
-
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
 
 

@@ -159,6 +159,7 @@ def test_the_last_verdict_holds_and_the_rule_quoted_is_none(text: str, label: st
         ("No.", False, False),  # to a question that asks for yes or no
         ('{"answer": null}', True, True),
         ("> ⚠️ **Not enough information**", True, True),
+        ("About the tower: its height: unknown.", True, True),  # behind the last colon
     ],
 )
 def test_a_part_of_a_long_answer_is_an_answer(text: str, abstains: bool, alone: bool) -> None:
