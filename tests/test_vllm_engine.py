@@ -34,7 +34,7 @@ if __name__ == "__main__":  # vLLM starts processes that import this
     said = {}
     for engine, more in (("transformers", {}), (options.pop("engine"), options)):
         detector = load_detector(name, engine=engine, **{"max_length": 100, **more})
-        found = detector.readings(references, answers, ["en"] * 12)
+        found = detector.token_probabilities(references, answers, ["en"] * 12)
         said[engine] = [
             {document.index: document.best.tolist() for document in found},
             detector.detect(references, answers, ["en"] * 12),

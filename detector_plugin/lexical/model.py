@@ -87,7 +87,7 @@ class Forest:
     calibration: tuple[tuple[float, float], tuple[float, float]]  # slope and offset (Platt scaling) of their log odds
     question_column: int  # column that is negative where there is no question
     threshold: float  # probability above which a word is flagged
-    spread: float  # see :func:`detector_plugin.lexical.most_overlap`
+    spread: float  # see :func:`detector_plugin.lexical.maximise_iou`
     feature_names: tuple[str, ...]  # columns, in order, the trees were trained on
     version: str  # of the bytes they were read from
     training: Mapping[str, Any]  # what they were trained on, for readers

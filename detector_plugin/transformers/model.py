@@ -279,6 +279,6 @@ def learned_positions(model: Any) -> int | None:
     """Positions that were learned: there are no more. Others can be had, at the user's risk."""
     for name, module in model.named_modules():
         if name.rpartition(".")[2] in ("position_embeddings", "wpe") and hasattr(module, "num_embeddings"):
-            padding = getattr(module, "padding_idx", None)  # as in positions
+            padding = getattr(module, "padding_idx", None)  # as in :func:`max_positions`
             return int(module.num_embeddings - (0 if padding is None else padding + 1))
     return None

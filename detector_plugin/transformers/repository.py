@@ -52,7 +52,7 @@ class Repository:
         hub = library("huggingface_hub")
         try:
             return Path(hub.hf_hub_download(self.name, name, revision=self.revision))
-        except Exception:  # the one who needs it says why; see require
+        except Exception:  # who needs the file says why: `_download_problem`
             return None
 
     def json(self, name: str) -> dict[str, Any]:

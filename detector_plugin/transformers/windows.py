@@ -1,5 +1,5 @@
-"""Texts longer than a model reads: overlapping windows over the reference and over the answer, the readings of each token
-of the answer combined, and the spans that follow."""
+"""Texts longer than a model reads: overlapping windows over the reference and over the answer, what the windows say of
+each token of the answer combined, and the spans that follow."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Document:
 
     def update(self, decided: tuple[int, int], row: NDArray[np.int64], probabilities: NDArray[np.float32]) -> None:
         """For each token that a window decides, keep the reading in which it is most likely borne out. `probabilities` are
-        those of the classes of the window's tokens; see :class:`Reading`."""
+        those of the classes of the window's tokens."""
         first, end = decided
         probabilities = probabilities[np.searchsorted(row, self.encoded.answer[first:end])]
         support = probabilities[:, self._supported].sum(1)

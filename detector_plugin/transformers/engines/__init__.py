@@ -1,6 +1,6 @@
 """What an engine is, and what engines share. It computes the classes' probabilities of a window's tokens, and nothing else.
 
-Windows, the readings of them, thresholds and spans are the same code for all engines.
+Windows, what they say of a token together, thresholds and spans are the same code for all engines.
 """
 
 from __future__ import annotations
@@ -99,8 +99,7 @@ class Engine:
 
     def classify(self, windows: Iterable[Window]) -> Iterator[tuple[Window, NDArray[np.float32] | FailingInput]]:
         """The probabilities of each class for each token of each window, in the order in which windows are done; of a
-        window that can never be read, why. No more readings are taken than the engine works on at once, so that memory is
-        bounded.
+        window that can never be read, why. No more windows are taken than the engine works on at once: that bounds memory.
         """
         raise NotImplementedError
 

@@ -79,7 +79,7 @@ class Runner(Engine):
             yield from zip(batch, probabilities, strict=True)
 
     def _sorted_batches(self, windows: Iterable[Window]) -> Iterator[list[Window]]:
-        """All batches; readings are sorted by length a part at a time."""
+        """All batches; windows are sorted by length a part at a time."""
         waiting: list[Window] = []
         tokens = 0
         for window in windows:
@@ -177,7 +177,7 @@ def bidirectional_mask(torch: Any, mask: Any, dtype: Any) -> Any:
 
 def bidirectional_problem(model: Any, logits: Callable[[NDArray[np.int64]], Any]) -> str:
     """Why a model cannot attend in both directions, empty where it can: nobody would notice that the first token does not
-    see the others. The model is in evaluation mode; `logits` takes the ids of an input, with a mask of :func:`both_ways`.
+    see the others. The model is in evaluation mode; `logits` takes an input's ids, masked by :func:`bidirectional_mask`.
     """
     try:
         first, second = map(logits, direction_probe(model.get_input_embeddings().num_embeddings))

@@ -229,7 +229,7 @@ def _session(timeout: float) -> Any:
 
 
 async def _fetch(session: Any, method: str, url: str, **options: Any) -> tuple[int, bytes, Mapping[str, str]]:
-    """Status, body and headers of the answer to a request; Failed where none comes, or one longer than any answer is."""
+    """Status, body and headers of the answer to a request; RequestFailed where none comes, or one that is too long."""
     body = bytearray()
     try:
         async with session.request(method, url, allow_redirects=False, **options) as response:
@@ -320,7 +320,7 @@ def parse_addresses(option: Any) -> list[str]:
 
 
 def parse_logits(body: bytes, model: str, tokens: int, classes: int) -> NDArray[np.float32]:
-    """The logits in an answer, one row a token; Garbage where the body does not hold those of so many tokens and classes,
+    """The logits in an answer, one row a token; InvalidReply where the body does not hold so many tokens and classes,
     or is of another model."""
     content = _json_object(body)
     if content.get("model") not in (None, model):
@@ -343,7 +343,7 @@ def parse_logits(body: bytes, model: str, tokens: int, classes: int) -> NDArray[
 
 
 def parse_models(body: bytes) -> list[ServedModel]:
-    """The models in an answer of ``/v1/models``; Garbage where it is none."""
+    """The models in an answer of ``/v1/models``; InvalidReply where it is none."""
     content = _json_object(body)
     try:
         return [
