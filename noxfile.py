@@ -31,7 +31,7 @@ def tests(session: nox.Session) -> None:
     There is no torch, which the base install does not need either. Left out is what is the same on every Python (mark
     ``one_python``), and properties are tried on fewer examples.
     """
-    session.install("-q", "-e", ".[report,test]")
+    session.install("-q", "--no-compile", "-e", ".[report,test]")
     selected = "not slow and not vllm and not browser and not one_python"
     session.run("pytest", "-q", "-m", selected, "--hypothesis-profile", "another Python", *session.posargs)
 
@@ -39,4 +39,4 @@ def tests(session: nox.Session) -> None:
 @nox.session(python="3.12", default=False)
 def leaderboard(session: nox.Session) -> None:
     """The environment of the leaderboards' converter, which ``tests/test_every_eval_ever.py`` starts."""
-    session.install("-q", "every-eval-ever==0.3.0")
+    session.install("-q", "--no-compile", "every-eval-ever==0.3.0")
