@@ -10,6 +10,7 @@ from typing import Any
 
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Metric, Task
+from lm_eval_tasks.detection.marked import MARKED_RATE
 
 _PROMPTS = {"": "_prompt_flan", "_gpt": "_prompt_gpt", "_llama": "_prompt_llama"}
 
@@ -219,5 +220,5 @@ BENCHMARK = Benchmark(
         "clapnq": "Does it answer from the passages, and decline what they do not answer?",
         "clapnq_judge": "How good are the answers, as a judge rates them?",
     },
-    more_metrics=(*OF_A_DETECTOR, *_OF_A_JUDGE),
+    more_metrics=(MARKED_RATE, *OF_A_DETECTOR, *_OF_A_JUDGE),
 )
