@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.results.marks.lines import Mark, RunAnswer, join, kappa_of_words, read_marks, run_digest
+from lm_eval_tasks.results.marks.draw import run_digest
+from lm_eval_tasks.results.marks.lines import Mark, RunAnswer, join, kappa_of_words, read_marks
 
 ANSWERS = {"a": "one two three four", "b": "five six", "c": "seven eight", "d": ""}
 RUN = {

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 METRIC = "marked_rate"
+LOW_KAPPA = 0.4
+"""Cohen's kappa of words below which the log doubts the annotations: "fair" at most (Landis and Koch 1977)."""
 MARKED_RATE = Metric(
     METRIC,
     higher_is_better=False,
@@ -41,6 +43,12 @@ MARKED_RATE = Metric(
     prominence=4,
     verdict="makes up less than",
 )
+
+REMEDY = {
+    "needs": "marks",
+    "remedy": "People's marks of fifty of its answers would measure it: lm-eval-grounded mark RUN --tasks {task} -o marking",
+}
+"""Of a corrected rate: fields of :class:`lm_eval_tasks.definition.schema.Metric`."""
 
 
 class DrawnAnswer(NamedTuple):
@@ -216,16 +224,15 @@ def description_of(values: Sequence[Any], marks: MarksOfTask) -> dict[str, Any]:
     }
 
 
-def log_basis(task: str, values: Sequence[Any], marks: MarksOfTask) -> None:
-    """Log the rate, its bounds and what they rest on, in one line."""
-    basis = description_of(values, marks)
+def log_basis(task: str, values: Sequence[Any], basis: Mapping[str, Any]) -> None:
+    """Log the rate, its bounds and what they rest on (:func:`description_of`); warn where annotators agree little."""
     rate = marked_rate(marked_answers(values))
     if rate is None:
         log.warning("%s: no answer that was drawn could be judged by anybody, so there is no marked_rate", task)
         return
     figure = rate[1].figure
     if math.isnan(figure.low):
-        bounds = "and no bounds: too few draws, or too few different articles"
+        bounds = "without bounds: too few draws, or too few different articles"
     else:
         bounds = f"95 % bounds {100 * figure.low:.1f} to {100 * figure.high:.1f}"
     worth = f"; with the detector's reading as good as {basis['worth']:.0f} draws alone" if basis["worth"] else ""
@@ -234,3 +241,13 @@ def log_basis(task: str, values: Sequence[Any], marks: MarksOfTask) -> None:
         "%s: %.1f %% of the words are made up, by people's marks of %d answers (%d draws, %d words), %s%s%s",
         *(task, 100 * figure.value, basis["answers"], basis["draws"], basis["words"], bounds, worth, unknown),
     )
+    kappa = basis["kappa"]
+    if kappa is not None:
+        message = "%s: %d of the answers were marked by several annotators, who agree with kappa %.2f on words%s"
+        low = kappa < LOW_KAPPA
+        doubt = ": so little that what they call made up is not one thing; look at the answers they differ on"
+        log.log(
+            logging.WARNING if low else logging.INFO,
+            message,
+            *(task, basis["answers_of_several"], kappa, doubt if low else ""),
+        )

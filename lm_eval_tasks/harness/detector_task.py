@@ -107,7 +107,9 @@ class DetectingTask(GroundedTask):
         marks = marked.marks_of(self.config.task)
         recorded = self._aggregations.get(marked.METRIC)
         if marks is not None and recorded is not None and recorded.calls:
-            record["marks"] = marked.description_of(recorded.calls[0][0], marks)
+            values = recorded.calls[0][0]
+            record["marks"] = marked.description_of(values, marks)
+            marked.log_basis(self.config.task, values, record["marks"])
         return {
             **record,
             "detector": {**described, "options": json.loads(doc["detector_args"])},

@@ -6,10 +6,9 @@ read and all lines checked before anything is computed: one error names the firs
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
@@ -23,12 +22,12 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.detection.marked import DrawnAnswer, MarksOfTask
+from lm_eval_tasks.results.marks.draw import TaskAnswers, reference_of, run_digest
+from lm_eval_tasks.runs import read_runs
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 KINDS = ("spans", "ratings", "preferences")
-LOW_KAPPA = 0.4
-"""Cohen's kappa of words below which the log says that annotators agree little ("fair" at most, Landis and Koch 1977)."""
 _SHOWN = 5  # faults that an error names
 
 
@@ -71,13 +70,15 @@ class RunAnswer(NamedTuple):
     share: float  # of the words of all answers
 
 
-def run_digest(answers: Mapping[str, str]) -> str:
-    """The digest of a run's answers to a task: id of a document to answer, in the order of the samples file."""
-    digest = hashlib.sha256()
-    for identity, answer in answers.items():
-        text = hashlib.sha256(answer.encode("utf-8", "surrogatepass")).hexdigest()
-        digest.update(f"{identity}\t{text}\n".encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()[:16]
+def run_answers(samples: Path, task: str, marked: Collection[str]) -> dict[str, RunAnswer]:
+    """The answers of a samples file, by the document's id; references of the `marked` ones only."""
+    (run,) = read_runs([samples])
+    answers = TaskAnswers.of(run.model, run.tasks[task])
+    shares = answers.shares.tolist()
+    return {
+        name: RunAnswer(text, reference_of(answers.logged[place].doc) if name in marked else "", shares[place])
+        for place, (name, text) in enumerate(zip(answers.ids, answers.texts, strict=True))
+    }
 
 
 def read_marks(paths: Iterable[Path]) -> list[Mark]:

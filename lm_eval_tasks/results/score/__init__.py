@@ -35,8 +35,7 @@ from lm_eval_tasks.definition.metadata import pairs
 from lm_eval_tasks.detection import marked
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.models.answering import DocumentAnswerer
-from lm_eval_tasks.results.marks.draw import run_answers
-from lm_eval_tasks.results.marks.lines import join, read_marks
+from lm_eval_tasks.results.marks.lines import join, read_marks, run_answers
 from lm_eval_tasks.runs.results_file import metadata_of, read_results
 
 __all__ = ["Work", "score", "tag_part"]
@@ -116,7 +115,8 @@ def score(
         folder: {
             task: of_task
             for task, samples_file in files.items()
-            if (of_task := join(read, task, run_answers(samples_file, task), complete_to)).answers
+            if (ids := {mark.id for mark in read if mark.task == task})
+            and (of_task := join(read, task, run_answers(samples_file, task, ids), complete_to)).answers
         }
         for folder, files in (folders.items() if read else ())
     }
