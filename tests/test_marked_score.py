@@ -1,5 +1,5 @@
-"""``lm-eval-grounded score --marks``: from answers that were drawn and marked to ``marked_rate`` in table, files, comparison,
-leaderboard and report."""
+"""``lm-eval-grounded score --marks``: from answers that were drawn and marked to ``marked_rate`` in table, files,
+comparison, leaderboard and report."""
 
 from __future__ import annotations
 
@@ -46,11 +46,13 @@ def first_word(line: Mapping[str, Any]) -> dict[str, Any]:
 
 def marked(folder: Path, runs: list[Path], number: int, say: Marks = first_word, annotator: str = "anna") -> Path:
     """A file of marks of all drawn answers of runs."""
-    (answers) = [TaskAnswers.of(each.model, each.tasks[TASK]) for each in read_runs(runs)]
+    answers = [TaskAnswers.of(each.model, each.tasks[TASK]) for each in read_runs(runs)]
     content = page_content(answers, draw(answers, number, seed=1))
     lines = [item["line"] for item in content["items"]]
     path = folder / f"marks_{annotator}.jsonl"
-    rows = [{**line, "annotator": annotator, "note": "", "seconds": 30.0, "suggested": False, **say(line)} for line in lines]
+    rows = [
+        {**line, "annotator": annotator, "note": "", "seconds": 30.0, "suggested": False, **say(line)} for line in lines
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
 
@@ -83,7 +85,9 @@ def test_the_rate_is_that_of_the_estimator_over_the_draws(tagged: Path, tmp_path
     assert figure.n == len(rows)
     assert task.results["marked_rate,answer"] == pytest.approx(by_hand.figure.value)
     assert task.results["marked_rate_stderr,answer"] == pytest.approx(by_hand.figure.standard_error)
-    assert {key: task.provenance["marks"][key] for key in ("design", "draws", "answers", "words", "annotators", "lambda")} == {
+    assert {
+        key: task.provenance["marks"][key] for key in ("design", "draws", "answers", "words", "annotators", "lambda")
+    } == {
         "design": "with replacement, in proportion to words",
         "draws": 12,
         "answers": len(rows),
@@ -97,7 +101,9 @@ def test_the_rate_is_that_of_the_estimator_over_the_draws(tagged: Path, tmp_path
     assert names.index("marked_rate") + 1 == names.index("rogan_gladen_rate")
 
 
-def test_what_nobody_can_judge_is_left_out_and_bounded(tagged: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_nobody_can_judge_is_left_out_and_bounded(
+    tagged: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def doubtful(line: Mapping[str, Any]) -> dict[str, Any]:
         return {"spans": None, "cannot_tell": True} if line["id"] == line["draw"]["order"][0] else first_word(line)
 
@@ -105,10 +111,17 @@ def test_what_nobody_can_judge_is_left_out_and_bounded(tagged: Path, tmp_path: P
     (written,) = score(tagged, output=tmp_path / "out", marks=[marked(tmp_path, [tagged], 12, doubtful)])
     task = scored(written).tasks[TASK]
     figures = task.figures["answer"]
-    assert figures["marked_rate_lowest"]["value"] < figures["marked_rate"]["value"] < figures["marked_rate_highest"]["value"]
+    assert (
+        figures["marked_rate_lowest"]["value"]
+        < figures["marked_rate"]["value"]
+        < figures["marked_rate_highest"]["value"]
+    )
     assert task.provenance["marks"]["cannot_tell"] == 1
     assert figures["marked_rate"]["n"] == task.provenance["marks"]["answers"]
-    assert re.search(r"by people's marks of \d+ answers \(\d+ draws, \d+ words\), 95 % bounds .*; 1 more could be judged by nobody", caplog.text)
+    basis = (
+        r"by people's marks of \d+ answers \(\d+ draws, \d+ words\), 95 % bounds .*; 1 more could be judged by nobody"
+    )
+    assert re.search(basis, caplog.text)
 
 
 def test_annotators_who_disagree_are_averaged_and_doubted(
@@ -132,7 +145,7 @@ def test_nothing_is_written_where_marks_are_refused(tagged: Path, tmp_path: Path
     with pytest.raises(UsageError, match="1 drawn answers are not marked"):
         score(tagged, output=tmp_path / "out", marks=[marks])
     marks.write_text(lines[0].replace('"mfava_de"', '"mfava_fi"'), "utf-8")
-    with pytest.raises(UsageError, match="no mark in .* is of an answer of these runs"):
+    with pytest.raises(UsageError, match=r"no mark in .* is of an answer of these runs"):
         score(tagged, output=tmp_path / "out", marks=[marks])
     assert not (tmp_path / "out").exists()
 
@@ -141,13 +154,13 @@ def test_a_user_goes_from_logged_answers_to_a_rate(shared_once: SharedOnce, tmp_
     """The two commands, on answers that no detector had read."""
     folder = copied(only_predicted(shared_once), tmp_path / "run")
     draws = ["mark", str(folder), "--tasks", TASK, "--answers", "10", "-o", "marking"]
-    printed = run([*command("lm-eval-grounded"), *draws], tmp_path).stdout
+    printed = run([command("lm-eval-grounded"), *draws], tmp_path).stdout
     assert re.search(r"mfava_de: \d answers to mark \(10 draws of 9 documents", printed)
     page = (tmp_path / "marking" / "marking.html").read_text("utf-8")
     content = json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
     rows = [{**item["line"], "annotator": "anna", **first_word(item["line"])} for item in content["items"]]
     (tmp_path / "marks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    rated = run([*command("lm-eval-grounded"), "score", str(folder), "--marks", "marks.jsonl", "-o", "out"], tmp_path)
+    rated = run([command("lm-eval-grounded"), "score", str(folder), "--marks", "marks.jsonl", "-o", "out"], tmp_path)
     assert re.search(r"\|\s*\|answer\|\s*0\|marked_rate +\|↓ +\|", rated.stdout)
     assert "are made up, by people's marks of" in rated.stderr
     assert results_of(tmp_path / "out")["results"][TASK]["marked_rate,answer"] > 0
@@ -171,7 +184,7 @@ def two_scored(tagged: Path, tmp_path_factory: pytest.TempPathFactory) -> list[R
 
 
 def test_two_models_are_compared_by_the_marks_of_the_same_questions(two_scored: list[Run]) -> None:
-    (row,) = [row for row in compare_runs(two_scored).rows if row.metric == "marked_rate"]
+    (row,) = compare_runs(two_scored, tasks=[TASK]).select("marked_rate", TASK)
     assert row.difference == pytest.approx(row.first_value - row.second_value)
     assert row.low < row.difference < row.high
     assert (row.method, row.unit, row.n) == ("t test of paired marks", "answers", 12)
@@ -181,9 +194,10 @@ def test_two_models_are_compared_by_the_marks_of_the_same_questions(two_scored: 
 def test_the_leaderboard_and_the_report_take_it_before_other_rates(two_scored: list[Run]) -> None:
     entries = [entry_of(each, str(number)) for number, each in enumerate(two_scored)]
     (section,) = sections_of(entries)
-    (table,) = section.tables
-    assert table.columns[0].metric == "" and table.columns[0].name.startswith("marked_rate")
+    table, *_ = section.tables
+    assert table.title == "marked_rate"
     assert {row.entry: row.cells[table.columns[0]].rank for row in table.rows} == {0: 2, 1: 1}
+    assert "marks" in section.conditions
     assert [row.metric for row in headlines(two_scored)] == ["marked_rate", "marked_rate"]
     assert "by people's marks of some answers" in headlines(two_scored)[0].explanation
 

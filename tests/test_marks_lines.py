@@ -67,6 +67,7 @@ def test_answers_are_joined_with_how_often_they_were_drawn(tmp_path: Path) -> No
         "c": (1, 1.0, None),
     }
     assert joined.description == {
+        "draw": joined.description["draw"],
         "files": ["marks.jsonl"],
         "seed": 1,
         "runs": 1,

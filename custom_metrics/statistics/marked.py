@@ -130,17 +130,18 @@ def marked_difference(*strata: tuple[Draws, MarkedMean, MarkedMean]) -> PairedDi
         values.append((first.figure.value, second.figure.value))
         variances.append(error**2)
         freedoms.append(freedom - (0 < first.slope < 1 or 0 < second.slope < 1))
-    means = [float(mean) for mean in np.mean(values, axis=0)]
-    difference, error = means[0] - means[1], math.sqrt(sum(variances)) / len(strata)
+    of_first, of_second = (float(mean) for mean in np.mean(values, axis=0))
+    difference, error = of_first - of_second, math.sqrt(sum(variances)) / len(strata)
     squares = sum(variance**2 / freedom for variance, freedom in zip(variances, freedoms, strict=True))
-    freedom = sum(variances) ** 2 / squares if squares > 0 else min(freedoms)
-    half = float(t.ppf(0.975, freedom)) * error
+    degrees = sum(variances) ** 2 / squares if squares > 0 else min(freedoms)
+    half = float(t.ppf(0.975, degrees)) * error
     number = sum(first.figure.n for _, first, _ in strata)
     if error == 0:  # the same difference in all draws: a sign test
         p = 1.0 if difference == 0 else 2.0 ** (1 - number)
     else:
-        p = float(2 * t.sf(abs(difference) / error, freedom))
-    return PairedDifference(*means, difference, difference - half, difference + half, p, number, METHOD)
+        p = float(2 * t.sf(abs(difference) / error, degrees))
+    low, high = difference - half, difference + half
+    return PairedDifference(of_first, of_second, difference, low, high, p, number, METHOD)
 
 
 def _deviations(draws: Draws, values: NDArray[np.float64]) -> NDArray[np.float64]:

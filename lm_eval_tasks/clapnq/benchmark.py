@@ -10,7 +10,7 @@ from typing import Any
 
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Metric, Task
-from lm_eval_tasks.detection.marked import MARKED_RATE, REMEDY
+from lm_eval_tasks.detection.marked import MARKED_RATE, NEEDS, REMEDY
 
 _PROMPTS = {"": "_prompt_flan", "_gpt": "_prompt_gpt", "_llama": "_prompt_llama"}
 
@@ -126,7 +126,8 @@ OF_A_DETECTOR = (
         counted="answers",
         prominence=3,
         verdict="makes up less than",
-        **REMEDY,
+        needs=NEEDS,
+        remedy=REMEDY,
     ),
 )
 _RATING: dict[str, Any] = {"denominator": "ratings that could be read", "unit": "rating", "counted": "ratings"}

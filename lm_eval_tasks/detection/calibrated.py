@@ -286,8 +286,8 @@ def log_basis_of_rates(task: str, rates: Estimates, calibration: calibrations.La
     )
     if unknown:
         log.warning(
-            "%s: these bounds are %.2f apart: they say next to nothing. People's marks of fifty of these answers would measure "
-            "it: `lm-eval-grounded mark RESULTS --tasks %s -o marking`",
+            "%s: these bounds are %.2f apart: they say next to nothing. People's marks of fifty of these answers would "
+            "measure it: `lm-eval-grounded mark RESULTS --tasks %s -o marking`",
             *(task, rate.high - rate.low, task if task.startswith("mfava_") else "TASK"),
         )
 

@@ -44,11 +44,9 @@ MARKED_RATE = Metric(
     verdict="makes up less than",
 )
 
-REMEDY = {
-    "needs": "marks",
-    "remedy": "People's marks of fifty of its answers would measure it: lm-eval-grounded mark RUN --tasks {task} -o marking",
-}
-"""Of a corrected rate: fields of :class:`lm_eval_tasks.definition.schema.Metric`."""
+NEEDS = "marks"
+REMEDY = "People's marks of fifty of its answers would measure it: lm-eval-grounded mark RUN --tasks {task} -o marking"
+"""Of corrected rates: what :class:`lm_eval_tasks.definition.schema.Metric` has under these names."""
 
 
 class DrawnAnswer(NamedTuple):

@@ -40,7 +40,8 @@ class MarkedRun(NamedTuple):
         words = [answer.words for answer in answers.values()]
         of_all = float(np.average([answer.expected for answer in answers.values()], weights=words))
         named = all(answer.article is not None for answer in answers.values())
-        return cls(*array.T, of_all, articles if named else None)
+        times, weights, marked, expected = array.T
+        return cls(times, weights, marked, expected, of_all, articles if named else None)
 
     @property
     def judged(self) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ read and all lines checked before anything is computed: one error names the firs
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -221,6 +222,7 @@ def join(
         drawn,
         {
             "files": sorted({Path(mark.where.rpartition(", line ")[0]).name for mark in counting}),
+            "draw": hashlib.sha256(repr((mine[0].draw[:2], counted)).encode("utf-8", "surrogatepass")).hexdigest()[:12],
             "seed": mine[0].draw.seed,
             "runs": len(mine[0].draw.runs),
             "annotators": len({mark.annotator for mark in counting}),
