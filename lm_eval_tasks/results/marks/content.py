@@ -38,12 +38,16 @@ def page_content(
     """
     items = [item for of_question in _items(runs, drawn, kind, suggest) for item in of_question]
     task, language = runs[0].task, runs[0].language
-    what = {"spans": "answers to mark", "ratings": "answers to rate", "preferences": "pairs to compare"}[kind]
+    todo, file = {
+        "spans": ("answers to mark", "marks"),
+        "ratings": ("answers to rate", "ratings"),
+        "preferences": ("pairs to compare", "preferences"),
+    }[kind]
     return {
         "format": 1,
         "kind": kind,
-        "title": f"{task}: {len(items)} {what}",
-        "file": f"marks_{task}",
+        "title": f"{task}: {len(items)} {todo}",
+        "file": f"{file}_{task}",
         "language": language,
         "direction": "rtl" if language in RIGHT_TO_LEFT else "ltr",
         "categories": [*CATEGORIES] if categories else [],
