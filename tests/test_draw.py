@@ -174,6 +174,7 @@ def test_suggestions_and_categories(tmp_path: Path) -> None:
     answers = task_answers(tmp_path / "run", [mfava_row(0, "ein Wort", [[0, 3, "entity", 0.5]])])
     drawn = draw([answers], 5, 1)
     assert [item["suggested"] for item in page_content([answers], drawn)["items"]] == [[]]
+    assert page_content([answers], drawn, suggest=True)["items"][0]["suggested"] == [[0, 3, "hallucination"]]
     content = page_content([answers], drawn, categories=True, suggest=True, instructions="Mark.")
     assert [item["suggested"] for item in content["items"]] == [[[0, 3, "entity"]]]
     assert (len(content["categories"]), content["suggest"], content["instructions"]) == (6, True, "Mark.")

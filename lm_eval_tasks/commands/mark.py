@@ -16,6 +16,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import shell_word
 from lm_eval_tasks.commands import add_output, say, split_names
 
 if TYPE_CHECKING:
@@ -46,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from custom_metrics.usage.plain_errors import UsageError
     from lm_eval_tasks.results.marks.content import page_content
     from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
     from lm_eval_tasks.runs import read_runs
@@ -54,7 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
     kind = arguments.kind
     if kind != "spans" and (arguments.categories or arguments.suggest):
         raise UsageError(f"--categories and --suggest go with --kind spans, not with {kind}")
-    instructions = _read_text(arguments.instructions) if arguments.instructions else None
+    instructions = None
+    if arguments.instructions:
+        try:
+            instructions = arguments.instructions.read_text("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{arguments.instructions}: no UTF-8 text ({error})") from error
     seconds = seconds_of(arguments.marks, kind)
     runs = read_runs(arguments.runs)
     named = split_names(arguments.tasks)
@@ -118,18 +124,7 @@ def write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[P
     return [*files]
 
 
-def _read_text(path: Path) -> str:
-    from custom_metrics.usage.plain_errors import UsageError
-
-    try:
-        return path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: no UTF-8 text ({error})") from error
-
-
 def _task_of(run: Run, name: str) -> TaskRun:
-    from custom_metrics.usage.plain_errors import UsageError
-
     if name not in run.tasks:
         raise UsageError(f"{run.folder}: the run of {run.model} has no {name}; it has {', '.join(run.tasks)}")
     return run.tasks[name]
@@ -141,13 +136,14 @@ def _what_to_expect(
     """What was drawn; and how wide bounds will be, and how long marking takes, after so many draws."""
     from lm_eval_tasks.results.marks.draw import expectations
 
+    things = "pairs" if content["kind"] == "preferences" else "answers"
     documents = sum(chance > 0 for chance in drawn.chances.values())
     models = " and ".join(each.model for each in answers)
     yield f"{content['title']} ({len(drawn.order)} draws of {documents} documents of {models}, seed {drawn.seed})"
     for number, items, width in expectations(answers, drawn.seed, content["kind"]):
         bounds = "" if math.isnan(width) else f", 95 % bounds about {width:.2f} wide"
         time = f", {items * seconds / 60:.0f} minutes" if seconds else ""
-        yield f"  {number} draws: {items} to mark{bounds}{time}"
+        yield f"  {number} draws: {items} {things} to mark{bounds}{time}"
     if content["kind"] == "spans" and not all(each.is_tagged for each in answers):
         yield "  no detector has read these answers yet: `score` runs one, whose reading makes bounds narrower"
     if seconds is None:
@@ -155,8 +151,6 @@ def _what_to_expect(
 
 
 def _next_commands(arguments: argparse.Namespace, contents: Sequence[dict[str, Any]]) -> Iterator[str]:
-    from custom_metrics.usage.printable import shell_word
-
     if arguments.format == "page":
         yield "Send the page to an annotator, who opens it in a browser, and sends a file back. Then:"
         files = " ".join(f"{content['file']}_*.jsonl" for content in contents)
