@@ -98,7 +98,7 @@ def of_difference(answers: Answers, number: int) -> str:
             draws, places = Draws.of(times, share[drawn] / chances[drawn]), side[drawn]
             of_all = float(share @ answers.expected[side])
             means.append(marked_mean(draws, answers.marked[places], answers.expected[places], of_all))
-        bounds.append(marked_difference(draws, *means)[1:3])
+        bounds.append(marked_difference((draws, *means))[3:5])
     return held(bounds, float(shares[0] @ answers.marked[sides[0]] - shares[1] @ answers.marked[sides[1]]))
 
 

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.reading.spans import covered, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.statistics.marked import FEWEST_DRAWS, Draws, marked_mean
 from custom_metrics.usage.plain_errors import UsageError
@@ -26,6 +25,7 @@ from custom_metrics.usage.printable import without_surrogates
 from detector_plugin.filters import as_text
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.data.sources import CorruptSource
+from lm_eval_tasks.detection.marked import expected_share
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
 
@@ -136,17 +136,6 @@ def tagged_answer(output: Any, response: str) -> tuple[str, list[Any] | None]:
             spans = tagged["spans"]
             return without_surrogates(str(tagged["answer"])), spans if isinstance(spans, list) else None
     return (output if isinstance(output, str) else response), None
-
-
-def expected_share(answer: str, spans: Sequence[Any] | None, language: str) -> float:
-    """The share of an answer's words that a detector expects to be made up: the sum of the probabilities of the spans that
-    words are in over the number of words; 0 without a word, and without a detector."""
-    places = words(answer, language)
-    if not places or not spans:
-        return 0.0
-    parsed = [span_of(span) for span in spans]
-    numbers = covered(places, (span._replace(category=str(number)) for number, span in enumerate(parsed)))
-    return sum(parsed[int(number)].probability for number in numbers if number is not None) / len(places)
 
 
 def reference_of(doc: Mapping[str, Any]) -> str:
