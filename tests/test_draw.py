@@ -153,7 +153,7 @@ TEXTS = ["مرحبا 👩‍👩‍👧 العالم", "ありがとう", "न�
 def test_texts_are_what_they_were(tmp_path: Path) -> None:
     rows = [mfava_row(n, text, query=text, reference=text[:5000]) for n, text in enumerate(TEXTS)]
     answers = task_answers(tmp_path / "run", rows)
-    items = page_content([answers], draw([answers], 500, 1, by_words=False))["items"]
+    items = page_content([answers], draw([answers], 500, 1, "ratings"))["items"]
     json.dumps(items, ensure_ascii=False).encode()  # no half of a surrogate pair
     by_id = {item["line"]["id"]: item["line"] for item in items}
     for row in rows:
@@ -174,6 +174,7 @@ def test_suggestions_and_categories(tmp_path: Path) -> None:
     answers = task_answers(tmp_path / "run", [mfava_row(0, "ein Wort", [[0, 3, "entity", 0.5]])])
     drawn = draw([answers], 5, 1)
     assert [item["suggested"] for item in page_content([answers], drawn)["items"]] == [[]]
+    assert page_content([answers], drawn, suggest=True)["items"][0]["suggested"] == [[0, 3, "hallucination"]]
     content = page_content([answers], drawn, categories=True, suggest=True, instructions="Mark.")
     assert [item["suggested"] for item in content["items"]] == [[[0, 3, "entity"]]]
     assert (len(content["categories"]), content["suggest"], content["instructions"]) == (6, True, "Mark.")
@@ -193,7 +194,7 @@ def test_ratings_and_preferences_draw_answerable_questions_evenly(tmp_path: Path
     rows = [clapnq_row(number, " ".join(["word"] * (number + 1))) for number in range(6)]
     first = task_answers(tmp_path / "one", rows, "clapnq_gold")
     second = task_answers(tmp_path / "two", [clapnq_row(n, f"answer {n}") for n in range(6)], "clapnq_gold")
-    drawn = draw([first, second], 30, 3, by_words=False)
+    drawn = draw([first, second], 30, 3, "ratings")
     assert [*drawn.chances.values()] == pytest.approx([1 / 3, 0] * 3)
     ratings = page_content([first, second], drawn, "ratings")
     assert (len(ratings["items"]), ratings["aspects"]) == (6, ["faithfulness", "appropriateness"])
@@ -210,7 +211,7 @@ def test_ratings_and_preferences_draw_answerable_questions_evenly(tmp_path: Path
 
 
 def draw_first(first: Any, second: Any, seed: int) -> str:
-    drawn = draw([first, second], 5, seed, by_words=False)
+    drawn = draw([first, second], 5, seed, "ratings")
     return str(page_content([first, second], drawn, "preferences")["items"][0]["line"]["models"][0])
 
 
@@ -219,13 +220,15 @@ def test_what_to_expect(tmp_path: Path) -> None:
     answers = task_answers(tmp_path / "run", rows)
     expected = expectations([answers], 1)
     assert [row.draws for row in expected] == [25, 50, 100, 200]
-    assert all(row.documents == len(draw([answers], row.draws, 1).distinct()) for row in expected)
+    assert all(row.items == len(draw([answers], row.draws, 1).distinct()) for row in expected)
     # a quarter of the words are expected to be made up
     assert [round(row.width, 3) for row in expected] == [0.18, 0.124, 0.086, 0.06]
-    plain = task_answers(tmp_path / "plain", [mfava_row(n, "a b c d", None) for n in range(300)])
+    plain = task_answers(tmp_path / "plain", [mfava_row(n, "a b c e", None) for n in range(300)])
     assert [round(row.width, 3) for row in expectations([plain], 1)] == [0.238, 0.164, 0.115, 0.081]
     assert expectations([plain, answers], 1)[0].width == expectations([plain], 1)[0].width
-    assert [math.isnan(row.width) for row in expectations([plain], 1, by_words=False)] == [True] * 4
+    assert [math.isnan(row.width) for row in expectations([plain], 1, "ratings")] == [True] * 4
+    items = [expectations([plain, answers], 1, kind)[0].items for kind in ("spans", "ratings", "preferences")]
+    assert items == [2 * items[2], 2 * items[2], len(draw([plain, answers], 25, 1, "preferences").distinct())]
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,9 @@ def test_the_interface_has_what_the_kind_asks_for(tmp_path: Path) -> None:
     assert [choice.get("value") for choice in view.iter("Choice")] == ["cannot tell"]
     six = ElementTree.fromstring(labelling_interface(page_content(answers, drawn, categories=True)))
     assert len([*six.iter("Label")]) == 6
+    content["items"][0]["suggested"] = [[0, 3, "hallucination"], [0, 3, "entity"]]
+    suggested = ElementTree.fromstring(labelling_interface(content))
+    assert [label.get("value") for label in suggested.iter("Label")] == ["hallucination", "entity"]
     ratings = ElementTree.fromstring(labelling_interface(page_content(answers, drawn, "ratings")))
     assert [(r.get("name"), r.get("maxRating")) for r in ratings.iter("Rating")] == [
         ("faithfulness", "4"),

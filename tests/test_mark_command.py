@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
+from collections import Counter
 from pathlib import Path
 from subprocess import CompletedProcess
 from xml.etree import ElementTree
@@ -24,14 +26,15 @@ def test_answers_of_a_run_for_label_studio(closed_book: Path, tmp_path: Path) ->
     ElementTree.parse(tmp_path / "out" / "interface.xml")
     ids = [task["data"]["id"] for task in tasks]
     order = tasks[0]["data"]["draw"]["order"]
-    assert len(order) == 50 and ids == list(dict.fromkeys(order))
+    assert len(order) == 50
+    assert ids == list(dict.fromkeys(order))
     printed = done.stdout.splitlines()
     assert printed[0].startswith(f"mfava_de: {len(ids)} answers to mark (50 draws of ")
     assert printed[0].endswith(" documents of sample/closed-book, seed 7)")
     assert [line.split(":")[0] for line in printed[1:5]] == [f"  {number} draws" for number in (25, 50, 100, 200)]
     assert "95 % bounds about 0." in printed[2]
     assert "no answer was timed yet" in printed[5]
-    assert printed[-1] == f"  lm-eval-grounded score {closed_book} --marks EXPORT.json"
+    assert printed[-1] == f"  lm-eval-grounded score {shlex.quote(str(closed_book))} --marks EXPORT.json"
     more = mark(
         closed_book,
         "--tasks",
@@ -69,7 +72,7 @@ def test_the_page(closed_book: Path, tmp_path: Path) -> None:
         "marking_mfava_zh.html",
     ]
     assert done.stdout.splitlines()[-1] == (
-        f"  lm-eval-grounded score {closed_book} --marks marks_mfava_de_*.jsonl marks_mfava_zh_*.jsonl"
+        f"  lm-eval-grounded score {shlex.quote(str(closed_book))} --marks marks_mfava_de_*.jsonl marks_mfava_zh_*.jsonl"
     )
 
 
@@ -78,12 +81,17 @@ def test_ratings_and_preferences_of_clapnq(two_models: Path, tmp_path: Path) -> 
     options = ("--tasks", "clapnq_rag", "--answers", 10, "--format", "label-studio", "-o")
     done = mark(*runs, *options, "ratings", "--kind", "ratings", cwd=tmp_path)
     tasks = json.loads((tmp_path / "ratings" / "tasks.json").read_text("utf-8"))
-    assert {task["data"]["model"] for task in tasks} == {"baseline-answer", "baseline-lexical"} or len(tasks) % 2 == 0
-    assert "answers to rate (10 draws of" in done.stdout and "bounds" not in done.stdout
+    models = {f"lm-eval-grounded/{run.name}" for run in runs}
+    assert {task["data"]["model"] for task in tasks} == models
+    assert {*Counter(task["data"]["id"] for task in tasks).values()} == {2}
+    assert "answers to rate (10 draws of" in done.stdout
+    assert "bounds" not in done.stdout
     done = mark(*runs, *options, "pairs", "--kind", "preferences", cwd=tmp_path)
     (data, *_) = (task["data"] for task in json.loads((tmp_path / "pairs" / "tasks.json").read_text("utf-8")))
-    assert data["answers"] == [data["answer_1"], data["answer_2"]] and len(data["models"]) == 2
-    assert "Passages" not in data["reference"] and data["reference"]
+    assert data["answers"] == [data["answer_1"], data["answer_2"]]
+    assert len(data["models"]) == 2
+    assert "Passages" not in data["reference"]
+    assert data["reference"]
     assert "pairs to compare (10 draws of" in done.stdout
 
 
@@ -101,10 +109,12 @@ def test_how_long_it_takes(tmp_path: Path) -> None:
     assert [int(line.split()[2]) * 80 / 60 for line in lines] == pytest.approx(
         [int(line.split()[-2]) for line in lines], abs=0.5
     )
-    assert len(lines) == 4 and "timed" not in done.stdout
+    assert len(lines) == 4
+    assert "timed" not in done.stdout
     (tmp_path / "marks.jsonl").write_text('{"kind": "spans"\n')
     done = mark(*options, "marks.jsonl", cwd=tmp_path, check=False)
-    assert (done.returncode, done.stdout) == (2, "") and "marks.jsonl, line 1: no JSON" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "marks.jsonl, line 1: no JSON" in done.stderr
 
 
 CLAPNQ = [clapnq_row(number, f"answer {number}") for number in range(6)]
@@ -138,7 +148,9 @@ def test_refused_in_one_line(tmp_path: Path, options: list[str], message: str) -
     logged_run(tmp_path / "run", [mfava_row(n, "a b c") for n in range(6)], "nomiracl_de")
     (tmp_path / "latin.md").write_bytes("für".encode("latin-1"))
     done = mark("run", *options, "-o", "out", "--format", "label-studio", cwd=tmp_path, check=False)
-    assert done.returncode == 2 and message in done.stderr and len(done.stderr.strip().splitlines()) == 1
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "out").exists() or not [*(tmp_path / "out").iterdir()]
 
 
@@ -147,7 +159,8 @@ def test_nothing_is_written_where_the_last_of_several_tasks_fails(tmp_path: Path
     done = mark(
         "run", "--tasks", "mfava_de,mfava_tr", "-o", "out", "--format", "label-studio", cwd=tmp_path, check=False
     )
-    assert done.returncode == 2 and not (tmp_path / "out").exists()
+    assert done.returncode == 2
+    assert not (tmp_path / "out").exists()
     shutil.copytree(tmp_path / "run", tmp_path / "twin")
     done = mark(
         "run", "twin", "--tasks", "mfava_de", "-o", "out", "--format", "label-studio", cwd=tmp_path, check=False

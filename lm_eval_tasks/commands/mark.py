@@ -16,6 +16,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import shell_word
 from lm_eval_tasks.commands import add_output, say, split_names
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder, results file or samples file")
-    parser.add_argument("--tasks", required=True, metavar="T,...", help="tasks whose answers are drawn")
+    parser.add_argument("--tasks", required=True, metavar="T,...", help="tasks and groups whose answers are drawn")
     parser.add_argument("--answers", type=int, default=50, metavar="N", help="how many draws (default: 50)")
     parser.add_argument("--seed", type=int, default=1234, help="of the draw (default: 1234)")
     parser.add_argument(
@@ -46,21 +48,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from custom_metrics.usage.plain_errors import UsageError
     from lm_eval_tasks.results.marks.content import page_content
     from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
     from lm_eval_tasks.runs import read_runs
 
-    kind, tasks = arguments.kind, split_names(arguments.tasks)
-    if not tasks:
-        raise UsageError("--tasks: name a task, such as mfava_de")
+    kind = arguments.kind
     if kind != "spans" and (arguments.categories or arguments.suggest):
         raise UsageError(f"--categories and --suggest go with --kind spans, not with {kind}")
-    if kind != "spans" and (other := [task for task in tasks if not task.startswith("clapnq_")]):
-        raise UsageError(f"--kind {kind} is of clapnq_gold* and clapnq_rag*, not of {', '.join(other)}")
-    instructions = _read_text(arguments.instructions) if arguments.instructions else None
+    instructions = None
+    if arguments.instructions:
+        try:
+            instructions = arguments.instructions.read_text("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{arguments.instructions}: no UTF-8 text ({error})") from error
     seconds = seconds_of(arguments.marks, kind)
     runs = read_runs(arguments.runs)
+    named = split_names(arguments.tasks)
+    tasks = dict.fromkeys(task for name in named for task in runs[0].groups.get(name, (name,)))
+    if not tasks:
+        raise UsageError("--tasks: name a task, such as mfava_de")
+    if kind != "spans" and (other := [task for task in tasks if not task.startswith("clapnq_")]):
+        raise UsageError(f"--kind {kind} is of clapnq_gold* and clapnq_rag*, not of {', '.join(other)}")
     if kind == "preferences" and len(runs) != 2:
         raise UsageError(f"--kind preferences compares two runs; here are {len(runs)}")
     contents = []
@@ -70,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(
                 f"{task}: no detector has read all answers, so none can suggest; `lm-eval-grounded score` first"
             )
-        drawn = draw(answers, arguments.answers, arguments.seed, by_words=kind == "spans")
+        drawn = draw(answers, arguments.answers, arguments.seed, kind)
         contents.append(page_content(answers, drawn, kind, arguments.categories, arguments.suggest, instructions))
         say(*_what_to_expect(answers, drawn, contents[-1], seconds))
     written = write(contents, arguments.output, arguments.format)
@@ -97,7 +105,7 @@ def write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[P
 
     files: dict[Path, str] = {}
     for content in contents:
-        task = f"_{content['file'].removeprefix('marks_')}" if len(contents) > 1 else ""
+        task = f"_{content['file'].partition('_')[2]}" if len(contents) > 1 else ""
         if form == "page":
             from lm_eval_tasks.results.marks.page import marking_page
 
@@ -116,18 +124,7 @@ def write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[P
     return [*files]
 
 
-def _read_text(path: Path) -> str:
-    from custom_metrics.usage.plain_errors import UsageError
-
-    try:
-        return path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: no UTF-8 text ({error})") from error
-
-
 def _task_of(run: Run, name: str) -> TaskRun:
-    from custom_metrics.usage.plain_errors import UsageError
-
     if name not in run.tasks:
         raise UsageError(f"{run.folder}: the run of {run.model} has no {name}; it has {', '.join(run.tasks)}")
     return run.tasks[name]
@@ -139,24 +136,21 @@ def _what_to_expect(
     """What was drawn; and how wide bounds will be, and how long marking takes, after so many draws."""
     from lm_eval_tasks.results.marks.draw import expectations
 
+    things = "pairs" if content["kind"] == "preferences" else "answers"
+    documents = sum(chance > 0 for chance in drawn.chances.values())
     models = " and ".join(each.model for each in answers)
-    yield (
-        f"{content['title']} ({len(drawn.order)} draws of {len(drawn.chances)} documents of {models}, seed {drawn.seed})"
-    )
-    for number, documents, width in expectations(answers, drawn.seed, content["kind"] == "spans"):
-        items = documents * (1 if content["kind"] == "preferences" else len(answers))
+    yield f"{content['title']} ({len(drawn.order)} draws of {documents} documents of {models}, seed {drawn.seed})"
+    for number, items, width in expectations(answers, drawn.seed, content["kind"]):
         bounds = "" if math.isnan(width) else f", 95 % bounds about {width:.2f} wide"
         time = f", {items * seconds / 60:.0f} minutes" if seconds else ""
-        yield f"  {number} draws: {items} to mark{bounds}{time}"
-    if not all(each.is_tagged for each in answers):
-        yield "  as no detector has read these answers yet; where one has, bounds are narrower"
+        yield f"  {number} draws: {items} {things} to mark{bounds}{time}"
+    if content["kind"] == "spans" and not all(each.is_tagged for each in answers):
+        yield "  no detector has read these answers yet: `score` runs one, whose reading makes bounds narrower"
     if seconds is None:
         yield "  no answer was timed yet: --marks FILE, of an earlier session, tells how long they take"
 
 
 def _next_commands(arguments: argparse.Namespace, contents: Sequence[dict[str, Any]]) -> Iterator[str]:
-    from custom_metrics.usage.printable import shell_word
-
     if arguments.format == "page":
         yield "Send the page to an annotator, who opens it in a browser, and sends a file back. Then:"
         files = " ".join(f"{content['file']}_*.jsonl" for content in contents)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.reading.spans import CATEGORIES, span_of
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, span_of
 from lm_eval_tasks.results.marks.draw import ASPECTS, Draw, TaskAnswers, reference_of, tagged_answer
 from lm_eval_tasks.runs import Answer
 
@@ -36,14 +36,18 @@ def page_content(
         suggest: whether the detector's spans are shown first.
         instructions: Markdown; ours by default.
     """
-    items = [item for of_question in _items(runs, drawn, kind, suggest) for item in of_question]
+    items = [item for of_question in _items(runs, drawn, kind, suggest, categories) for item in of_question]
     task, language = runs[0].task, runs[0].language
-    what = {"spans": "answers to mark", "ratings": "answers to rate", "preferences": "pairs to compare"}[kind]
+    todo, file = {
+        "spans": ("answers to mark", "marks"),
+        "ratings": ("answers to rate", "ratings"),
+        "preferences": ("pairs to compare", "preferences"),
+    }[kind]
     return {
         "format": 1,
         "kind": kind,
-        "title": f"{task}: {len(items)} {what}",
-        "file": f"marks_{task}",
+        "title": f"{task}: {len(items)} {todo}",
+        "file": f"{file}_{task}",
         "language": language,
         "direction": "rtl" if language in RIGHT_TO_LEFT else "ltr",
         "categories": [*CATEGORIES] if categories else [],
@@ -59,7 +63,9 @@ def default_instructions(kind: str) -> str:
     return resources.files(__package__).joinpath(f"instructions/{kind}.md").read_text("utf-8")
 
 
-def _items(runs: Sequence[TaskAnswers], drawn: Draw, kind: str, suggest: bool) -> Iterator[list[Item]]:
+def _items(
+    runs: Sequence[TaskAnswers], drawn: Draw, kind: str, suggest: bool, categories: bool
+) -> Iterator[list[Item]]:
     """The items of each drawn document, in the order of the draw. That of the runs is drawn anew for each, so that nobody
     learns which model comes first."""
     names = drawn.distinct()
@@ -77,7 +83,7 @@ def _items(runs: Sequence[TaskAnswers], drawn: Draw, kind: str, suggest: bool) -
         yield [
             {
                 "line": {**base, "answer": text, "model": run.model, "run": run.digest},
-                "suggested": _spans(answer) if suggest else [],
+                "suggested": _spans(answer, categories) if suggest else [],
             }
             for (run, answer, place), text in zip(shown, texts, strict=True)
             if kind == "ratings" or run.words[place]  # without a word there is nothing to mark
@@ -101,8 +107,8 @@ def _base(answer: Answer, name: str, run: TaskAnswers, drawn: Draw, kind: str) -
     }
 
 
-def _spans(answer: Answer) -> list[list[Any]]:
+def _spans(answer: Answer, categories: bool) -> list[list[Any]]:
     """The spans that a detector marked in an answer."""
     outputs = (tagged_answer(reading.answer, answer.response)[1] for reading in answer.readings.values())
     spans = map(span_of, next(filter(None, outputs), []))
-    return [[span.start, span.end, span.category] for span in spans]
+    return [[span.start, span.end, span.category if categories else HALLUCINATION] for span in spans]

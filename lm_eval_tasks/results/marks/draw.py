@@ -148,15 +148,15 @@ def reference_of(doc: Mapping[str, Any]) -> str:
         raise CorruptSource(f"document {doc.get('id')!r} has neither reference nor passages") from error
 
 
-def draw(runs: Sequence[TaskAnswers], number: int, seed: int, by_words: bool = True) -> Draw:
+def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans") -> Draw:
     """Draw documents.
 
     Args:
         runs: of one task, with the same documents.
         number: of draws.
         seed: with the same one, a longer draw begins with this one.
-        by_words: a document's chance is its share of the words of all answers, the mean over the runs; else all answerable
-            questions have the same.
+        kind: one of :data:`KINDS`. For spans a document's chance is its share of the words of all answers, the mean over
+            the runs; else all answerable questions have the same.
 
     Raises:
         UsageError: there are too few draws for bounds, the documents of the runs differ, two runs have the same answers, or
@@ -169,7 +169,7 @@ def draw(runs: Sequence[TaskAnswers], number: int, seed: int, by_words: bool = T
         _check_same_documents(first, run)
         if twin := next((other for other in runs[:place] if other.digest == run.digest), None):
             raise UsageError(f"{run.task}: {twin.model} and {run.model} gave the same answers; name a run once")
-    if by_words:
+    if kind == "spans":
         shares = [dict(zip(run.ids, run.shares.tolist(), strict=True)) for run in runs]
         chances = np.array([math.fsum(share[name] for share in shares) / len(runs) for name in first.ids])
     else:
@@ -206,16 +206,20 @@ class Expectation(NamedTuple):
     """What a number of draws will come to."""
 
     draws: int
-    documents: int  # that are drawn, each counted once
+    items: int  # to mark, as an answer that is drawn twice is marked once
     width: float  # about how wide the 95 % bounds of the rate will be, of the run where they are widest; nan of other means
 
 
-def expectations(runs: Sequence[TaskAnswers], seed: int, by_words: bool = True) -> list[Expectation]:
+def expectations(runs: Sequence[TaskAnswers], seed: int, kind: str = "spans") -> list[Expectation]:
     """What :data:`NUMBERS` of draws will come to. The arguments are those of :func:`draw`."""
-    longest = draw(runs, max(NUMBERS), seed, by_words)
+    longest = draw(runs, max(NUMBERS), seed, kind)
+    with_words = [{name for name, number in zip(run.ids, run.words, strict=True) if number} for run in runs]
+    to_mark = {"spans": with_words, "ratings": [{*run.ids} for run in runs], "preferences": [{*runs[0].ids}]}[kind]
     return [
         Expectation(
-            number, len(longest.distinct(number)), max(_width(run, number) for run in runs) if by_words else math.nan
+            number,
+            sum(name in names for name in longest.distinct(number) for names in to_mark),
+            max(_width(run, number) for run in runs) if kind == "spans" else math.nan,
         )
         for number in NUMBERS
     ]

@@ -59,8 +59,10 @@ def labelling_interface(content: Mapping[str, Any]) -> str:
     choices = [CANNOT_TELL]
     if content["kind"] == "spans":
         labels = SubElement(view, "Labels", name="spans", toName="answer")
-        for category in content["categories"] or [HALLUCINATION]:
+        suggested = (category for item in content["items"] for *_, category in item["suggested"])
+        for category in dict.fromkeys((*(content["categories"] or [HALLUCINATION]), *suggested)):
             SubElement(labels, "Label", value=category)
+        SubElement(view, "Header", size="6", value="Nothing made up: submit without a mark.")
     elif content["kind"] == "ratings":
         for aspect in content["aspects"]:
             SubElement(view, "Header", size="6", value=aspect)
