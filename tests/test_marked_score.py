@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ import pytest
 from custom_metrics.reading.words import words
 from custom_metrics.statistics.marked import Draws, marked_mean
 from custom_metrics.usage.plain_errors import UsageError
+from detector_plugin import calibration as calibrations
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.detection.labelled_answers import UNJUDGED, read_labelled_lines
 from lm_eval_tasks.detection.marked import expected_share
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard.entry import entry_of
@@ -205,3 +209,32 @@ def test_the_leaderboard_and_the_report_take_it_before_other_rates(two_scored: l
 def test_numbers_of_the_leaderboard_have_the_rate_as_their_mean(two_scored: list[Run]) -> None:
     (figure,) = [each for each in entry_of(two_scored[0], "").tasks[0].headlines if each.metric.name == "marked_rate"]
     assert np.nanmean(figure.numbers) == pytest.approx(figure.figure.value)
+
+
+def test_a_file_of_marks_is_data_for_other_commands(
+    tagged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def doubtful(line: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"spans": None, "cannot_tell": True} if line["id"] == line["draw"]["order"][0] else first_word(line)
+
+    first, second = marked(tmp_path, [tagged], 30), marked(tmp_path, [tagged], 30, doubtful, "bert")
+    left_out: Counter[str] = Counter()
+    documents = read_labelled_lines(second, left_out)
+    assert left_out == {UNJUDGED: 1}
+    assert {(document.language, document.annotations, document.spans[0].start) for document in documents} == {
+        ("de", "real", 0)
+    }
+
+    assert main(["agreement", str(first), str(second), "--kind", "tags"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(rf"de +{len(documents)} +\d+ +1 +0 +1\.000", printed)
+
+    def everything(line: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"spans": [[0, len(line["answer"]), "hallucination"]], "cannot_tell": False}
+
+    third = marked(tmp_path, [tagged], 30, everything, "cleo")
+    assert main(["calibrate", str(third), "--detector", "lexical", "-o", str(tmp_path / "c.json")]) == 0
+    calibration = calibrations.load(tmp_path / "c.json").for_language("de", "real")
+    assert calibration is not None
+    assert calibration.texts == len(documents) + 1
+    assert calibration.models == ("sample/closed-book",) * calibration.texts

@@ -217,9 +217,9 @@ def of_scored(scoring: Mapping[str, Any], earlier: Mapping[str, Any], arguments:
         arguments: model arguments of that run.
 
     Returns:
-        Documents, prompt and run come from the answers; detector, calibration, marks, versions and the number of answers that the
-        detector cannot read come from the scoring. ``answers`` has the ``--metadata`` of the run that made them, its
-        versions, and whether it was ``--predict_only``.
+        Documents, prompt and run come from the answers; detector, calibration, marks, versions and the number of answers
+        that the detector cannot read come from the scoring. ``answers`` has the ``--metadata`` of the run that made them,
+        its versions, and whether it was ``--predict_only``.
     """
     made = (earlier.get("metadata") or {}).get("provenance") or {}
     if not isinstance(made, Mapping) or "failed" in made or "failed" in scoring:
