@@ -15,8 +15,9 @@ import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.detection.marked import expected_share
 from lm_eval_tasks.results.marks.content import page_content
-from lm_eval_tasks.results.marks.draw import TaskAnswers, draw, expectations, expected_share, run_digest
+from lm_eval_tasks.results.marks.draw import TaskAnswers, draw, expectations, run_digest
 from lm_eval_tasks.runs import read_runs
 from tests.marked_runs import Row, clapnq_row, logged_run, mfava_row, task_answers
 from tests.report_runs import HOSTILE
@@ -222,7 +223,7 @@ def test_what_to_expect(tmp_path: Path) -> None:
     assert [row.draws for row in expected] == [25, 50, 100, 200]
     assert all(row.items == len(draw([answers], row.draws, 1).distinct()) for row in expected)
     # a quarter of the words are expected to be made up
-    assert [round(row.width, 3) for row in expected] == [0.18, 0.124, 0.086, 0.06]
+    assert [round(row.width, 3) for row in expected] == [0.201, 0.138, 0.096, 0.068]
     plain = task_answers(tmp_path / "plain", [mfava_row(n, "a b c e", None) for n in range(300)])
     assert [round(row.width, 3) for row in expectations([plain], 1)] == [0.238, 0.164, 0.115, 0.081]
     assert expectations([plain, answers], 1)[0].width == expectations([plain], 1)[0].width
