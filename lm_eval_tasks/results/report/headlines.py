@@ -162,7 +162,8 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     texts = {name: range_of(family.mean(name), other.unit) for name, other in others.items()}
     if unknown:
         flagged = "".join(f"the detector flagged {texts[name]}; " for name, other in others.items() if other.is_raw)
-        remedy = f" {metric.remedy.replace('{task}', family.any_task.task)}." if metric.remedy else ""
+        names = ",".join(task.task for task in [*family.tasks.values()][:3])
+        remedy = f" {metric.remedy.replace('{task}', names)}." if metric.remedy else ""
         return f"The {metric_name} is {unknown}: {flagged}{text}.{remedy}"
     texts |= {"value": as_text(mean.value, metric.unit), "rest": metric.rest}
     return _PLACE.sub(lambda match: texts.get(match[1], match[0]), metric.sentence) + f" ({text})."
