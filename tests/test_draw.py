@@ -121,7 +121,6 @@ def test_a_line_holds_what_the_marks_need(tmp_path: Path) -> None:
         "direction": "ltr",
         "categories": [],
     }
-    assert "made up" in content["instructions"]
 
 
 def test_the_digest_is_of_the_answer_and_not_of_who_tagged_it(tmp_path: Path) -> None:
@@ -198,7 +197,7 @@ def test_ratings_and_preferences_draw_answerable_questions_evenly(tmp_path: Path
     drawn = draw([first, second], 30, 3, "ratings")
     assert [*drawn.chances.values()] == pytest.approx([1 / 3, 0] * 3)
     ratings = page_content([first, second], drawn, "ratings")
-    assert (len(ratings["items"]), ratings["aspects"]) == (6, ["faithfulness", "appropriateness"])
+    assert (len(ratings["items"]), ratings["title"]) == (6, "clapnq_gold: 6 answers to rate")
     preferences = page_content([first, second], drawn, "preferences")
     assert preferences["title"] == "clapnq_gold: 3 pairs to compare"
     for item in preferences["items"]:

@@ -67,7 +67,6 @@ def test_answers_that_no_detector_has_read_are_the_same_draw(
 
 
 def test_the_page(closed_book: Path, tmp_path: Path) -> None:
-    pytest.importorskip("lm_eval_tasks.results.marks.page")
     done = mark(closed_book, "--tasks", "mfava_de,mfava_zh", "-o", "out", "--suggest", "--categories", cwd=tmp_path)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "marking_mfava_de.html",

@@ -32,8 +32,6 @@ from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
 KINDS = ("spans", "ratings", "preferences")
 """What people say of an answer: which parts are made up; how good it is, from 1 to 4; which of two is better."""
 
-ASPECTS = ("faithfulness", "appropriateness")
-
 
 class TaskAnswers(NamedTuple):
     """A run's answers to a task. Arrays are (answers,), in the order of the documents."""
