@@ -17,7 +17,8 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.detection.marked import expected_share
 from lm_eval_tasks.results.marks.content import page_content
-from lm_eval_tasks.results.marks.draw import TaskAnswers, draw, expectations, run_digest
+from lm_eval_tasks.results.marks.draw import KINDS, TaskAnswers, draw, expectations, run_digest
+from lm_eval_tasks.results.marks.page import marking_page
 from lm_eval_tasks.runs import read_runs
 from tests.marked_runs import Row, clapnq_row, logged_run, mfava_row, task_answers
 from tests.report_runs import HOSTILE
@@ -208,6 +209,18 @@ def test_ratings_and_preferences_draw_answerable_questions_evenly(tmp_path: Path
         assert not {"answer", "model", "run"} & line.keys()
     firsts = {draw_first(first, second, seed) for seed in range(10)}
     assert firsts == {"one", "two"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_of_each_kind_and_of_any_text(tmp_path: Path, kind: str) -> None:
+    texts = [text[:300] for text in TEXTS]
+    runs = [
+        task_answers(tmp_path / name, [clapnq_row(n, f"{name} {text}") for n, text in enumerate(texts)], "clapnq_gold")
+        for name in ("one", "two")
+    ]
+    page = marking_page(page_content(runs, draw(runs, 100, 1, kind), kind))
+    assert page.startswith("<!doctype html>")
+    assert "<script>window.pwned" not in page
 
 
 def draw_first(first: Any, second: Any, seed: int) -> str:
