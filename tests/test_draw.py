@@ -15,8 +15,10 @@ import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.detection.marked import expected_share
 from lm_eval_tasks.results.marks.content import page_content
-from lm_eval_tasks.results.marks.draw import TaskAnswers, draw, expectations, expected_share, run_digest
+from lm_eval_tasks.results.marks.draw import KINDS, TaskAnswers, draw, expectations, run_digest
+from lm_eval_tasks.results.marks.page import marking_page
 from lm_eval_tasks.runs import read_runs
 from tests.marked_runs import Row, clapnq_row, logged_run, mfava_row, task_answers
 from tests.report_runs import HOSTILE
@@ -120,7 +122,6 @@ def test_a_line_holds_what_the_marks_need(tmp_path: Path) -> None:
         "direction": "ltr",
         "categories": [],
     }
-    assert "made up" in content["instructions"]
 
 
 def test_the_digest_is_of_the_answer_and_not_of_who_tagged_it(tmp_path: Path) -> None:
@@ -197,7 +198,7 @@ def test_ratings_and_preferences_draw_answerable_questions_evenly(tmp_path: Path
     drawn = draw([first, second], 30, 3, "ratings")
     assert [*drawn.chances.values()] == pytest.approx([1 / 3, 0] * 3)
     ratings = page_content([first, second], drawn, "ratings")
-    assert (len(ratings["items"]), ratings["aspects"]) == (6, ["faithfulness", "appropriateness"])
+    assert (len(ratings["items"]), ratings["title"]) == (6, "clapnq_gold: 6 answers to rate")
     preferences = page_content([first, second], drawn, "preferences")
     assert preferences["title"] == "clapnq_gold: 3 pairs to compare"
     for item in preferences["items"]:
@@ -208,6 +209,18 @@ def test_ratings_and_preferences_draw_answerable_questions_evenly(tmp_path: Path
         assert not {"answer", "model", "run"} & line.keys()
     firsts = {draw_first(first, second, seed) for seed in range(10)}
     assert firsts == {"one", "two"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_of_each_kind_and_of_any_text(tmp_path: Path, kind: str) -> None:
+    texts = [text[:300] for text in TEXTS]
+    runs = [
+        task_answers(tmp_path / name, [clapnq_row(n, f"{name} {text}") for n, text in enumerate(texts)], "clapnq_gold")
+        for name in ("one", "two")
+    ]
+    page = marking_page(page_content(runs, draw(runs, 100, 1, kind), kind))
+    assert page.startswith("<!doctype html>")
+    assert "<script>window.pwned" not in page
 
 
 def draw_first(first: Any, second: Any, seed: int) -> str:
@@ -222,7 +235,7 @@ def test_what_to_expect(tmp_path: Path) -> None:
     assert [row.draws for row in expected] == [25, 50, 100, 200]
     assert all(row.items == len(draw([answers], row.draws, 1).distinct()) for row in expected)
     # a quarter of the words are expected to be made up
-    assert [round(row.width, 3) for row in expected] == [0.18, 0.124, 0.086, 0.06]
+    assert [round(row.width, 3) for row in expected] == [0.201, 0.138, 0.096, 0.068]
     plain = task_answers(tmp_path / "plain", [mfava_row(n, "a b c e", None) for n in range(300)])
     assert [round(row.width, 3) for row in expectations([plain], 1)] == [0.238, 0.164, 0.115, 0.081]
     assert expectations([plain, answers], 1)[0].width == expectations([plain], 1)[0].width

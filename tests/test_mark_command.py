@@ -12,7 +12,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.changed_runs import change_results
 from tests.conftest import command, run
+from tests.logged_runs import copied
 from tests.marked_runs import clapnq_row, logged_run, mfava_row
 
 
@@ -65,7 +67,6 @@ def test_answers_that_no_detector_has_read_are_the_same_draw(
 
 
 def test_the_page(closed_book: Path, tmp_path: Path) -> None:
-    pytest.importorskip("lm_eval_tasks.results.marks.page")
     done = mark(closed_book, "--tasks", "mfava_de,mfava_zh", "-o", "out", "--suggest", "--categories", cwd=tmp_path)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "marking_mfava_de.html",
@@ -166,3 +167,31 @@ def test_nothing_is_written_where_the_last_of_several_tasks_fails(tmp_path: Path
         "run", "twin", "--tasks", "mfava_de", "-o", "out", "--format", "label-studio", cwd=tmp_path, check=False
     )
     assert "run and twin gave the same answers; name a run once" in done.stderr
+
+
+def test_from_a_run_to_its_rate_by_label_studio(closed_book: Path, tmp_path: Path) -> None:
+    """Two people mark the tasks of a group: one marks the first word of each answer, one cannot tell."""
+    folder = copied(closed_book, tmp_path / "run")
+    change_results(
+        folder, lambda results: results.setdefault("group_subtasks", {}).update(both=["mfava_de", "mfava_zh"])
+    )
+    mark("run", "--tasks", "both", "-o", "out", "--format", "label-studio", "--answers", 10, cwd=tmp_path)
+    tasks = json.loads((tmp_path / "out" / "tasks_mfava_de.json").read_text("utf-8"))
+    for number, task in enumerate(tasks):
+        word = task["data"]["answer"].split()[0]
+        value = {"start": 0, "end": len(word), "text": word, "labels": ["hallucination"]}
+        marked = {"from_name": "spans", "to_name": "answer", "type": "labels", "value": value}
+        unknown = {
+            "from_name": "verdict",
+            "to_name": "answer",
+            "type": "choices",
+            "value": {"choices": ["cannot tell"]},
+        }
+        task["id"] = number
+        task["annotations"] = [{"completed_by": who, "result": [said]} for who, said in ((1, marked), (2, unknown))]
+    (tmp_path / "export.json").write_text(json.dumps(tasks), "utf-8")
+    scored = [command("lm-eval-grounded"), "score", str(closed_book), "--marks", "export.json", "-o", "scored"]
+    done = run(scored, tmp_path)
+    (rate,) = (line.split("|") for line in done.stdout.splitlines() if "marked_rate" in line)
+    assert 0 < float(rate[7]) < 0.2
+    assert "10 draws" in done.stderr

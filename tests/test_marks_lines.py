@@ -95,6 +95,15 @@ def test_the_first_draws_count_where_later_ones_have_no_mark(
     assert {key: drawn.times for key, drawn in joined.answers.items()} == times
 
 
+def test_what_only_another_run_says_something_about_needs_no_mark(tmp_path: Path) -> None:
+    """The answer to d has words in the other run of the draw alone."""
+    both = {"seed": 1, "runs": [DIGEST, "other"], "order": ["d", "a", "d", "b"]}
+    marks = read(tmp_path, *(line(identity, draw=both, spans=[]) for identity in "ab"))
+    assert {key: drawn.times for key, drawn in join(marks, "mfava_en", RUN).answers.items()} == {"a": 1, "b": 1}
+    with pytest.raises(UsageError, match=r"1 drawn answers are not marked: b\. .* --complete-to 3"):
+        join(marks[:1], "mfava_en", RUN)
+
+
 def test_a_longer_draw_goes_on_from_a_shorter_one(tmp_path: Path) -> None:
     short = {"seed": 1, "runs": [DIGEST], "order": ORDER[:3]}
     marks = read(tmp_path, line("a", draw=short), line("b", draw=short), line("c"))

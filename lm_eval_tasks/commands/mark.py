@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     kind = arguments.kind
     if kind != "spans" and (arguments.categories or arguments.suggest):
         raise UsageError(f"--categories and --suggest go with --kind spans, not with {kind}")
-    instructions = None
+    instructions = ""
     if arguments.instructions:
         try:
             instructions = arguments.instructions.read_text("utf-8-sig")

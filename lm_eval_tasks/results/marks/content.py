@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from typing import Any
 
 import numpy as np
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, span_of
-from lm_eval_tasks.results.marks.draw import ASPECTS, Draw, TaskAnswers, reference_of, tagged_answer
+from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, reference_of, tagged_answer
 from lm_eval_tasks.runs import Answer
 
 RIGHT_TO_LEFT = frozenset("ar arc ckb dv fa he ks ps sd ug ur yi".split())
@@ -24,7 +23,7 @@ def page_content(
     kind: str = "spans",
     categories: bool = False,
     suggest: bool = False,
-    instructions: str | None = None,
+    instructions: str = "",
 ) -> dict[str, Any]:
     """The content of a page to mark on, or of a project of Label Studio.
 
@@ -34,7 +33,7 @@ def page_content(
         kind: one of :data:`lm_eval_tasks.results.marks.draw.KINDS`; preferences are of two runs.
         categories: whether parts are marked with mFAVA's categories.
         suggest: whether the detector's spans are shown first.
-        instructions: Markdown; ours by default.
+        instructions: Markdown; empty for ours.
     """
     items = [item for of_question in _items(runs, drawn, kind, suggest, categories) for item in of_question]
     task, language = runs[0].task, runs[0].language
@@ -52,15 +51,10 @@ def page_content(
         "direction": "rtl" if language in RIGHT_TO_LEFT else "ltr",
         "categories": [*CATEGORIES] if categories else [],
         "suggest": suggest,
-        "instructions": instructions if instructions is not None else default_instructions(kind),
-        "aspects": [*ASPECTS] if kind == "ratings" else [],
+        "instructions": instructions,
+        "aspects": [],
         "items": items,
     }
-
-
-def default_instructions(kind: str) -> str:
-    """Our instructions for annotators, Markdown."""
-    return resources.files(__package__).joinpath(f"instructions/{kind}.md").read_text("utf-8")
 
 
 def _items(

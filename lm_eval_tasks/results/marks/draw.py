@@ -32,8 +32,6 @@ from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
 KINDS = ("spans", "ratings", "preferences")
 """What people say of an answer: which parts are made up; how good it is, from 1 to 4; which of two is better."""
 
-ASPECTS = ("faithfulness", "appropriateness")
-
 
 class TaskAnswers(NamedTuple):
     """A run's answers to a task. Arrays are (answers,), in the order of the documents."""
@@ -226,12 +224,16 @@ def expectations(runs: Sequence[TaskAnswers], seed: int, kind: str = "spans") ->
 
 
 def _width(run: TaskAnswers, number: int) -> float:
-    """The width for marked shares that are spread as those of annotated answers of Mu-SHROOM are: of their variance the
-    detector's reading leaves a quarter of m (1 - m) (eight languages: 0.13 to 0.45), m being the share of all words, as in
-    a beta distribution with parameters 3 m and 3 (1 - m). Without a detector m is not known: then they are uniform."""
+    """The width for marked shares that are spread as those of annotated answers of Mu-SHROOM are.
+
+    Of their variance the detector's reading leaves a quarter of m (1 - m) there (eight languages: 0.13 to 0.45), m being
+    the share of all words, as in a beta distribution with parameters 3 m and 3 (1 - m). What a detector expects is only a
+    hint at m (14 % where people mark 48 %, 44 % where they mark 10 %): m is taken halfway between that and a half. Without
+    a detector the shares are taken to be uniform.
+    """
     from scipy.stats import beta
 
-    share = min(0.99, max(0.01, float(run.shares @ run.expected))) if run.is_tagged else 0.5
+    share = (float(run.shares @ run.expected) + 0.5) / 2 if run.is_tagged else 0.5
     size = 3 if run.is_tagged else 2
     shares = beta.ppf((np.arange(number) + 0.5) / number, size * share, size * (1 - share))
     figure = marked_mean(Draws.of(np.ones(number)), shares, np.zeros(number), 0.0).figure

@@ -15,8 +15,9 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from custom_metrics.reading.spans import HALLUCINATION
+from custom_metrics.scores.judging import ASPECTS
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.results.marks.draw import ASPECTS
+from lm_eval_tasks.results.marks.page import INSTRUCTIONS
 
 CANNOT_TELL, TIE = "cannot tell", "tie"
 _ANSWERS = ("answer_1", "answer_2")  # of a preference, which are also the names of the texts
@@ -49,9 +50,10 @@ def labelling_interface(content: Mapping[str, Any]) -> str:
     SubElement(
         view, "Style"
     ).text = ".htx-text { white-space: pre-wrap; }"  # else spaces are trimmed, and offsets shift
+    instructions = content["instructions"] or INSTRUCTIONS[content["kind"]]
     panel = SubElement(SubElement(view, "Collapse"), "Panel", value="Instructions")
-    for line in filter(None, map(str.strip, content["instructions"].splitlines())):
-        SubElement(panel, "Header", size="6", value=line)
+    for line in filter(None, map(str.strip, instructions.splitlines())):
+        SubElement(panel, "Header", size="6", value=line.replace("**", ""))
     SubElement(view, "Header", size="4", value="$question")
     texts = _ANSWERS if content["kind"] == "preferences" else ("answer",)
     for name in texts:
@@ -64,7 +66,7 @@ def labelling_interface(content: Mapping[str, Any]) -> str:
             SubElement(labels, "Label", value=category)
         SubElement(view, "Header", size="6", value="Nothing made up: submit without a mark.")
     elif content["kind"] == "ratings":
-        for aspect in content["aspects"]:
+        for aspect in ASPECTS:
             SubElement(view, "Header", size="6", value=aspect)
             SubElement(view, "Rating", name=aspect, toName="answer", maxRating="4")
     else:

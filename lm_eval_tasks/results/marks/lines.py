@@ -201,16 +201,18 @@ def join(
     for mark in mine:
         by_id[mark.id].append(mark)
     counted = order if complete_to is None else order[:complete_to]
-    missing = list(dict.fromkeys(identity for identity in counted if identity not in by_id))
+    # What has words in another run of the draw alone has nothing to mark in this one, and counts nothing.
+    needed = {identity for identity in order if identity not in answers or answers[identity].share > 0}
+    missing = list(dict.fromkeys(identity for identity in counted if identity in needed and identity not in by_id))
     if missing:
-        complete = next(place for place, identity in enumerate(order) if identity not in by_id)
+        complete = order.index(missing[0])
         raise UsageError(
             f"{task}: {len(missing)} drawn answers are not marked: {', '.join(missing[:20])}"
             f"{', ...' if len(missing) > 20 else ''}. Mark them, or count only the {complete} draws before the first of "
             f"them: --complete-to {complete}"
         )
     drawn = {}
-    for identity in dict.fromkeys(counted):
+    for identity in dict.fromkeys(identity for identity in counted if identity in needed):
         shares = [mark.share for mark in by_id[identity] if mark.spans is not None]
         entry, chance = answers[identity], by_id[identity][0].chance
         drawn[identity] = DrawnAnswer(
