@@ -142,7 +142,7 @@ def test_marks_of_other_answers_are_refused(tmp_path: Path, rows: list[dict[str,
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (line(kind="ratings"), "kind is 'ratings', not 'spans'"),
+        (line(kind="rude"), "kind is 'rude', none of spans, ratings, preferences"),
         (line(annotator=""), "annotator is '', not a text"),
         (line(id=3), "id is 3, not a text"),
         (line(chance=0), "chance is 0, not a number between 0 and 1"),

@@ -110,6 +110,28 @@ def marked_mean(
     return _mean(draws, h - slope * f, slope * of_all, scale, leverage)._replace(slope=slope, alone=alone.figure)
 
 
+def marked_harmonic_mean(draws: Draws, means: Sequence[MarkedMean], scale: tuple[float, float]) -> MarkedMean:
+    """The harmonic mean of marked means of the same draws, such as F+A of faithfulness and appropriateness.
+
+    Its standard error is by the delta method: each draw counts by how far it moves each mean, times the derivative of the
+    harmonic mean (Taylor linearisation: Särndal, Swensson and Wretman 1992, section 5.5). The bounds are as those of
+    :func:`marked_mean`; ``slope`` is ``nan``, as each mean has its own.
+
+    Raises:
+        ValueError: a mean is not of these draws.
+    """
+    if not all(mean.residuals.shape == draws.times.shape for mean in means):
+        raise ValueError("all means are of the same draws")
+    values = np.array([mean.figure.value for mean in means])
+    value = float(len(values) / np.sum(1 / values))
+    derivatives = (value / values) ** 2 / len(values)
+    residuals = derivatives @ np.array([mean.residuals for mean in means])
+    error, freedom = _standard_error(draws, residuals)
+    freedom -= any(0 < mean.slope < 1 for mean in means)
+    figure = _figure(value, error, freedom, int(draws.times.sum()), scale)
+    return MarkedMean(figure, math.nan, figure, residuals)
+
+
 def marked_difference(*strata: tuple[Draws, MarkedMean, MarkedMean]) -> PairedDifference:
     """The difference of two models' means: of a stratum, such as a language, their means of the same draws.
 
@@ -156,18 +178,25 @@ def _mean(
     leverage: NDArray[np.float64] | None = None,
 ) -> MarkedMean:
     """The weighted mean of values, shifted. The `leverage` of each draw is that of a slope that was learned from them."""
-    from scipy.special import expit, logit
-
-    number, lowest, width = int(draws.times.sum()), scale[0], scale[1] - scale[0]
+    number = int(draws.times.sum())
     residuals = draws.weights / np.average(draws.weights, weights=draws.times) * _deviations(draws, values)
     if leverage is not None:
         residuals = residuals / (1 - np.minimum(leverage, 1 - 1 / number))
     mean = float(np.average(values, weights=draws.times * draws.weights)) + shift
-    place = min(1.0, max(0.0, (mean - lowest) / width))
     error, freedom = _standard_error(draws, residuals)
+    figure = _figure(mean, error, freedom - (leverage is not None), number, scale)
+    return MarkedMean(figure, 0.0, figure, residuals)
+
+
+def _figure(mean: float, error: float, freedom: int, number: int, scale: tuple[float, float]) -> Figure:
+    """A mean with its bounds on a scale."""
+    from scipy.special import expit, logit
+
+    lowest, width = scale[0], scale[1] - scale[0]
+    place = min(1.0, max(0.0, (mean - lowest) / width))
     low = high = math.nan
     if not math.isnan(error):
-        reach = _t(freedom - (leverage is not None)) * error / width
+        reach = _t(freedom) * error / width
         half = reach / (place * (1 - place)) if 0 < place < 1 else math.inf
         if reach > 1e-9 and half < _FAR:
             low, high = map(float, expit(logit(place) + np.array([-half, half])))
@@ -175,8 +204,7 @@ def _mean(
             reach = max(reach, 1 - 0.025 ** (1 / number))
             low, high = max(0.0, place - reach), min(1.0, place + reach)
     value, low, high = (lowest + part * width for part in (place, low, high))
-    figure = Figure(value, low, high, error, number)
-    return MarkedMean(figure, 0.0, figure, residuals)
+    return Figure(value, low, high, error, number)
 
 
 def _standard_error(draws: Draws, residuals: NDArray[np.float64]) -> tuple[float, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
@@ -18,17 +18,17 @@ from typing import Any, NamedTuple
 from custom_metrics.hallucination import flagged_words
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered, span_of
 from custom_metrics.reading.words import words
-from custom_metrics.statistics.agreement import cohen_kappa, contingency_table
+from custom_metrics.scores.judging import ASPECTS
+from custom_metrics.statistics.agreement import cohen_kappa, contingency_table, quadratic_weights
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.detection.marked import DrawnAnswer, MarksOfTask
-from lm_eval_tasks.results.marks.draw import TaskAnswers, reference_of, run_digest
+from lm_eval_tasks.results.marks.draw import KINDS, TaskAnswers, reference_of, run_digest
 from lm_eval_tasks.runs import read_runs
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-KINDS = ("spans", "ratings", "preferences")
 _SHOWN = 5  # faults that an error names
 
 
@@ -41,20 +41,32 @@ class DrawRecord(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What one annotator says of one answer."""
+    """What one annotator says of one answer, or of two side by side."""
 
     where: str  # file and line, for messages
+    kind: str  # one of draw.KINDS
     task: str
     id: str  # of the document
     annotator: str
-    run: str  # digest of the run's answers
     language: str
     reference: str
-    answer: str
+    runs: tuple[str, ...]  # digest of the run's answers; of a preference those of both runs, sorted
+    answers: tuple[str, ...]  # of the runs
     chance: float  # of the document, by one draw
     draw: DrawRecord
     spans: tuple[Span, ...] | None  # None: the annotator cannot tell
+    ratings: Mapping[str, float | None]  # of an aspect, 1 to 4; of a preferred run 1, of the other 0, of a tie's a half
     suggested: bool  # whether the detector's spans were shown first
+
+    @property
+    def run(self) -> str:
+        """The digest of the one run."""
+        return self.runs[0]
+
+    @property
+    def answer(self) -> str:
+        """The one answer."""
+        return self.answers[0]
 
     @property
     def share(self) -> float:
@@ -83,14 +95,14 @@ def run_answers(samples: Path, task: str, marked: Collection[str]) -> dict[str, 
 
 
 def read_marks(paths: Iterable[Path]) -> list[Mark]:
-    """The marks of spans in files of JSON lines, or exports of Label Studio (``.json``).
+    """The marks, of any kind, in files of JSON lines, or exports of Label Studio (``.json``).
 
     A line that occurs twice counts once.
 
     Raises:
         CorruptSource: lines are damaged, or an annotator has marked an answer twice; the message names them.
     """
-    marks: dict[tuple[str, str, str, str], Mark] = {}
+    marks: dict[tuple[Any, ...], Mark] = {}
     faults: list[str] = []
     for path in paths:
         for number, row in _rows(path):
@@ -100,9 +112,9 @@ def read_marks(paths: Iterable[Path]) -> list[Mark]:
             except ValueError as error:
                 faults.append(f"{where}: {error}")
                 continue
-            key = (mark.task, mark.run, mark.id, mark.annotator)
+            key = (mark.kind, mark.task, mark.runs, mark.id, mark.annotator)
             earlier = marks.setdefault(key, mark)
-            if earlier.spans != mark.spans or earlier.answer != mark.answer:
+            if (earlier.spans, earlier.ratings, earlier.answers) != (mark.spans, mark.ratings, mark.answers):
                 faults.append(f"{where}: {mark.annotator} has marked {mark.id} in {earlier.where}, and otherwise")
     if faults:
         raise CorruptSource(_listed("marks that cannot be used", faults))
@@ -122,10 +134,10 @@ def _rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
 def _mark(where: str, row: Mapping[str, Any]) -> Mark:
     """The mark of a line; ValueError says what is wrong."""
     kind = row.get("kind")
-    if kind != "spans":
-        raise ValueError(f"kind is {kind!r}, not 'spans'")
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r:.80}, none of {', '.join(KINDS)}")
     texts: dict[str, str] = {}
-    for name in ("task", "id", "annotator", "run", "language", "reference", "answer"):
+    for name in ("task", "id", "annotator", "language", "reference"):
         value = row.get(name)
         if not isinstance(value, str) or (not value and name != "reference"):
             raise ValueError(f"{name} is {value!r:.80}, not a text")
@@ -134,11 +146,56 @@ def _mark(where: str, row: Mapping[str, Any]) -> Mark:
     if isinstance(chance, bool) or not isinstance(chance, (int, float)) or not 0 < chance <= 1:
         raise ValueError(f"chance is {chance!r:.80}, not a number between 0 and 1")
     record = draw_record(draw)
-    if texts["id"] not in record.order or texts["run"] not in record.runs:
-        raise ValueError(f"its draw does not have {texts['id'] if texts['id'] not in record.order else texts['run']!r}")
-    spans = None if row.get("cannot_tell") is True else _spans(row.get("spans"), len(texts["answer"]))
-    suggested = row.get("suggested") is True
-    return Mark(where=where, chance=float(chance), draw=record, spans=spans, suggested=suggested, **texts)
+    answers = sorted(zip(_texts(row, "run", kind), _texts(row, "answer", kind), strict=True))
+    runs = tuple(run for run, _ in answers)
+    lacking = [name for name in (texts["id"],) if name not in record.order] + [*({*runs} - {*record.runs})]
+    if lacking:
+        raise ValueError(f"its draw does not have {lacking[0]!r}")
+    spans = None
+    if kind == "spans" and row.get("cannot_tell") is not True:
+        spans = _spans(row.get("spans"), len(answers[0][1]))
+    return Mark(
+        where=where,
+        kind=kind,
+        **texts,
+        runs=runs,
+        answers=tuple(answer for _, answer in answers),
+        chance=float(chance),
+        draw=record,
+        spans=spans,
+        ratings={"spans": dict, "ratings": _ratings, "preferences": _preference}[kind](row),
+        suggested=row.get("suggested") is True,
+    )
+
+
+def _texts(row: Mapping[str, Any], name: str, kind: str) -> list[str]:
+    """The text of a field, or those of both answers of a preference, in the order shown."""
+    if kind == "preferences":
+        values = row.get(f"{name}s")
+        if not isinstance(values, list) or len(values) != 2 or not all(isinstance(value, str) for value in values):
+            raise ValueError(f"{name}s is {values!r:.80}, not a list of two texts")
+        return values
+    value = row.get(name)
+    if not isinstance(value, str) or (not value and (name == "run" or kind == "spans")):
+        raise ValueError(f"{name} is {value!r:.80}, not a text")
+    return [value]
+
+
+def _ratings(row: Mapping[str, Any]) -> dict[str, float | None]:
+    values = row.get("ratings")
+    for aspect in ASPECTS:
+        value = values.get(aspect, "missing") if isinstance(values, Mapping) else "missing"
+        if value is not None and (type(value) is not int or not 1 <= value <= 4):
+            raise ValueError(f"the rating of {aspect} is {value!r:.80}, not 1 to 4 or null")
+    return {aspect: row["ratings"][aspect] for aspect in ASPECTS}
+
+
+def _preference(row: Mapping[str, Any]) -> dict[str, float | None]:
+    preferred = row.get("preferred", "missing")
+    if isinstance(preferred, (bool, float)) or preferred not in (0, 1, "tie", None):
+        raise ValueError(f"preferred is {preferred!r:.80}, none of 0, 1, 'tie' and null")
+    first = None if preferred is None else 0.5 if preferred == "tie" else float(preferred == 0)
+    return dict(zip(row["runs"], (first, None if first is None else 1 - first), strict=True))
 
 
 def draw_record(value: Any) -> DrawRecord:
@@ -166,10 +223,10 @@ def _spans(values: Any, length: int) -> tuple[Span, ...]:
 def join(
     marks: Sequence[Mark], task: str, answers: Mapping[str, RunAnswer], complete_to: int | None = None
 ) -> MarksOfTask:
-    """The marks of a task's answers in a run.
+    """The marks of spans in a task's answers in a run.
 
     Args:
-        marks: of any tasks and runs.
+        marks: of any kinds, tasks and runs.
         task: its name.
         answers: id of a document to the run's answer, in the order of the samples file; those that cannot be drawn have
             share 0.
@@ -182,7 +239,7 @@ def join(
         UsageError: a mark of this task is of another answer, reference or draw; marks are of several draws; or a drawn
             answer has no mark.
     """
-    of_task = [mark for mark in marks if mark.task == task]
+    of_task = [mark for mark in marks if mark.task == task and mark.kind == "spans"]
     digest = run_digest({identity: entry.answer for identity, entry in answers.items()})
     mine = [mark for mark in of_task if mark.run == digest]
     if not mine:
@@ -193,26 +250,12 @@ def join(
                 f"those here {digest}. Name the run that the answers were drawn from"
             )
         return MarksOfTask({}, {})
-    faults = [f"{mark.where}: {why}" for mark in mine if (why := _difference(mark, answers.get(mark.id)))]
-    if faults:
-        raise UsageError(_listed(f"marks that are not of this run of {task}", faults))
-    order = _common_order(mine)
-    by_id: dict[str, list[Mark]] = defaultdict(list)
-    for mark in mine:
-        by_id[mark.id].append(mark)
-    counted = order if complete_to is None else order[:complete_to]
+    refuse(f"marks that are not of this run of {task}", mine, lambda mark: _difference(mark, answers.get(mark.id)))
     # What has words in another run of the draw alone has nothing to mark in this one, and counts nothing.
-    needed = {identity for identity in order if identity not in answers or answers[identity].share > 0}
-    missing = list(dict.fromkeys(identity for identity in counted if identity in needed and identity not in by_id))
-    if missing:
-        complete = order.index(missing[0])
-        raise UsageError(
-            f"{task}: {len(missing)} drawn answers are not marked: {', '.join(missing[:20])}"
-            f"{', ...' if len(missing) > 20 else ''}. Mark them, or count only the {complete} draws before the first of "
-            f"them: --complete-to {complete}"
-        )
+    without_words = {identity for identity, entry in answers.items() if not entry.share}
+    counted, by_id = counted_draws(mine, task, complete_to, without_words)
     drawn = {}
-    for identity in dict.fromkeys(identity for identity in counted if identity in needed):
+    for identity in dict.fromkeys(identity for identity in counted if identity not in without_words):
         shares = [mark.share for mark in by_id[identity] if mark.spans is not None]
         entry, chance = answers[identity], by_id[identity][0].chance
         drawn[identity] = DrawnAnswer(
@@ -220,19 +263,51 @@ def join(
         )
     counting = [mark for mark in mine if mark.id in drawn]
     kappa, pairs = kappa_of_words(counting)
-    return MarksOfTask(
-        drawn,
-        {
-            "files": sorted({Path(mark.where.rpartition(", line ")[0]).name for mark in counting}),
-            "draw": hashlib.sha256(repr((mine[0].draw[:2], counted)).encode("utf-8", "surrogatepass")).hexdigest()[:12],
-            "seed": mine[0].draw.seed,
-            "runs": len(mine[0].draw.runs),
-            "annotators": len({mark.annotator for mark in counting}),
-            "kappa": kappa,
-            "answers_of_several": pairs,
-            "suggested": sum(mark.suggested for mark in counting),
-        },
-    )
+    more = {"kappa": kappa, "answers_of_several": pairs, "suggested": sum(mark.suggested for mark in counting)}
+    return MarksOfTask(drawn, {**basis_of(counting, counted), **more})
+
+
+def refuse(what: str, marks: Iterable[Mark], why: Callable[[Mark], str]) -> None:
+    """UsageError that names the first lines that cannot be used, and why, where there are any."""
+    faults = [f"{mark.where}: {reason}" for mark in marks if (reason := why(mark))]
+    if faults:
+        raise UsageError(_listed(what, faults))
+
+
+def counted_draws(
+    marks: Sequence[Mark], task: str, complete_to: int | None, unneeded: Collection[str] = ()
+) -> tuple[tuple[str, ...], dict[str, list[Mark]]]:
+    """The draws of one draw's marks that count, the first `complete_to` or all, and the marks by the document's id.
+
+    Raises:
+        UsageError: the marks are of several draws, or a drawn answer has none and is not among the `unneeded`.
+    """
+    order = _common_order(marks)
+    by_id: dict[str, list[Mark]] = defaultdict(list)
+    for mark in marks:
+        by_id[mark.id].append(mark)
+    counted = order if complete_to is None else order[:complete_to]
+    missing = list(dict.fromkeys(name for name in counted if name not in unneeded and name not in by_id))
+    if missing:
+        complete = order.index(missing[0])
+        raise UsageError(
+            f"{task}: {len(missing)} drawn answers are not marked: {', '.join(missing[:20])}"
+            f"{', ...' if len(missing) > 20 else ''}. Mark them, or count only the {complete} draws before the first of "
+            f"them: --complete-to {complete}"
+        )
+    return counted, by_id
+
+
+def basis_of(marks: Sequence[Mark], counted: Sequence[str]) -> dict[str, Any]:
+    """For the results file: which files, draw and annotators the marks that count are of."""
+    draw = marks[0].draw
+    return {
+        "files": sorted({Path(mark.where.rpartition(", line ")[0]).name for mark in marks}),
+        "draw": hashlib.sha256(repr((draw[:2], counted)).encode("utf-8", "surrogatepass")).hexdigest()[:12],
+        "seed": draw.seed,
+        "runs": len(draw.runs),
+        "annotators": len({mark.annotator for mark in marks}),
+    }
 
 
 def _difference(mark: Mark, entry: RunAnswer | None) -> str:
@@ -264,18 +339,38 @@ def _common_order(marks: Sequence[Mark]) -> tuple[str, ...]:
 def kappa_of_words(marks: Sequence[Mark]) -> tuple[float | None, int]:
     """Cohen's kappa of words, marked or not, as the mean over pairs of annotators; and how many answers several marked.
     ``None`` where no two marked the same, or it is not defined."""
-    by_answer: dict[tuple[str, str], dict[str, Mark]] = defaultdict(dict)
+    by_answer: dict[tuple[str, str], dict[str, Sequence[int]]] = defaultdict(dict)
     for mark in marks:
         if mark.spans is not None:
-            by_answer[mark.run, mark.id][mark.annotator] = mark
+            by_answer[mark.run, mark.id][mark.annotator] = _labels(mark)
+    return mean_kappa(by_answer.values(), 2)
+
+
+def mean_kappa(
+    labels: Iterable[Mapping[str, Sequence[int]]], size: int, quadratic: bool = False, rater: str | None = None
+) -> tuple[float | None, int]:
+    """Cohen's kappa, the mean over pairs of raters, and how many items several rated.
+
+    Args:
+        labels: of each item, the labels by each of its raters, in [0, `size`).
+        size: number of labels.
+        quadratic: whether disagreements have quadratic weights.
+        rater: count pairs with this one only.
+
+    Returns:
+        ``None`` for a kappa that is not defined: of no two raters, or of one label only.
+    """
     pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-    for of_annotators in by_answer.values():
-        for first, second in combinations(sorted(of_annotators), 2):
-            labels = (_labels(of_annotators[name]) for name in (first, second))
-            pairs[first, second] += zip(*labels, strict=True)
-    kappas = [float(cohen_kappa(contingency_table(labels, 2))) for labels in pairs.values()]
+    several = 0
+    for by_rater in labels:
+        several += len(by_rater) > 1
+        for first, second in combinations(sorted(by_rater), 2):
+            if rater in (None, first, second):
+                pairs[first, second] += zip(by_rater[first], by_rater[second], strict=True)
+    weights = quadratic_weights(range(size)) if quadratic else None
+    kappas = [float(cohen_kappa(contingency_table(each, size), weights)) for each in pairs.values()]
     defined = [kappa for kappa in kappas if kappa == kappa]
-    return (fmean(defined) if defined else None), sum(len(each) > 1 for each in by_answer.values())
+    return (fmean(defined) if defined else None), several
 
 
 def _labels(mark: Mark) -> list[int]:
