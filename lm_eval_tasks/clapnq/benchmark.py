@@ -131,6 +131,48 @@ OF_A_DETECTOR = (
     ),
 )
 _RATING: dict[str, Any] = {"denominator": "ratings that could be read", "unit": "rating", "counted": "ratings"}
+_OF_PEOPLE: dict[str, Any] = {
+    "higher_is_better": True,
+    "denominator": "drawn answers that people rated; the mean is of all answers that the judge rated",
+    "unit": "rating",
+    "counted": "answers that people rated",
+}
+_BY_PEOPLE = (
+    Metric(
+        "marked_f_plus_a",
+        definition="F+A as people would rate it: their ratings of some answers, joined with the judge's of all (with "
+        "`lm-eval-grounded score --marks`)",
+        label="F+A by people's ratings",
+        title="Faithful and appropriate, by people's ratings",
+        sentence="People would rate faithfulness and appropriateness together {value} on a scale from 1 to 4, as their "
+        "harmonic mean, by their ratings of some answers and the judge's of all",
+        **_OF_PEOPLE,
+    ),
+    Metric(
+        "marked_faithfulness",
+        definition="mean rating of how true answers are to the passages, 1 to 4, as people would rate it",
+        title="Faithful, by people's ratings",
+        sentence="People would rate faithfulness to the passages {value} on a scale from 1 to 4",
+        **_OF_PEOPLE,
+    ),
+    Metric(
+        "marked_appropriateness",
+        definition="mean rating of how useful and complete answers look, 1 to 4, as people would rate it",
+        title="Appropriate, by people's ratings",
+        sentence="People would rate how useful and complete answers look {value} on a scale from 1 to 4",
+        **_OF_PEOPLE,
+    ),
+    Metric(
+        "marked_win_rate_",
+        "",
+        True,
+        "drawn questions whose two answers people compared; the rate is of all that the judge compared",
+        "share of the questions for which people would prefer a system of the pair that they compared; a tie is a half",
+        sentence="People would prefer the answers of {rest} for {value} of the questions, by their preferences for some "
+        "and the judge's for all",
+        counted="questions that people compared",
+    ),
+)
 _OF_A_JUDGE = (
     Metric(
         "f_plus_a",
@@ -222,5 +264,5 @@ BENCHMARK = Benchmark(
         "clapnq": "Does it answer from the passages, and decline what they do not answer?",
         "clapnq_judge": "How good are the answers, as a judge rates them?",
     },
-    more_metrics=(MARKED_RATE, *OF_A_DETECTOR, *_OF_A_JUDGE),
+    more_metrics=(MARKED_RATE, *OF_A_DETECTOR, *_BY_PEOPLE, *_OF_A_JUDGE),
 )

@@ -13,12 +13,16 @@ from lm_eval.api.samplers import ContextSampler
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.scores import judging
+from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.scores.grounding import retrieval_figures
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.dataset import train_questions
+from lm_eval_tasks.clapnq.judge import marked
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.provenance import public_file
+from lm_eval_tasks.definition.catalogue import metric_of
+from lm_eval_tasks.detection.marked import marks_of
 from lm_eval_tasks.harness.detector_task import FILTER, DetectingTask
 from lm_eval_tasks.harness.task import GroundedTask
 
@@ -182,18 +186,54 @@ def _with_detector(config: dict[str, Any], options: Mapping[str, Any]) -> dict[s
     return {**config, "filter_list": filter_list, "metric_list": [*config["metric_list"], *added]}
 
 
-class PairsTask(PromptedTask):
+class JudgeTask(PromptedTask):
+    """A task of a judge. With marks in force it has the same metrics as people would have rated before its own
+    (:mod:`lm_eval_tasks.clapnq.judge.marked`)."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        if marks := marks_of(self.config.task):
+            self._prepend(marked.aggregations(marks))
+
+    def _prepend(self, aggregations: Mapping[str, Aggregation]) -> None:
+        """Add metrics before the YAML's, of which a higher value is better."""
+        self._metric_fn_list |= dict.fromkeys(aggregations)
+        self._metric_fn_kwargs |= {name: {} for name in aggregations}
+        listed = dict(self._aggregation_list)
+        self._aggregation_list.clear()
+        self._aggregation_list |= {**aggregations, **listed}
+        self._higher_is_better |= dict.fromkeys(aggregations, True)
+
+    def process_results(self, doc: dict[str, Any], results: Any) -> Any:
+        """The values of the YAML's metrics, and of those by people's marks."""
+        marks = marks_of(self.config.task)
+        return {**super().process_results(doc, results), **(marked.values_of(doc, results[0], marks) if marks else {})}
+
+    def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
+        """The figures beside those by people's marks."""
+        return marked.finer_figures(values)
+
+    def denominator_of(self, metric: str) -> str:
+        """The denominator of a metric in words."""
+        return metric_of(metric).denominator if metric.startswith(marked.PREFIX) else super().denominator_of(metric)
+
+    def provenance(self) -> dict[str, Any]:
+        """The provenance of any task, with what the metrics by people's marks rest on."""
+        record = super().provenance()
+        if marks := marks_of(self.config.task):
+            calls = {name: self._aggregations[name].calls for name in marked.aggregations(marks)}
+            values = {name: recorded[0][0] for name, recorded in calls.items() if recorded}
+            record["marks"] = marked.description_of(values, marks)
+            marked.log_basis(self.config.task, values, record["marks"])
+        return record
+
+
+class PairsTask(JudgeTask):
     """A task with ``win_rate_<system>`` before the YAML's metrics. Only the samples have the names of the systems."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
-        names = [f"win_rate_{system}" for system in self.eval_docs[0]["systems"]]
-        self._metric_fn_list |= dict.fromkeys(names)
-        self._metric_fn_kwargs |= {name: {} for name in names}
-        listed = dict(self._aggregation_list)
-        self._aggregation_list.clear()
-        self._aggregation_list |= {**dict.fromkeys(names, judging.win_rate), **listed}
-        self._higher_is_better |= dict.fromkeys(names, True)
+        self._prepend({f"win_rate_{system}": judging.win_rate for system in self.eval_docs[0]["systems"]})
 
     def denominator_of(self, metric: str) -> str:
         """The denominator of a metric in words."""

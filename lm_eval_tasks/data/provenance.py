@@ -231,7 +231,8 @@ def of_scored(scoring: Mapping[str, Any], earlier: Mapping[str, Any], arguments:
     }
     of_scoring = ("versions", "detector", "calibration", "words", "marks")
     of_answers = {name: part for name, part in made.items() if name not in (*of_scoring, "local_files", "answers")}
-    earlier_files = [file for file in made.get("local_files") or () if file.get("option") != "samples"]
+    of_options = {file.get("option") for file in scoring.get("local_files") or ()}
+    earlier_files = [file for file in made.get("local_files") or () if file.get("option") not in of_options]
     local_files = [*earlier_files, *(scoring.get("local_files") or ())]
     scored = {**of_answers, **{name: scoring[name] for name in of_scoring if name in scoring}}
     scored |= {"local_files": local_files, "answers": answers}

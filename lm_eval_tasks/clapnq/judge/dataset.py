@@ -8,6 +8,7 @@ import random
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +17,7 @@ from custom_metrics.reading.response import final_answer
 from custom_metrics.scores.judging import ASPECTS
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance
-from lm_eval_tasks.data.samples import read_samples, samples_files, task_of
+from lm_eval_tasks.data.samples import documents_of_samples, read_samples, samples_files, task_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition import metadata
 
@@ -27,16 +28,19 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 RATINGS, PAIRS = "clapnq_judge", "clapnq_judge_pairs"
 REFERENCE = "reference"  # the system of the gold answers
-_OPTIONS = ("samples", "judge_names", "judge_reference", "judge_orders", "judge_seed")
+_OPTIONS = ("samples", "judge_names", "judge_reference", "judge_orders", "judge_seed", "judged")
 _COLUMNS = ("id", "question", "answerable", "passages", "answers")
 
 
-def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: Any) -> dict[str, Dataset]:
+def load_ratings(
+    samples: Any = None, judge_reference: Any = False, judged: Any = None, **ignored: Any
+) -> dict[str, Dataset]:
     """Load a run's answers to answerable questions, each to be rated for two aspects.
 
     Args:
         samples: the samples file of the run, or the folder it lies in.
         judge_reference: rate the gold answers to the same questions instead.
+        judged: samples of an earlier run of this task, or their folder: its documents, and no others.
 
     Returns:
         ``{"evaluation": documents}``; columns ``id`` (of the question), ``query_id`` (with the aspect), ``aspect``,
@@ -47,6 +51,8 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
         MissingSource, CorruptSource, ValueError: there are no samples, or samples of another task or of several runs.
     """
     metadata.refuse_misspelt(ignored, _OPTIONS, RATINGS)
+    if judged is not None:
+        return _documents_again(judged, RATINGS)
     metadata.flag("judge_reference", judge_reference, RATINGS)
     systems = _read_systems(samples, RATINGS)
     if len(systems) > 1:
@@ -80,6 +86,7 @@ def load_pairs(
     judge_reference: Any = False,
     judge_orders: int = 2,
     judge_seed: int = 1234,
+    judged: Any = None,
     **ignored: Any,
 ) -> dict[str, Dataset]:
     """Load the answers of two or more runs to the same questions, in pairs.
@@ -91,6 +98,7 @@ def load_pairs(
         judge_reference: add the gold answers as a further system.
         judge_orders: 2: every pair is shown in both orders; 1: in one, each order for half of the questions.
         judge_seed: of the order of questions, and of the first (or only) order of a pair.
+        judged: samples of an earlier run of this task, or their folder: its documents, and no others.
 
     Returns:
         ``{"evaluation": documents}``; columns ``id`` (of the question), ``query_id``, ``first`` and ``second`` (which
@@ -102,6 +110,8 @@ def load_pairs(
             no question that all have answered.
     """
     metadata.refuse_misspelt(ignored, _OPTIONS, PAIRS)
+    if judged is not None:
+        return _documents_again(judged, PAIRS)
     if metadata.positive("judge_orders", judge_orders, PAIRS) > 2:
         raise UsageError(f"{PAIRS}: judge_orders must be 1 or 2, got {judge_orders!r}")
     metadata.positive("judge_seed", judge_seed, PAIRS)
@@ -154,6 +164,13 @@ def load_pairs(
     }
     left_out = {"questions that not all runs answered": lacking} if lacking else {}
     return _documents(rows, runs, options, {"questions": len(common), "pairs": len(rows)}, left_out)
+
+
+def _documents_again(judged: Any, task: str) -> dict[str, Dataset]:
+    columns = ("aspect", "system") if task == RATINGS else ("first", "second", "systems")
+    rows, record = documents_of_samples(Path(str(judged)).expanduser(), task, ("id", "query_id", "quoted", *columns))
+    files = [{**file, "option": "judged"} for file in record.local_files]
+    return {"evaluation": provenance.documents_of(rows, replace(record, local_files=files))}
 
 
 def _documents(

@@ -163,7 +163,7 @@ def _mark(where: str, row: Mapping[str, Any]) -> Mark:
         chance=float(chance),
         draw=record,
         spans=spans,
-        ratings={"spans": dict, "ratings": _ratings, "preferences": _preference}[kind](row),
+        ratings=_ratings(row) if kind == "ratings" else _preference(row) if kind == "preferences" else {},
         suggested=row.get("suggested") is True,
     )
 

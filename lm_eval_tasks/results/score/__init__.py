@@ -17,7 +17,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
@@ -33,9 +33,11 @@ from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.metadata import pairs
 from lm_eval_tasks.detection import marked
+from lm_eval_tasks.detection.marked import MarksOfTask
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.models.answering import DocumentAnswerer
-from lm_eval_tasks.results.marks.lines import join, read_marks, run_answers
+from lm_eval_tasks.results.marks.lines import Mark, join, read_marks, run_answers
+from lm_eval_tasks.results.marks.ratings import KINDS, join_ratings, judged_answers
 from lm_eval_tasks.runs.results_file import metadata_of, read_results
 
 __all__ = ["Work", "score", "tag_part"]
@@ -73,7 +75,8 @@ def score(
             Default: beside the samples.
         workers: number of processes that tag; on a machine with GPUs, one for each GPU.
         skip_failing: leave out and count answers that the detector's server always fails on (its option of this name).
-        marks: files of people's marks of some answers (:mod:`lm_eval_tasks.results.marks.lines`), for ``marked_rate``.
+        marks: files of people's marks of some answers (:mod:`lm_eval_tasks.results.marks.lines`): spans for
+            ``marked_rate``; ratings and preferences for the same metrics of ``clapnq_judge`` and ``clapnq_judge_pairs``.
         complete_to: count only the first draws of marks, so many.
 
     Returns:
@@ -98,11 +101,20 @@ def score(
     values = (detector, detector_args, calibration, calibration_annotations)
     metadata = {name: value for name, value in zip(names, values, strict=True) if value is not None}
     samples = samples_files(path)
-    tagged = {
-        folder: {task: path for task, path in files.items() if is_tagged(task)} for folder, files in samples.items()
+    read = read_marks(marks) if marks else []
+    kinds = {mark.kind for mark in read}
+    chosen = {
+        folder: {task: path for task, path in files.items() if _is_scored(task, kinds)}
+        for folder, files in samples.items()
     }
-    folders = {folder: files for folder, files in tagged.items() if files}
-    others = ", ".join(sorted({task for files in samples.values() for task in files if not is_tagged(task)}))
+    folders = {folder: files for folder, files in chosen.items() if files}
+    others = ", ".join(sorted({task for files in samples.values() for task in files if not _is_scored(task, kinds)}))
+    if not folders and kinds and "spans" not in kinds:
+        judges = " or ".join(sorted(task for task, kind in KINDS.items() if kind in kinds))
+        raise MissingSource(
+            f"{path.resolve()}: samples of {others}; people's {' and '.join(sorted(kinds))} are joined with a judge's: let "
+            f"one judge the answers (lm_eval --tasks {judges} --metadata samples=... --log_samples), and score its run"
+        )
     if not folders:
         raise MissingSource(
             f"{path.resolve()}: samples of {others}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, whose answers "
@@ -110,13 +122,11 @@ def score(
         )
     if others:
         log.info("passed over, as no detector tags their answers: %s", others)
-    read = read_marks(marks) if marks else []
     joined = {
         folder: {
             task: of_task
             for task, samples_file in files.items()
-            if (ids := {mark.id for mark in read if mark.task == task})
-            and (of_task := join(read, task, run_answers(samples_file, task, ids), complete_to)).answers
+            if (of_task := _joined(read, task, samples_file, complete_to)).answers
         }
         for folder, files in (folders.items() if read else ())
     }
@@ -127,7 +137,10 @@ def score(
         target = (folder if output is None else output / folder.name if len(folders) > 1 else output).resolve()
         target.mkdir(parents=True, exist_ok=True)
         source = next(iter(files.values()))
-        work = Work(files, {**metadata, "samples": str(source if len(files) == 1 else source.parent)}, target)
+        place = str(source if len(files) == 1 else source.parent)
+        work = Work(
+            files, {**metadata, "samples": place, **({"judged": place} if KINDS.keys() & files else {})}, target
+        )
         if launch.rank == 0:
             with marked.in_force(joined.get(folder, {})):
                 written.append(_score_model(work, _earlier_results(source), workers))
@@ -136,6 +149,20 @@ def score(
             tag_part(work, launch.rank, launch.number)
             processes.barrier()
     return written
+
+
+def _is_scored(task: str, kinds: Collection[str]) -> bool:
+    """Whether a task is scored with marks of these kinds: a judge's only with its own; one whose answers a detector tags
+    with marks of spans, or without marks."""
+    return KINDS.get(task) in kinds or (is_tagged(task) and (not kinds or "spans" in kinds))
+
+
+def _joined(marks: Sequence[Mark], task: str, samples: Path, complete_to: int | None) -> MarksOfTask:
+    """The marks of a task's samples."""
+    if task in KINDS:
+        return join_ratings(marks, task, judged_answers(samples, task), complete_to)
+    ids = {mark.id for mark in marks if mark.task == task and mark.kind == "spans"}
+    return join(marks, task, run_answers(samples, task, ids), complete_to) if ids else MarksOfTask({}, {})
 
 
 def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:

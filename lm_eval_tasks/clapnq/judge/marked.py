@@ -1,0 +1,202 @@
+"""A judge's metrics as people would have them: their ratings or preferences of some answers, and the judge's of all.
+
+``lm-eval-grounded score --marks`` puts the marks in force (:mod:`lm_eval_tasks.detection.marked`). A judge's task then has
+``marked_<metric>`` beside each of its own. Estimator: :func:`custom_metrics.statistics.marked.marked_mean`; questions are
+drawn evenly. A reply of the judge that could not be read counts as the judge's mean, which biases nothing: what it is
+thought to say of an answer may be anything, as long as it is the same whether that was drawn or not.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from custom_metrics.scores.aggregations import Aggregation
+from custom_metrics.scores.judging import ASPECTS, FIRST, SECOND, TIE
+from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.marked import Draws, MarkedMean, marked_harmonic_mean, marked_mean
+from lm_eval_tasks.detection.marked import LOW_KAPPA, MarksOfTask
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+PREFIX = "marked_"
+WIN_RATE = f"{PREFIX}win_rate_"
+HARMONIC = f"{PREFIX}f_plus_a"
+_RATINGS, _WINS = (1.0, 4.0), (0.0, 1.0)  # the scales
+
+
+class RatedAnswer(NamedTuple):
+    """The value of a metric for a document; in samples a list."""
+
+    question: str
+    name: str  # aspect or system
+    judged: float | None  # by the judge; None: not read
+    times: int = 0  # how often the question was drawn; 0: it was not
+    marked: float | None = None  # mean of the annotators' ratings; None where nobody could tell
+
+
+def scores_of(doc: Mapping[str, Any], verdict: str) -> dict[str, float | None]:
+    """The score of a verdict: the rating of the document's aspect; or of each of its two systems 1 where it is preferred,
+    and a half for a tie. ``None`` where the verdict could not be read."""
+    if "aspect" in doc:
+        return {doc["aspect"]: float(verdict) if verdict.isdecimal() else None}
+    first = {FIRST: 1.0, TIE: 0.5, SECOND: 0.0}.get(verdict)
+    return {doc["first"]: first, doc["second"]: None if first is None else 1 - first}
+
+
+def aggregations(marks: MarksOfTask) -> dict[str, Aggregation]:
+    """Metric to aggregation, for the marks of ratings or of preferences."""
+    if len(marks.description["systems"]) == 1:
+        names = [HARMONIC, *(f"{PREFIX}{aspect}" for aspect in ASPECTS)]
+    else:
+        names = [f"{WIN_RATE}{system}" for system in marks.description["systems"]]
+    return {name: Aggregation(name, partial(figure_of, name)) for name in names}
+
+
+def values_of(doc: Mapping[str, Any], verdict: str, marks: MarksOfTask) -> dict[str, Any]:
+    """The values of all metrics for a document; ``None`` where it does not count for one."""
+    values: dict[str, Any] = dict.fromkeys(aggregations(marks))
+    scores = scores_of(doc, verdict)
+    for name, score in scores.items():
+        drawn = marks.answers.get(f"{doc['id']}/{name}")
+        value = RatedAnswer(doc["id"], name, score, *((drawn.times, drawn.marked) if drawn is not None else ()))
+        metrics = [f"{PREFIX}{name}", HARMONIC] if "aspect" in doc else [f"{WIN_RATE}{name}"]
+        if "aspect" in doc or {*scores} == {*marks.description["systems"]}:
+            values |= dict.fromkeys(metrics, value)
+    return values
+
+
+class MarkedScore(NamedTuple):
+    """A mean by people's ratings of some answers."""
+
+    questions: tuple[str, ...]  # drawn, that somebody could judge
+    draws: Draws
+    mean: MarkedMean
+    judged: float  # the judge's own mean
+    unknown: int  # drawn questions that nobody could judge
+
+
+def marked_score(values: Sequence[RatedAnswer], scale: tuple[float, float]) -> MarkedScore | None:
+    """The mean of an aspect or system over all judged answers; ``None`` without a drawn one that somebody could judge."""
+    scores: dict[str, list[float]] = defaultdict(list)
+    for value in values:
+        if value.judged is not None:
+            scores[value.question].append(value.judged)
+    judged = {question: fmean(each) for question, each in scores.items()}
+    of_all = fmean(judged.values()) if judged else scale[0]
+    drawn = {value.question: value for value in values if value.times}
+    rated = {question: value for question, value in drawn.items() if value.marked is not None}
+    if not rated:
+        return None
+    draws = Draws.of([value.times for value in rated.values()])
+    ratings = [value.marked for value in rated.values()]
+    mean = marked_mean(draws, ratings, [judged.get(question, of_all) for question in rated], of_all, scale)  # type: ignore[arg-type]
+    return MarkedScore((*rated,), draws, mean, of_all, len(drawn) - len(rated))
+
+
+@lru_cache(maxsize=64)  # figure, bounds and log line are from one computation
+def score_of(metric: str, values: tuple[RatedAnswer, ...]) -> MarkedScore | None:
+    """A metric of its documents' values; ``None`` where nobody could judge a drawn answer."""
+    if metric != HARMONIC:
+        return marked_score(values, _WINS if metric.startswith(WIN_RATE) else _RATINGS)
+    score = _harmonic(values)
+    alone = _harmonic([value._replace(judged=None) for value in values])
+    return score and alone and score._replace(mean=score.mean._replace(alone=alone.mean.figure))
+
+
+def _harmonic(values: Sequence[RatedAnswer]) -> MarkedScore | None:
+    """F+A: of the two aspects' means, also where an answer was rated for one of them only."""
+    by_aspect = [marked_score([value for value in values if value.name == aspect], _RATINGS) for aspect in ASPECTS]
+    scores = [score for score in by_aspect if score is not None]
+    if len(scores) < len(ASPECTS):
+        return None
+    times = {value.question: value.times for value in values if value.times}
+    questions = [question for question in times if any(question in score.questions for score in scores)]
+    draws = Draws.of([times[question] for question in questions])
+    means = []
+    for score in scores:  # one that was not rated moves this aspect's mean by nothing
+        residuals = np.zeros(len(questions))
+        residuals[[questions.index(question) for question in score.questions]] = score.mean.residuals
+        residuals *= draws.times.sum() / score.draws.times.sum()
+        means.append(score.mean._replace(residuals=residuals))
+    mean = marked_harmonic_mean(draws, means, _RATINGS)
+    judged = len(scores) / sum(1 / score.judged for score in scores)
+    return MarkedScore(tuple(questions), draws, mean, judged, len(times) - len(questions))
+
+
+def _parsed(metric: str, values: Sequence[Any]) -> MarkedScore | None:
+    return score_of(metric, tuple(RatedAnswer(*value) for value in values if value is not None))
+
+
+def figure_of(metric: str, values: Sequence[Any]) -> Figure:
+    """A metric of the documents' values; its ``n`` is the number of drawn answers that somebody could judge."""
+    score = _parsed(metric, values)
+    return UNDEFINED if score is None else score.mean.figure._replace(n=len(score.questions))
+
+
+def finer_figures(values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Figure, str]]:
+    """Beside each metric the same by people's marks alone; beside a win rate the judge's own of this pair, where a tie is
+    half a win, as it is here."""
+    for metric, of_documents in values.items():
+        score = _parsed(metric, of_documents) if metric.startswith(PREFIX) else None
+        if score is not None:
+            yield f"{metric}_alone", score.mean.alone, "draws; by people's marks alone, without the judge's"
+            if metric.startswith(WIN_RATE):
+                yield f"{metric}_judged", Figure(score.judged), "questions; by the judge, a tie counted as a half"
+
+
+def description_of(values: Mapping[str, Sequence[Any]], marks: MarksOfTask) -> dict[str, Any]:
+    """For the results file: what the metrics rest on."""
+    metrics = {}
+    for metric, of_documents in values.items():
+        score = _parsed(metric, of_documents)
+        if score is not None:
+            metrics[metric] = {
+                "draws": score.mean.figure.n,
+                "answers": len(score.questions),
+                "cannot_tell": score.unknown,
+                "lambda": None if math.isnan(score.mean.slope) else score.mean.slope,
+                "worth": None if math.isnan(score.mean.worth) else score.mean.worth,
+            }
+    return {**marks.description, "design": "with replacement, each answerable question alike", "metrics": metrics}
+
+
+def log_basis(task: str, values: Mapping[str, Sequence[Any]], basis: Mapping[str, Any]) -> None:
+    """Log each metric with its bounds and what they rest on (:func:`description_of`), and the agreement of annotators and
+    judge; warn where annotators agree little."""
+    things = "preferences" if any(metric.startswith(WIN_RATE) for metric in values) else "ratings"
+    for metric, of_documents in values.items():
+        score = _parsed(metric, of_documents)
+        if score is None:
+            log.warning("%s: no drawn answer could be judged by anybody, so there is no %s", task, metric)
+            continue
+        figure, of_metric = score.mean.figure, basis["metrics"][metric]
+        bounds = "without bounds: too few draws"
+        if not math.isnan(figure.low):
+            bounds = f"95 % bounds {figure.low:.2f} to {figure.high:.2f}"
+        worth = f"; with the judge's {things} as good as {of_metric['worth']:.0f} alone" if of_metric["worth"] else ""
+        unknown = f"; {score.unknown} more could be judged by nobody" if score.unknown else ""
+        log.info(
+            "%s: %s %.2f by people's %s of %d answers (%d draws), %s; the judge says %.2f%s%s",
+            *(task, metric, figure.value, things, len(score.questions), figure.n, bounds, score.judged, worth, unknown),
+        )
+    for name, agreement in basis["agreement"].items():
+        if agreement["judge_kappa"] is not None:
+            message = "%s: on the %s of %d answers the judge agrees with people with kappa %.2f"
+            log.info(message, task, name, agreement["judged"], agreement["judge_kappa"])
+        kappa = agreement["kappa"]
+        if kappa is not None:
+            low = kappa < LOW_KAPPA
+            doubt = ": so little that it is not one thing that they rate; look at the answers they differ on"
+            log.log(
+                logging.WARNING if low else logging.INFO,
+                "%s: on the %s of %d answers several annotators agree with kappa %.2f%s",
+                *(task, name, agreement["answers_of_several"], kappa, doubt if low else ""),
+            )

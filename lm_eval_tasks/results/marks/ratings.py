@@ -1,0 +1,161 @@
+"""People's ratings and preferences, joined with a judge's: which answers they are of, and how far both agree."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import permutations
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from custom_metrics.scores.judging import ASPECTS, UNREAD, read_preference, read_rating
+from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.clapnq.judge.dataset import PAIRS, RATINGS, quote
+from lm_eval_tasks.clapnq.judge.marked import scores_of
+from lm_eval_tasks.data.samples import read_samples
+from lm_eval_tasks.data.sources import CorruptSource
+from lm_eval_tasks.detection.marked import DrawnAnswer, MarksOfTask
+from lm_eval_tasks.results.marks.lines import Mark, basis_of, counted_draws, mean_kappa, refuse
+
+KINDS = {RATINGS: "ratings", PAIRS: "preferences"}
+"""What people say that is joined with a judge's task."""
+
+PREFERENCE = "preference"
+_JUDGE = "\0"  # among annotators, whose names are texts of people
+
+
+class Judged(NamedTuple):
+    """What a judge was shown of a question, and how it scored it. Texts are without white space and marks of quotation."""
+
+    texts: Mapping[str, str]  # answers by system: one, or two side by side
+    passages: str
+    scores: dict[str, list[float]]  # by aspect, or by system
+
+
+JudgedAnswers = Mapping[frozenset[str], Mapping[str, Judged]]
+"""By the systems shown together, and by the question's id."""
+
+
+def judged_answers(samples: Path, task: str) -> JudgedAnswers:
+    """What the judge of a samples file was shown, and said.
+
+    Raises:
+        CorruptSource: a document is none of the task.
+    """
+    judged: dict[frozenset[str], dict[str, Judged]] = defaultdict(dict)
+    for sample in read_samples(samples):
+        doc, reply = sample["doc"], sample["resps"][0][0]
+        try:
+            quoted = doc["quoted"]
+            columns = {doc["system"]: "answer"} if task == RATINGS else {doc["first"]: "first", doc["second"]: "second"}
+            texts = {system: _bare(quoted[column]) for system, column in columns.items()}
+            verdict = (read_rating if task == RATINGS else read_preference)(reply)
+            scores = scores_of(doc, str(verdict or UNREAD))
+            entry = Judged(texts, _bare("\n".join(quoted["passages"])), {})
+            of_question = judged[frozenset(texts)].setdefault(str(doc["id"]), entry)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise CorruptSource(f"{samples}: document {doc.get('id')!r} is none of {task} ({error!r})") from error
+        for name, score in scores.items():
+            if score is not None:
+                of_question.scores.setdefault(name, []).append(score)
+    if not judged:
+        raise CorruptSource(f"{samples}: no sample can be read")
+    return judged
+
+
+def join_ratings(
+    marks: Sequence[Mark], task: str, judged: JudgedAnswers, complete_to: int | None = None
+) -> MarksOfTask:
+    """People's ratings or preferences of the answers that a judge has judged.
+
+    Args:
+        marks: of any kinds, tasks and runs.
+        task: of the judge.
+        judged: :func:`judged_answers` of its samples file.
+        complete_to: count only the first draws, so many; default: all that were drawn, of which none may lack a mark.
+
+    Returns:
+        The marks, by ``<id>/<aspect>`` or ``<id>/<system>``; none where there are none of this kind.
+
+    Raises:
+        UsageError: a mark is of another answer, reference or draw, marks are of several draws or pairs of runs, or a drawn
+            answer has no mark.
+    """
+    groups: dict[tuple[str, ...], list[Mark]] = defaultdict(list)
+    for mark in marks:
+        if mark.kind == KINDS[task]:
+            groups[(mark.task, *mark.runs)].append(mark)
+    if not groups:
+        return MarksOfTask({}, {})
+
+    def equal(group: Iterable[Mark], systems: tuple[str, ...]) -> int:
+        return sum(not _difference(mark, systems, judged) for mark in group)
+
+    orders = [systems for together in judged for systems in permutations(sorted(together))]
+    fitting = [(equal(group, systems), group, systems) for group in groups.values() for systems in orders]
+    number, mine, systems = max(fitting, key=lambda each: each[0])
+    others = [group for equal_ones, group, _ in fitting if equal_ones == len(group) and group is not mine]
+    if others and task == PAIRS and number == len(mine):
+        raise UsageError(
+            f"{mine[0].where} and {others[0][0].where} are of different pairs of runs; score them one by one"
+        )
+    refuse(f"marks that are not of the answers judged by {task}", mine, lambda mark: _difference(mark, systems, judged))
+    counted, by_id = counted_draws(mine, task, complete_to)
+    names = (
+        dict(zip(ASPECTS, ASPECTS, strict=True)) if task == RATINGS else dict(zip(mine[0].runs, systems, strict=True))
+    )
+    drawn = {}
+    for identity, times in Counter(counted).items():
+        for key, name in names.items():
+            ratings = [rating for mark in by_id[identity] if (rating := mark.ratings[key]) is not None]
+            drawn[f"{identity}/{name}"] = DrawnAnswer("", times, 1.0, fmean(ratings) if ratings else None)
+    counting = [mark for mark in mine if mark.id in {*counted}]
+    agreement = {
+        (key if task == RATINGS else PREFERENCE): _agreement(counting, key, name, judged[frozenset(systems)])
+        for key, name in list(names.items())[: len(ASPECTS) if task == RATINGS else 1]
+    }
+    more = {"task": mine[0].task, "systems": [*systems], "agreement": agreement}
+    return MarksOfTask(drawn, {**basis_of(counting, counted), **more})
+
+
+def _bare(text: str) -> str:
+    """A quoted text without white space and marks of quotation: how passages are put together differs."""
+    return "".join(re.sub(r"^> ?", "", text, flags=re.M).split())
+
+
+def _difference(mark: Mark, systems: Sequence[str], judged: JudgedAnswers) -> str:
+    """Why a mark is not of the judged answers of some systems; empty where it is."""
+    of_systems = judged[frozenset(systems)]
+    entry = of_systems.get(mark.id)
+    if entry is None or len(systems) != len(mark.runs):
+        return f"the judge has not judged the answer to {mark.id}"
+    for answer, system in zip(mark.answers, systems, strict=True):
+        if _bare(quote(answer)) != entry.texts[system]:
+            return f"the answer to {mark.id} is another one than that of {system}"
+    if _bare(quote(mark.reference)) != entry.passages:
+        return f"the reference of {mark.id} is another one"
+    if abs(mark.chance * len(of_systems) - 1) > 1e-9:
+        return f"{mark.id} was drawn from {round(1 / mark.chance)} questions, but {len(of_systems)} are judged"
+    return ""
+
+
+def _agreement(
+    marks: Sequence[Mark], key: str, name: str, judged: Mapping[str, Judged]
+) -> dict[str, float | int | None]:
+    """Cohen's kappa of annotators, and of the judge with annotators; of ratings with quadratic weights."""
+    labels: dict[str, dict[str, list[int]]] = defaultdict(dict)
+    is_rating = key in ASPECTS
+    for mark in marks:
+        if (rating := mark.ratings[key]) is not None:
+            labels[mark.id][mark.annotator] = [int(rating) - 1 if is_rating else int(2 * rating)]
+    of_people, several = mean_kappa(labels.values(), 4 if is_rating else 3, is_rating)
+    for identity, of_annotators in labels.items():
+        if scores := judged[identity].scores.get(name):
+            score = fmean(scores)
+            label = round(score) - 1 if is_rating else 1 + (score > 0.5) - (score < 0.5)
+            of_annotators[_JUDGE] = [label]
+    common = [each for each in labels.values() if _JUDGE in each]
+    with_judge, _ = mean_kappa(common, 4 if is_rating else 3, is_rating, rater=_JUDGE)
+    return {"kappa": of_people, "answers_of_several": several, "judge_kappa": with_judge, "judged": len(common)}

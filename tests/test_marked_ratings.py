@@ -1,0 +1,372 @@
+"""``score --marks`` on a judge's run: people's ratings and preferences of some answers, joined with the judge's of all."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from custom_metrics.statistics.agreement import cohen_kappa, contingency_table, quadratic_weights
+from custom_metrics.statistics.marked import Draws, marked_harmonic_mean, marked_mean
+from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.clapnq.judge.marked import HARMONIC, RatedAnswer, figure_of, marked_score, score_of
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.results.marks.content import page_content
+from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
+from lm_eval_tasks.results.score import score
+from lm_eval_tasks.runs import TaskRun, read_runs
+from tests.conftest import command, run
+from tests.judged import PAIRS, RATINGS, Row, compared, file, files, rated, runs
+from tests.logged_runs import files_of, in_this_process
+
+__all__ = ["runs"]  # a fixture
+
+TASK = "clapnq_gold"
+RATING_SCALE = (1.0, 4.0)
+Verdict = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+def number_of(text: str, size: int) -> int:
+    """A number below `size` that looks random, and is the same for the same text."""
+    return sum(text.encode()) % size
+
+
+def judge_says(doc: Row) -> str:
+    if "aspect" in doc:
+        return f"Rating: {1 + number_of(doc['id'], 3) + (doc['aspect'] == 'faithfulness')}"
+    better = sorted((doc["first"], doc["second"]))[number_of(doc["id"], 2)]
+    return (
+        "Preference: tie" if number_of(doc["id"], 5) == 0 else f"Preference: {'A' if doc['first'] == better else 'B'}"
+    )
+
+
+def judged(folder: Path, task: str, metadata: Row) -> Path:
+    """A run of a judge that has rated runs, logged as the harness logs it; its folder."""
+    docs = rated(**metadata) if task == RATINGS else compared(**metadata)
+    folder.mkdir(parents=True, exist_ok=True)
+    replies = folder / "replies.jsonl"
+    rows = [{"id": doc["query_id"], "task": task, "response": judge_says(doc)} for doc in docs]
+    replies.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    in_this_process([task], "replay", f"path={replies}", folder / "out", metadata=metadata)
+    return files_of(folder / "out")
+
+
+def people_rate(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Mostly one less than the judge says."""
+    faithfulness = 1 + number_of(line["id"], 3) + (number_of(line["id"], 4) == 0)
+    return {"ratings": {"faithfulness": faithfulness, "appropriateness": 1 + number_of(line["id"], 4)}}
+
+
+def marked(
+    folder: Path, paths: Sequence[str], say: Verdict = people_rate, kind: str = "ratings", number: int = 12, **more: Any
+) -> Path:
+    """What an annotator says of all drawn answers of runs."""
+    answers = [TaskAnswers.of(each.model, each.tasks[TASK]) for path in paths for each in read_runs([Path(path)])]
+    content = page_content(answers, draw(answers, number, seed=1, kind=kind), kind)
+    rows = [
+        {**line, "annotator": "anna", "note": "", "seconds": 9.0, "cannot_tell": False, **say(line), **more}
+        for line in (item["line"] for item in content["items"])
+    ]
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{kind}_{more.get('annotator', 'anna')}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def lines_of(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def scored(judge: Path, marks: Sequence[Path], output: Path, task: str = RATINGS) -> TaskRun:
+    (written,) = score(judge, output=output, marks=marks)
+    (result,) = read_runs([written])
+    return result.tasks[task]
+
+
+@pytest.fixture(scope="session")
+def of_ratings(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return judged(tmp_path_factory.mktemp("ratings"), RATINGS, {"samples": file(runs, "lexical")})
+
+
+@pytest.fixture(scope="session")
+def of_pairs(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    metadata = {"samples": files(runs, "full_passage", "lexical"), "judge_names": ["x", "y"], "judge_reference": True}
+    return judged(tmp_path_factory.mktemp("pairs"), PAIRS, metadata)
+
+
+# ---------------------------------------------------------------------------------------------------------- by hand
+
+
+def test_a_mean_by_hand() -> None:
+    """Two of four questions were drawn twice and once; lambda is 1: people say one less than the judge, each time."""
+    values = [
+        RatedAnswer("a", "faithfulness", 4.0, 2, 3.0),
+        RatedAnswer("b", "faithfulness", 2.0, 3, 1.0),
+        RatedAnswer("c", "faithfulness", 3.0),
+        RatedAnswer("d", "faithfulness", None, 1, None),  # nobody can tell
+    ]
+    result = marked_score(values, RATING_SCALE)
+    assert result is not None
+    assert (result.judged, result.unknown, result.questions) == (3.0, 1, ("a", "b"))
+    assert result.mean.slope == pytest.approx(1.0)
+    assert result.mean.figure.value == pytest.approx(2.0)  # (2 * 3 + 3 * 1) / 5 - ((2 * 4 + 3 * 2) / 5 - 3)
+    assert result.mean.alone.value == pytest.approx(1.8)
+    assert figure_of("marked_faithfulness", [[*value] for value in values] + [None]).n == 2
+    assert marked_score(values[2:], RATING_SCALE) is None
+
+
+def test_the_harmonic_mean_by_hand() -> None:
+    """F+A of means 2 and 3 is 2.4; its derivatives are 2 * 9 / 25 and 2 * 4 / 25."""
+    draws = Draws.of(np.ones(6))
+    first = marked_mean(draws, [1, 2, 3, 1, 2, 3], np.zeros(6), 0.0, (0.0, 4.0))
+    second = marked_mean(draws, [3, 3, 3, 2, 4, 3], np.zeros(6), 0.0, (0.0, 4.0))
+    both = marked_harmonic_mean(draws, [first, second], RATING_SCALE)
+    assert both.figure.value == pytest.approx(2.4)
+    moved = 18 / 25 * np.array([-1, 0, 1, -1, 0, 1]) + 8 / 25 * np.array([0, 0, 0, -1, 1, 0])
+    assert both.figure.standard_error == pytest.approx(math.sqrt(moved @ moved / 6 / 5))
+    assert both.figure.low < 2.4 < both.figure.high
+    with pytest.raises(ValueError, match="of the same draws"):
+        marked_harmonic_mean(Draws.of(np.ones(5)), [first, second], RATING_SCALE)
+
+
+def test_the_bounds_of_f_plus_a_hold() -> None:
+    """Of 400 draws of 30 of 200 questions, about 95 % have the truth within their bounds."""
+    rng = np.random.default_rng(0)
+    truth = np.clip(np.round(rng.normal([3.0, 2.2], 0.9, (200, 2))), 1, 4)
+    judge = np.clip(np.round(truth + rng.normal(0.4, 0.7, (200, 2))), 1, 4)
+    means = truth.mean(axis=0)
+    held = 0
+    for _ in range(400):
+        times = np.bincount(rng.integers(0, 200, 30), minlength=200)
+        values = tuple(
+            RatedAnswer(
+                str(place), aspect, judge[place, of], int(times[place]), truth[place, of] if times[place] else None
+            )
+            for place in range(200)
+            for of, aspect in enumerate(("faithfulness", "appropriateness"))
+        )
+        result = score_of.__wrapped__(HARMONIC, values)
+        assert result is not None
+        held += result.mean.figure.low <= 2 / (1 / means).sum() <= result.mean.figure.high
+    assert 0.92 <= held / 400 <= 0.98
+
+
+# ------------------------------------------------------------------------------------------------------- through the run
+
+
+def test_ratings_of_some_answers_are_joined_with_the_judges_of_all(
+    runs: Path, of_ratings: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    marks = marked(tmp_path, [file(runs, "lexical")])
+    task = scored(of_ratings, [marks], tmp_path / "out")
+    rows = lines_of(marks)
+    order = rows[0]["draw"]["order"]
+    judge = {(doc["id"], doc["aspect"]): float(judge_says(doc)[-1]) for doc in rated(samples=file(runs, "lexical"))}
+    draws = Draws.of([order.count(row["id"]) for row in rows])
+    means = {}
+    for aspect in ("faithfulness", "appropriateness"):
+        of_all = np.mean([rating for (_, of), rating in judge.items() if of == aspect])
+        means[aspect] = marked_mean(
+            draws,
+            [row["ratings"][aspect] for row in rows],
+            [judge[row["id"], aspect] for row in rows],
+            float(of_all),
+            RATING_SCALE,
+        )
+        figure = task.figure(f"marked_{aspect}", "rating")
+        assert figure[:4] == pytest.approx(means[aspect].figure[:4])
+        assert figure.n == len(rows)
+        assert task.results[f"marked_{aspect},rating"] == pytest.approx(means[aspect].figure.value)
+        assert task.results[f"marked_{aspect}_stderr,rating"] == pytest.approx(means[aspect].figure.standard_error)
+        assert task.results[f"{aspect},rating"] == pytest.approx(of_all)  # the judge's own are as they were
+        labels = [(int(judge[row["id"], aspect]) - 1, row["ratings"][aspect] - 1) for row in rows]
+        kappa = float(cohen_kappa(contingency_table(labels, 4), quadratic_weights(range(4))))
+        agreement = task.provenance["marks"]["agreement"][aspect]
+        assert agreement["judge_kappa"] == pytest.approx(kappa)
+        assert agreement == {**agreement, "kappa": None, "answers_of_several": 0, "judged": len(rows)}
+    both = marked_harmonic_mean(draws, [*means.values()], RATING_SCALE).figure
+    assert task.figure("marked_f_plus_a", "rating")[:4] == pytest.approx(both[:4])
+    assert [metric.name for metric in task.metrics][:4] == [
+        *("marked_f_plus_a", "marked_faithfulness", "marked_appropriateness", "f_plus_a")
+    ]
+    basis = task.provenance["marks"]["metrics"]["marked_faithfulness"]
+    assert (basis["draws"], basis["answers"], basis["cannot_tell"]) == (12, len(rows), 0)
+    assert basis["lambda"] == pytest.approx(means["faithfulness"].slope)
+    assert task.provenance["marks"]["task"] == TASK
+    said = (
+        rf"marked_faithfulness \d\.\d\d by people's ratings of {len(rows)} answers \(12 draws\), 95 % bounds \d\.\d\d to "
+        rf"\d\.\d\d; the judge says \d\.\d\d; with the judge's ratings as good as \d+ alone"
+    )
+    assert re.search(said, caplog.text)
+    assert f"on the faithfulness of {len(rows)} answers the judge agrees with people with kappa" in caplog.text
+    assert {entry["option"] for entry in task.provenance["local_files"]} == {"samples", "judged"}
+
+
+def test_preferences_for_some_questions_are_joined_with_the_judges_for_all(
+    runs: Path, of_pairs: Path, tmp_path: Path
+) -> None:
+    """The judge compared the gold answers, too; people compared x and y."""
+    paths = files(runs, "full_passage", "lexical")
+    digest = TaskAnswers.of("", read_runs([Path(paths[0])])[0].tasks[TASK]).digest
+    wins = {"x": [1.0, 0.5, 0.0], "y": [0.0, 0.5, 1.0]}
+
+    def prefer(line: Mapping[str, Any]) -> dict[str, Any]:
+        choice = number_of(line["id"], 3)  # 0: x, 1: a tie, 2: y
+        return {"preferred": "tie" if choice == 1 else line["runs"].index(digest) ^ (choice == 2)}
+
+    marks = marked(tmp_path, paths, prefer, "preferences")
+    task = scored(of_pairs, [marks], tmp_path / "out", PAIRS)
+    rows = lines_of(marks)
+    order = rows[0]["draw"]["order"]
+    docs = compared(samples=paths, judge_names=["x", "y"])
+    for system in "xy":
+        judge = {doc["id"]: 0.5 for doc in docs}
+        for doc in docs:
+            if not judge_says(doc).endswith("tie"):
+                judge[doc["id"]] = float(doc["first" if judge_says(doc).endswith("A") else "second"] == system)
+        by_hand = marked_mean(
+            Draws.of([order.count(row["id"]) for row in rows]),
+            [wins[system][number_of(row["id"], 3)] for row in rows],
+            [judge[row["id"]] for row in rows],
+            float(np.mean([*judge.values()])),
+        )
+        assert task.figure(f"marked_win_rate_{system}", "preference")[:4] == pytest.approx(by_hand.figure[:4])
+        figures = task.figures["preference"]
+        assert figures[f"marked_win_rate_{system}_judged"]["value"] == pytest.approx(np.mean([*judge.values()]))
+        assert figures[f"marked_win_rate_{system}_alone"]["value"] == pytest.approx(by_hand.alone.value)
+    values = [task.results[f"marked_win_rate_{system},preference"] for system in "xy"]
+    assert sum(values) == pytest.approx(1.0)
+    assert "marked_win_rate_reference,preference" not in task.results
+    assert task.results["win_rate_reference,preference"] >= 0
+    assert task.provenance["marks"]["agreement"]["preference"]["judge_kappa"] is not None
+
+
+def test_what_nobody_can_tell_is_left_out_and_annotators_who_disagree_are_doubted(
+    runs: Path, of_ratings: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    path = file(runs, "lexical")
+
+    def doubtful(line: Mapping[str, Any]) -> dict[str, Any]:
+        ratings = people_rate(line)["ratings"]
+        unknown = {"faithfulness": None} if line["id"] == line["draw"]["order"][0] else {}
+        return {"ratings": {**ratings, **unknown}}
+
+    def contrary(line: Mapping[str, Any]) -> dict[str, Any]:
+        return {"ratings": {name: rating and 5 - rating for name, rating in doubtful(line)["ratings"].items()}}
+
+    marks = [marked(tmp_path, [path], doubtful), marked(tmp_path, [path], contrary, annotator="bert")]
+    task = scored(of_ratings, marks, tmp_path / "out")
+    metrics = task.provenance["marks"]["metrics"]
+    assert [metrics[f"marked_{name}"]["cannot_tell"] for name in ("faithfulness", "appropriateness")] == [1, 0]
+    assert metrics["marked_f_plus_a"]["answers"] == metrics["marked_appropriateness"]["answers"]
+    figures = task.figures["rating"]
+    assert figures["marked_faithfulness_alone"]["value"] == pytest.approx(2.5)  # annotators are averaged
+    f_plus_a = 2 / sum(1 / figures[f"marked_{name}"]["value"] for name in ("faithfulness", "appropriateness"))
+    assert figures["marked_f_plus_a"]["value"] == pytest.approx(f_plus_a)
+    assert task.provenance["marks"]["annotators"] == 2
+    assert "1 more could be judged by nobody" in caplog.text
+    assert re.search(r"several annotators agree with kappa -\d\.\d\d: so little that", caplog.text)
+
+
+def test_a_user_goes_from_judged_answers_to_a_table(runs: Path, of_ratings: Path, tmp_path: Path) -> None:
+    """The two commands; the runs of two models were drawn together, and the judge has rated one."""
+    paths = files(runs, "full_passage", "lexical")
+    options = ["mark", *paths, "--tasks", TASK, "--kind", "ratings", "--answers", "10", "-o", "marking"]
+    run([command("lm-eval-grounded"), *options], tmp_path)
+    page = (tmp_path / "marking" / "marking.html").read_text("utf-8")
+    content = json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
+    rows = [{**item["line"], "annotator": "anna", **people_rate(item["line"])} for item in content["items"]]
+    (tmp_path / "ratings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    done = run(
+        [command("lm-eval-grounded"), "score", str(of_ratings), "--marks", "ratings.jsonl", "-o", "out"], tmp_path
+    )
+    assert re.search(r"\|rating\|\s*0\|marked_f_plus_a +\|↑ +\|", done.stdout)
+    assert "marked_appropriateness" in done.stdout
+    assert "by people's ratings of" in done.stderr
+
+
+# -------------------------------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"answer": "another"}, r"line 1: the answer to \S+ is another one than that of lexical"),
+        ({"reference": "another"}, r"line 1: the reference of \S+ is another one"),
+        ({"chance": 0.25}, r"line 1: \S+ was drawn from 4 questions, but 18 are judged"),
+        ({"id": "nowhere", "draw": {"seed": 1, "runs": ["f" * 16], "order": ["nowhere"]}, "run": "f" * 16}, "nowhere"),
+    ],
+)
+def test_ratings_of_other_answers_are_refused(
+    runs: Path, of_ratings: Path, tmp_path: Path, change: Row, message: str
+) -> None:
+    marks = marked(tmp_path, [file(runs, "lexical")])
+    rows = lines_of(marks)
+    changed = [{**rows[0], **change}, *([] if "id" in change else rows[1:])]
+    marks.write_text("".join(json.dumps(row) + "\n" for row in changed), "utf-8")
+    with pytest.raises(UsageError, match=message):
+        score(of_ratings, output=tmp_path / "out", marks=[marks])
+    assert not (tmp_path / "out").exists()
+
+
+def test_gaps_are_named_and_can_be_cut_off(runs: Path, of_ratings: Path, tmp_path: Path) -> None:
+    marks = marked(tmp_path, [file(runs, "lexical")])
+    rows = lines_of(marks)
+    order, last = rows[0]["draw"]["order"], rows[-1]["id"]
+    marks.write_text("".join(json.dumps(row) + "\n" for row in rows[:-1]), "utf-8")
+    complete = order.index(last)
+    with pytest.raises(UsageError, match=rf"1 drawn answers are not marked: {last}.*--complete-to {complete}"):
+        score(of_ratings, output=tmp_path / "out", marks=[marks])
+    (written,) = score(of_ratings, output=tmp_path / "out", marks=[marks], complete_to=complete)
+    (result,) = read_runs([written])
+    assert result.tasks[RATINGS].provenance["marks"]["metrics"]["marked_faithfulness"]["draws"] == complete
+
+
+def test_without_a_judge_the_message_says_how_to_have_one(runs: Path, tmp_path: Path) -> None:
+    marks = marked(tmp_path, [file(runs, "lexical")])
+    with pytest.raises(MissingSource, match=r"people's ratings are joined with a judge's: .* --tasks clapnq_judge "):
+        score(Path(file(runs, "lexical")), output=tmp_path / "out", marks=[marks])
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        ("ratings", {"ratings": {"faithfulness": 3}}, "the rating of appropriateness is 'missing', not 1 to 4 or null"),
+        ("ratings", {"ratings": {"faithfulness": 5}}, "the rating of faithfulness is 5"),
+        ("ratings", {"ratings": {"faithfulness": True}}, "the rating of faithfulness is True"),
+        ("ratings", {"ratings": None}, "the rating of faithfulness is 'missing'"),
+        ("ratings", {"answer": None}, "answer is None, not a text"),
+        ("preferences", {"preferred": 2}, "preferred is 2, none of 0, 1, 'tie' and null"),
+        ("preferences", {"preferred": True}, "preferred is True"),
+        ("preferences", {"preferred": [0]}, r"preferred is \[0\]"),
+        ("preferences", {"answers": ["one"]}, r"answers is \['one'\], not a list of two texts"),
+        ("preferences", {"runs": [1, 2]}, r"runs is \[1, 2\], not a list of two texts"),
+    ],
+)
+def test_damaged_lines_are_named(
+    runs: Path, of_ratings: Path, tmp_path: Path, kind: str, change: Row, message: str
+) -> None:
+    paths = files(runs, "full_passage", "lexical") if kind == "preferences" else [file(runs, "lexical")]
+    marks = marked(tmp_path, paths, lambda line: {**people_rate(line), "preferred": 0}, kind)
+    rows = lines_of(marks)
+    marks.write_text("".join(json.dumps(row) + "\n" for row in [rows[0], {**rows[1], **change}]), "utf-8")
+    with pytest.raises(CorruptSource, match=rf"line 2: {message}"):
+        score(of_ratings, output=tmp_path / "out", marks=[marks])
+
+
+def test_an_annotator_rates_an_answer_once(runs: Path, of_ratings: Path, tmp_path: Path) -> None:
+    marks = marked(tmp_path, [file(runs, "lexical")])
+    row = lines_of(marks)[0]
+    other = {**row, "ratings": {"faithfulness": 1, "appropriateness": None}}
+    with marks.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(other) + "\n")
+    with pytest.raises(CorruptSource, match=rf"anna has marked {row['id']} in .*line 1, and otherwise"):
+        score(of_ratings, output=tmp_path / "out", marks=[marks])
