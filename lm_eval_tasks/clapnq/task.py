@@ -13,7 +13,6 @@ from lm_eval.api.samplers import ContextSampler
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.scores import judging
-from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.scores.grounding import retrieval_figures
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.usage.plain_errors import UsageError
@@ -21,7 +20,6 @@ from lm_eval_tasks.clapnq.dataset import train_questions
 from lm_eval_tasks.clapnq.judge import marked
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.provenance import public_file
-from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.detection.marked import marks_of
 from lm_eval_tasks.harness.detector_task import FILTER, DetectingTask
 from lm_eval_tasks.harness.task import GroundedTask
@@ -191,18 +189,9 @@ class JudgeTask(PromptedTask):
     (:mod:`lm_eval_tasks.clapnq.judge.marked`)."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        super().__init__(config)
-        if marks := marks_of(self.config.task):
-            self._prepend(marked.aggregations(marks))
-
-    def _prepend(self, aggregations: Mapping[str, Aggregation]) -> None:
-        """Add metrics before the YAML's, of which a higher value is better."""
-        self._metric_fn_list |= dict.fromkeys(aggregations)
-        self._metric_fn_kwargs |= {name: {} for name in aggregations}
-        listed = dict(self._aggregation_list)
-        self._aggregation_list.clear()
-        self._aggregation_list |= {**aggregations, **listed}
-        self._higher_is_better |= dict.fromkeys(aggregations, True)
+        marks = marks_of(config["task"])
+        added = marked.metric_list(marks) if marks else []
+        super().__init__({**config, "metric_list": [*added, *config["metric_list"]]})
 
     def process_results(self, doc: dict[str, Any], results: Any) -> Any:
         """The values of the YAML's metrics, and of those by people's marks."""
@@ -213,15 +202,11 @@ class JudgeTask(PromptedTask):
         """The figures beside those by people's marks."""
         return marked.finer_figures(values)
 
-    def denominator_of(self, metric: str) -> str:
-        """The denominator of a metric in words."""
-        return metric_of(metric).denominator if metric.startswith(marked.PREFIX) else super().denominator_of(metric)
-
     def provenance(self) -> dict[str, Any]:
         """The provenance of any task, with what the metrics by people's marks rest on."""
         record = super().provenance()
         if marks := marks_of(self.config.task):
-            calls = {name: self._aggregations[name].calls for name in marked.aggregations(marks)}
+            calls = {name: each.calls for name, each in self._aggregations.items() if name.startswith(marked.PREFIX)}
             values = {name: recorded[0][0] for name, recorded in calls.items() if recorded}
             record["marks"] = marked.description_of(values, marks)
             marked.log_basis(self.config.task, values, record["marks"])
@@ -233,7 +218,13 @@ class PairsTask(JudgeTask):
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
-        self._prepend({f"win_rate_{system}": judging.win_rate for system in self.eval_docs[0]["systems"]})
+        names = [f"win_rate_{system}" for system in self.eval_docs[0]["systems"]]
+        self._metric_fn_list |= dict.fromkeys(names)
+        self._metric_fn_kwargs |= {name: {} for name in names}
+        listed = dict(self._aggregation_list)
+        self._aggregation_list.clear()
+        self._aggregation_list |= {**dict.fromkeys(names, judging.win_rate), **listed}
+        self._higher_is_better |= dict.fromkeys(names, True)
 
     def denominator_of(self, metric: str) -> str:
         """The denominator of a metric in words."""

@@ -22,6 +22,7 @@ from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.scores.judging import ASPECTS, FIRST, SECOND, TIE
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.marked import Draws, MarkedMean, marked_harmonic_mean, marked_mean
+from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.detection.marked import LOW_KAPPA, MarksOfTask
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -51,18 +52,30 @@ def scores_of(doc: Mapping[str, Any], verdict: str) -> dict[str, float | None]:
     return {doc["first"]: first, doc["second"]: None if first is None else 1 - first}
 
 
-def aggregations(marks: MarksOfTask) -> dict[str, Aggregation]:
-    """Metric to aggregation, for the marks of ratings or of preferences."""
-    if len(marks.description["systems"]) == 1:
-        names = [HARMONIC, *(f"{PREFIX}{aspect}" for aspect in ASPECTS)]
-    else:
-        names = [f"{WIN_RATE}{system}" for system in marks.description["systems"]]
-    return {name: Aggregation(name, partial(figure_of, name)) for name in names}
+def metrics_of(marks: MarksOfTask) -> list[str]:
+    """The names of the metrics by marks of ratings, or of preferences."""
+    systems = marks.description["systems"]
+    if len(systems) == 1:
+        return [HARMONIC, *(f"{PREFIX}{aspect}" for aspect in ASPECTS)]
+    return [f"{WIN_RATE}{system}" for system in systems]
+
+
+def metric_list(marks: MarksOfTask) -> list[dict[str, Any]]:
+    """The metrics as entries of a task's ``metric_list``."""
+    return [
+        {
+            "metric": name,
+            "aggregation": Aggregation(name, partial(figure_of, name)),
+            "higher_is_better": True,
+            "denominator": metric_of(name).denominator,
+        }
+        for name in metrics_of(marks)
+    ]
 
 
 def values_of(doc: Mapping[str, Any], verdict: str, marks: MarksOfTask) -> dict[str, Any]:
     """The values of all metrics for a document; ``None`` where it does not count for one."""
-    values: dict[str, Any] = dict.fromkeys(aggregations(marks))
+    values: dict[str, Any] = dict.fromkeys(metrics_of(marks))
     scores = scores_of(doc, verdict)
     for name, score in scores.items():
         drawn = marks.answers.get(f"{doc['id']}/{name}")
