@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from custom_metrics.reading.words import words
 from custom_metrics.statistics.agreement import cohen_kappa, contingency_table, quadratic_weights
 from custom_metrics.statistics.marked import Draws, marked_harmonic_mean, marked_mean
 from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.clapnq.dataset import load
 from lm_eval_tasks.clapnq.judge.marked import HARMONIC, RatedAnswer, figure_of, marked_score, score_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.detection.marked import expected_share
 from lm_eval_tasks.results.marks.content import page_content
 from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
 from lm_eval_tasks.results.score import score
@@ -291,6 +294,50 @@ def test_a_user_goes_from_judged_answers_to_a_table(runs: Path, of_ratings: Path
     assert re.search(r"\|rating\|\s*0\|marked_f_plus_a +\|↑ +\|", done.stdout)
     assert "marked_appropriateness" in done.stdout
     assert "by people's ratings of" in done.stderr
+
+
+# ------------------------------------------------------------------------------------------ spans in answers of CLAPnq
+
+
+def test_marked_spans_give_a_rate_beside_the_share_that_a_detector_flags(tmp_path: Path) -> None:
+    """Every fourth answer abstains; of the others, which repeat the question, people mark the first word."""
+    docs = list(load(mirror="sample")["evaluation"])
+    answers = tmp_path / "answers.jsonl"
+    rows = [
+        {
+            "query_id": doc["id"],
+            "response": "I do not know." if number % 4 == 0 else f"{doc['question']} Yes, in Paris.",
+        }
+        for number, doc in enumerate(docs)
+    ]
+    answers.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    metadata = {"mirror": "sample", "detector": "lexical"}
+    in_this_process([TASK], "replay", f"path={answers}", tmp_path / "run", metadata=metadata)
+    folder = files_of(tmp_path / "run")
+
+    def first_word(line: Mapping[str, Any]) -> dict[str, Any]:
+        start, end = words(line["answer"], "en")[0]
+        return {"spans": [[start, end, "hallucination"]]}
+
+    marks = marked(tmp_path / "marks", [str(folder)], first_word, "spans", 15)
+    rows = lines_of(marks)
+    assert all(row["answer"].endswith("Yes, in Paris.") for row in rows)  # nobody marks an answer that abstains
+    task = scored(folder, [marks], tmp_path / "out", TASK)
+    order = rows[0]["draw"]["order"]
+    tagged = {answer.doc["id"]: json.loads(answer.readings["answer"].answer) for answer in task.answers()}
+    counted = {name: each for name, each in tagged.items() if each["answer"] != "I do not know."}
+    numbers = {name: len(words(each["answer"], "en")) for name, each in counted.items()}
+    expected = {name: expected_share(each["answer"], each["spans"], "en") for name, each in counted.items()}
+    by_hand = marked_mean(
+        Draws.of([order.count(row["id"]) for row in rows]),
+        [1 / numbers[row["id"]] for row in rows],
+        [expected[row["id"]] for row in rows],
+        sum(expected[name] * numbers[name] for name in counted) / sum(numbers.values()),
+    )
+    assert task.figure("marked_rate", "answer")[:4] == pytest.approx(by_hand.figure[:4])
+    names = [metric.name for metric in task.metrics]
+    assert {"marked_rate", "hallucinated_share"} <= {*names}
+    assert task.results["hallucinated_share,answer"] > 0
 
 
 # -------------------------------------------------------------------------------------------------------------- refusals

@@ -86,7 +86,8 @@ def join_ratings(
     groups: dict[tuple[str, ...], list[Mark]] = defaultdict(list)
     for mark in marks:
         if mark.kind == KINDS[task]:
-            groups[(mark.task, *mark.runs)].append(mark)
+            group_of = (mark.task, *mark.runs)
+            groups[group_of].append(mark)
     if not groups:
         return MarksOfTask({}, {})
 
@@ -103,18 +104,16 @@ def join_ratings(
         )
     refuse(f"marks that are not of the answers judged by {task}", mine, lambda mark: _difference(mark, systems, judged))
     counted, by_id = counted_draws(mine, task, complete_to)
-    names = (
-        dict(zip(ASPECTS, ASPECTS, strict=True)) if task == RATINGS else dict(zip(mine[0].runs, systems, strict=True))
-    )
+    names = dict(zip(ASPECTS, ASPECTS, strict=True) if task == RATINGS else zip(mine[0].runs, systems, strict=True))
     drawn = {}
     for identity, times in Counter(counted).items():
         for key, name in names.items():
             ratings = [rating for mark in by_id[identity] if (rating := mark.ratings[key]) is not None]
             drawn[f"{identity}/{name}"] = DrawnAnswer("", times, 1.0, fmean(ratings) if ratings else None)
     counting = [mark for mark in mine if mark.id in {*counted}]
+    agreed = {name: name for name in ASPECTS} if task == RATINGS else {PREFERENCE: mine[0].runs[0]}
     agreement = {
-        (key if task == RATINGS else PREFERENCE): _agreement(counting, key, name, judged[frozenset(systems)])
-        for key, name in list(names.items())[: len(ASPECTS) if task == RATINGS else 1]
+        what: _agreement(counting, key, names[key], judged[frozenset(systems)]) for what, key in agreed.items()
     }
     more = {"task": mine[0].task, "systems": [*systems], "agreement": agreement}
     return MarksOfTask(drawn, {**basis_of(counting, counted), **more})
