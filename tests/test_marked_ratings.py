@@ -99,7 +99,7 @@ def of_ratings(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def of_pairs(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    metadata = {"samples": files(runs, "full_passage", "lexical"), "judge_names": ["x", "y"], "judge_reference": True}
+    metadata = {"samples": files(runs, "full_passage", "lexical", "abstain"), "judge_names": ["x", "y", "z"]}
     return judged(tmp_path_factory.mktemp("pairs"), PAIRS, metadata)
 
 
@@ -215,7 +215,7 @@ def test_ratings_of_some_answers_are_joined_with_the_judges_of_all(
 def test_preferences_for_some_questions_are_joined_with_the_judges_for_all(
     runs: Path, of_pairs: Path, tmp_path: Path
 ) -> None:
-    """The judge compared the gold answers, too; people compared x and y."""
+    """The judge compared a third system, too; people compared x and y."""
     paths = files(runs, "full_passage", "lexical")
     digest = TaskAnswers.of("", read_runs([Path(paths[0])])[0].tasks[TASK]).digest
     wins = {"x": [1.0, 0.5, 0.0], "y": [0.0, 0.5, 1.0]}
@@ -246,8 +246,8 @@ def test_preferences_for_some_questions_are_joined_with_the_judges_for_all(
         assert figures[f"marked_win_rate_{system}_alone"]["value"] == pytest.approx(by_hand.alone.value)
     values = [task.results[f"marked_win_rate_{system},preference"] for system in "xy"]
     assert sum(values) == pytest.approx(1.0)
-    assert "marked_win_rate_reference,preference" not in task.results
-    assert task.results["win_rate_reference,preference"] >= 0
+    assert "marked_win_rate_z,preference" not in task.results
+    assert task.results["win_rate_z,preference"] >= 0
     assert task.provenance["marks"]["agreement"]["preference"]["judge_kappa"] is not None
 
 
@@ -362,6 +362,15 @@ def test_ratings_of_other_answers_are_refused(
     with pytest.raises(UsageError, match=message):
         score(of_ratings, output=tmp_path / "out", marks=[marks])
     assert not (tmp_path / "out").exists()
+
+
+def test_preferences_of_two_pairs_are_refused(runs: Path, of_pairs: Path, tmp_path: Path) -> None:
+    marks = [
+        marked(tmp_path / other, files(runs, "lexical", other), lambda line: {"preferred": 0}, "preferences")
+        for other in ("full_passage", "abstain")
+    ]
+    with pytest.raises(UsageError, match="are of different pairs of runs; score them one by one"):
+        score(of_pairs, output=tmp_path / "out", marks=marks)
 
 
 def test_gaps_are_named_and_can_be_cut_off(runs: Path, of_ratings: Path, tmp_path: Path) -> None:

@@ -193,3 +193,18 @@ VALUES = st.recursive(
 def test_any_value_of_a_field_is_read_or_refused(field: str, value: Any) -> None:
     with tempfile.TemporaryDirectory() as folder, suppress(CorruptSource):
         read(Path(folder), line(**{field: value}))
+
+
+@given(st.sampled_from(["ratings", "preferred", "answer", "answers", "runs"]), VALUES)
+def test_any_rating_or_preference_is_read_or_refused(field: str, value: Any) -> None:
+    of_pair = {"runs": [DIGEST, "0" * 16], "draw": {"seed": 1, "runs": [DIGEST, "0" * 16], "order": ORDER}}
+    rows = [
+        line(kind="ratings", ratings={"faithfulness": 3, "appropriateness": None}),
+        line(kind="preferences", answers=["one", ""], preferred=0, **of_pair),
+    ]
+    for row in rows:
+        with tempfile.TemporaryDirectory() as folder:
+            (mark,) = read(Path(folder), row)
+            assert set(mark.ratings.values()) in ({3, None}, {0.0, 1.0})
+            with suppress(CorruptSource):
+                read(Path(folder), {**row, field: value})

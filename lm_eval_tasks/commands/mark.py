@@ -157,5 +157,12 @@ def _next_commands(arguments: argparse.Namespace, contents: Sequence[dict[str, A
     else:
         yield "Import the tasks into a project of Label Studio with this interface, and export it as JSON. Then:"
         files = "EXPORT.json"
-    for place in arguments.runs:
-        yield f"  lm-eval-grounded score {shell_word(str(place))} --marks {files}"
+    judge = {"ratings": "clapnq_judge", "preferences": "clapnq_judge_pairs"}.get(arguments.kind)
+    if judge is None:
+        for place in arguments.runs:
+            yield f"  lm-eval-grounded score {shell_word(str(place))} --marks {files}"
+        return
+    places = [str(place) for place in arguments.runs]
+    for named in [f"samples={places}"] if arguments.kind == "preferences" else [f"samples={place}" for place in places]:
+        yield f"  lm_eval --tasks {judge} --metadata {shell_word(named)} --log_samples --output_path JUDGED --model ..."
+    yield f"  lm-eval-grounded score JUDGED --marks {files}"

@@ -184,7 +184,8 @@ def description_of(values: Mapping[str, Sequence[Any]], marks: MarksOfTask) -> d
 def log_basis(task: str, values: Mapping[str, Sequence[Any]], basis: Mapping[str, Any]) -> None:
     """Log each metric with its bounds and what they rest on (:func:`description_of`), and the agreement of annotators and
     judge; warn where annotators agree little."""
-    things = "preferences" if any(metric.startswith(WIN_RATE) for metric in values) else "ratings"
+    is_pairs = any(metric.startswith(WIN_RATE) for metric in values)
+    ratings, answers = ("preferences", "pairs of answers") if is_pairs else ("ratings", "answers")
     for metric, of_documents in values.items():
         score = _parsed(metric, of_documents)
         if score is None:
@@ -194,22 +195,23 @@ def log_basis(task: str, values: Mapping[str, Sequence[Any]], basis: Mapping[str
         bounds = "without bounds: too few draws"
         if not math.isnan(figure.low):
             bounds = f"95 % bounds {figure.low:.2f} to {figure.high:.2f}"
-        worth = f"; with the judge's {things} as good as {of_metric['worth']:.0f} alone" if of_metric["worth"] else ""
+        worth = f"; with the judge's {ratings} as good as {of_metric['worth']:.0f} alone" if of_metric["worth"] else ""
         unknown = f"; {score.unknown} more could be judged by nobody" if score.unknown else ""
         log.info(
-            "%s: %s %.2f by people's %s of %d answers (%d draws), %s; the judge says %.2f%s%s",
-            *(task, metric, figure.value, things, len(score.questions), figure.n, bounds, score.judged, worth, unknown),
+            "%s: %s %.2f by people's %s of %d %s (%d draws), %s; the judge says %.2f%s%s",
+            *(task, metric, figure.value, ratings, len(score.questions), answers, figure.n, bounds, score.judged),
+            *(worth, unknown),
         )
     for name, agreement in basis["agreement"].items():
         if agreement["judge_kappa"] is not None:
-            message = "%s: on the %s of %d answers the judge agrees with people with kappa %.2f"
-            log.info(message, task, name, agreement["judged"], agreement["judge_kappa"])
+            message = "%s: on the %s of %d %s the judge agrees with people with kappa %.2f"
+            log.info(message, task, name, agreement["judged"], answers, agreement["judge_kappa"])
         kappa = agreement["kappa"]
         if kappa is not None:
             low = kappa < LOW_KAPPA
             doubt = ": so little that it is not one thing that they rate; look at the answers they differ on"
             log.log(
                 logging.WARNING if low else logging.INFO,
-                "%s: on the %s of %d answers several annotators agree with kappa %.2f%s",
-                *(task, name, agreement["answers_of_several"], kappa, doubt if low else ""),
+                "%s: on the %s of %d %s several annotators agree with kappa %.2f%s",
+                *(task, name, agreement["answers_of_several"], answers, kappa, doubt if low else ""),
             )

@@ -115,7 +115,7 @@ def join_ratings(
     agreement = {
         what: _agreement(counting, key, names[key], judged[frozenset(systems)]) for what, key in agreed.items()
     }
-    more = {"task": mine[0].task, "systems": [*systems], "agreement": agreement}
+    more = {"task": mine[0].task, "systems": sorted(systems), "agreement": agreement}
     return MarksOfTask(drawn, {**basis_of(counting, counted), **more})
 
 
