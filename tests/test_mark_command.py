@@ -122,6 +122,34 @@ CLAPNQ = [clapnq_row(number, f"answer {number}") for number in range(6)]
 
 
 @pytest.mark.parametrize(
+    ("kind", "commands"),
+    [
+        (
+            "ratings",
+            [
+                "lm_eval --tasks clapnq_judge --model ... --metadata samples=a --log_samples --output_path JUDGED/1",
+                "lm_eval --tasks clapnq_judge --model ... --metadata samples=b --log_samples --output_path JUDGED/2",
+                "lm-eval-grounded score JUDGED --marks ratings_clapnq_gold_*.jsonl",
+            ],
+        ),
+        (
+            "preferences",
+            [
+                'lm_eval --tasks clapnq_judge_pairs --model ... --metadata \'samples=["a", "b"]\' --log_samples '
+                "--output_path JUDGED/1",
+                "lm-eval-grounded score JUDGED --marks preferences_clapnq_gold_*.jsonl",
+            ],
+        ),
+    ],
+)
+def test_ratings_and_preferences_go_on_to_a_judge(tmp_path: Path, kind: str, commands: list[str]) -> None:
+    for name in "ab":
+        logged_run(tmp_path / name, [clapnq_row(number, f"{name} {number}") for number in range(6)], "clapnq_gold")
+    done = mark("a", "b", "--tasks", "clapnq_gold", "--kind", kind, "--answers", "5", "-o", "out", cwd=tmp_path)
+    assert [line.strip() for line in done.stdout.splitlines()[-len(commands) :]] == commands
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--tasks", "mfava_zh"], "run: the run of run has no mfava_zh; it has clapnq_gold, mfava_de, nomiracl_de"),

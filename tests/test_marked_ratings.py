@@ -340,6 +340,17 @@ def test_marked_spans_give_a_rate_beside_the_share_that_a_detector_flags(tmp_pat
     assert task.results["hallucinated_share,answer"] > 0
 
 
+def test_a_judge_of_two_runs_is_scored_for_both(runs: Path, tmp_path: Path) -> None:
+    """Its folders have one name, as it is one model. The marks of both are in one file."""
+    paths = files(runs, "full_passage", "lexical")
+    for number, path in enumerate(paths):
+        judged(tmp_path / "judged" / str(number), RATINGS, {"samples": path})
+    written = score(tmp_path / "judged", output=tmp_path / "out", marks=[marked(tmp_path, paths)])
+    assert [path.relative_to(tmp_path).parts[:2] for path in written] == [("out", "0"), ("out", "1")]
+    systems = [each.tasks[RATINGS].provenance["marks"]["systems"] for each in read_runs([tmp_path / "out"])]
+    assert systems == [["full_passage"], ["lexical"]]
+
+
 # -------------------------------------------------------------------------------------------------------------- refusals
 
 

@@ -163,6 +163,8 @@ def _next_commands(arguments: argparse.Namespace, contents: Sequence[dict[str, A
             yield f"  lm-eval-grounded score {shell_word(str(place))} --marks {files}"
         return
     places = [str(place) for place in arguments.runs]
-    for named in [f"samples={places}"] if arguments.kind == "preferences" else [f"samples={place}" for place in places]:
-        yield f"  lm_eval --tasks {judge} --metadata {shell_word(named)} --log_samples --output_path JUDGED --model ..."
+    judged = [json.dumps(places, ensure_ascii=False)] if arguments.kind == "preferences" else places
+    for number, samples in enumerate(judged, 1):  # of a judge's runs in one folder only the newest counts
+        options = f"--metadata {shell_word(f'samples={samples}')} --log_samples --output_path JUDGED/{number}"
+        yield f"  lm_eval --tasks {judge} --model ... {options}"
     yield f"  lm-eval-grounded score JUDGED --marks {files}"

@@ -133,8 +133,12 @@ def score(
     if read and not any(joined.values()):
         raise UsageError(f"{path}: no mark in {', '.join(map(str, marks))} is of an answer of these runs")
     written = []
+    below = {folder: folder.name for folder in folders}
+    if len({*below.values()}) < len(folders):  # of one model, such as a judge of several
+        above = os.path.commonpath(folders)
+        below = {folder: str(folder.relative_to(above)) for folder in folders}
     for folder, files in folders.items():
-        target = (folder if output is None else output / folder.name if len(folders) > 1 else output).resolve()
+        target = (folder if output is None else output / below[folder] if len(folders) > 1 else output).resolve()
         target.mkdir(parents=True, exist_ok=True)
         source = next(iter(files.values()))
         place = str(source if len(files) == 1 else source.parent)
