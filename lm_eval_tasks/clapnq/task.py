@@ -20,7 +20,7 @@ from lm_eval_tasks.clapnq.dataset import train_questions
 from lm_eval_tasks.clapnq.judge import marked
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.provenance import public_file
-from lm_eval_tasks.detection.marked import marks_of
+from lm_eval_tasks.detection.marked import PREFIX, marks_of
 from lm_eval_tasks.harness.detector_task import FILTER, DetectingTask
 from lm_eval_tasks.harness.task import GroundedTask
 
@@ -206,7 +206,7 @@ class JudgeTask(PromptedTask):
         """The provenance of any task, with what the metrics by people's marks rest on."""
         record = super().provenance()
         if marks := marks_of(self.config.task):
-            calls = {name: each.calls for name, each in self._aggregations.items() if name.startswith(marked.PREFIX)}
+            calls = {name: each.calls for name, each in self._aggregations.items() if name.startswith(PREFIX)}
             values = {name: recorded[0][0] for name, recorded in calls.items() if recorded}
             record["marks"] = marked.description_of(values, marks)
             marked.log_basis(self.config.task, values, record["marks"])

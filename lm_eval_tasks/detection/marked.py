@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-METRIC = "marked_rate"
+PREFIX = "marked_"
+"""Of the names of metrics by people's marks."""
+METRIC = f"{PREFIX}rate"
 LOW_KAPPA = 0.4
 """Cohen's kappa of words below which the log doubts the annotations: "fair" at most (Landis and Koch 1977)."""
 MARKED_RATE = Metric(
@@ -54,14 +56,14 @@ class DrawnAnswer(NamedTuple):
 
     answer: str
     times: int  # how often it was drawn
-    weight: float  # its share of all words over the chance of one draw
-    marked: float | None  # mean of the annotators' shares of its words; None where nobody could tell
+    weight: float  # its share of all words over the chance of one draw; of ratings 1
+    marked: float | None  # mean of the annotators' shares of its words, or ratings; None where nobody could tell
 
 
 class MarksOfTask(NamedTuple):
     """The marks of a task's answers."""
 
-    answers: Mapping[str, DrawnAnswer]  # by the document's id
+    answers: Mapping[str, DrawnAnswer]  # by the document's id; of ratings by the question's id and aspect or system
     description: Mapping[str, Any]  # for the results file: files, seed, annotators, agreement and so on
 
 

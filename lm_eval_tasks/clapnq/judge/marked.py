@@ -23,11 +23,10 @@ from custom_metrics.scores.judging import ASPECTS, FIRST, SECOND, TIE
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.marked import Draws, MarkedMean, marked_harmonic_mean, marked_mean
 from lm_eval_tasks.definition.catalogue import metric_of
-from lm_eval_tasks.detection.marked import LOW_KAPPA, MarksOfTask
+from lm_eval_tasks.detection.marked import LOW_KAPPA, PREFIX, MarksOfTask
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-PREFIX = "marked_"
 WIN_RATE = f"{PREFIX}win_rate_"
 HARMONIC = f"{PREFIX}f_plus_a"
 _RATINGS, _WINS = (1.0, 4.0), (0.0, 1.0)  # the scales

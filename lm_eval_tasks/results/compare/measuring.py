@@ -29,7 +29,7 @@ from custom_metrics.statistics.paired_shares import compare_shares
 from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import CalibrationKey, errors_of, in_force
-from lm_eval_tasks.detection.marked import METRIC
+from lm_eval_tasks.detection.marked import METRIC, PREFIX
 from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
 from lm_eval_tasks.results.compare.marked import MarkedRun, compare_marked
 from lm_eval_tasks.runs import Answers, FilteredAnswers
@@ -159,6 +159,8 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
         return _rate(task, metric, filter_name, corrected)
     if metric == METRIC:
         return _marked(task, filter_name)
+    if metric.startswith(PREFIX):
+        raise NotMeasured("people rated some of the answers of each run, which nothing pairs between runs of a judge")
     if aggregation in _WORD_SCORES:
         return _word_score(task, metric, filter_name, aggregation)
     columns = [column for readings in by_run.values() if (column := readings.columns.get(metric)) is not None]

@@ -107,9 +107,11 @@ def join_ratings(
     names = dict(zip(ASPECTS, ASPECTS, strict=True) if task == RATINGS else zip(mine[0].runs, systems, strict=True))
     drawn = {}
     for identity, times in Counter(counted).items():
-        for key, name in names.items():
+        texts = by_id[identity][0].answers
+        for place, (key, name) in enumerate(names.items()):
             ratings = [rating for mark in by_id[identity] if (rating := mark.ratings[key]) is not None]
-            drawn[f"{identity}/{name}"] = DrawnAnswer("", times, 1.0, fmean(ratings) if ratings else None)
+            mean = fmean(ratings) if ratings else None
+            drawn[f"{identity}/{name}"] = DrawnAnswer(texts[place % len(texts)], times, 1.0, mean)
     counting = [mark for mark in mine if mark.id in {*counted}]
     agreed = {name: name for name in ASPECTS} if task == RATINGS else {PREFERENCE: mine[0].runs[0]}
     agreement = {
