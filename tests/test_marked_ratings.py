@@ -124,6 +124,17 @@ def test_a_mean_by_hand() -> None:
     assert marked_score(values[2:], RATING_SCALE) is None
 
 
+def test_a_reply_that_could_not_be_read_counts_as_the_judges_mean() -> None:
+    ratings = [("a", 4.0, 4.0), ("b", 2.0, 1.0), ("c", None, 2.0), ("d", 3.0, None), ("e", 3.0, 3.0)]
+    values = [
+        RatedAnswer(name, "faithfulness", judged, int(people is not None), people) for name, judged, people in ratings
+    ]
+    by_hand = marked_mean(Draws.of(np.ones(4)), [4, 1, 2, 3], [4, 2, 3, 3], 3.0, RATING_SCALE)
+    result = marked_score(values, RATING_SCALE)
+    assert result is not None
+    assert result.mean.figure == by_hand.figure
+
+
 def test_the_harmonic_mean_by_hand() -> None:
     """F+A of means 2 and 3 is 2.4; its derivatives are 2 * 9 / 25 and 2 * 4 / 25."""
     draws = Draws.of(np.ones(6))
@@ -192,8 +203,10 @@ def test_ratings_of_some_answers_are_joined_with_the_judges_of_all(
         labels = [(int(judge[row["id"], aspect]) - 1, row["ratings"][aspect] - 1) for row in rows]
         kappa = float(cohen_kappa(contingency_table(labels, 4), quadratic_weights(range(4))))
         agreement = task.provenance["marks"]["agreement"][aspect]
-        assert agreement["judge_kappa"] == pytest.approx(kappa)
-        assert agreement == {**agreement, "kappa": None, "answers_of_several": 0, "judged": len(rows)}
+        assert agreement == {**agreement, "kappa": None, "answers_of_several": 0}
+        assert agreement["judge"]["value"] == task.figures["rating"][f"kappa_{aspect}"]["value"] == pytest.approx(kappa)
+        assert agreement["judge"]["low"] < kappa < agreement["judge"]["high"]
+        assert agreement["judge"]["n"] == len(rows)
     both = marked_harmonic_mean(draws, [*means.values()], RATING_SCALE).figure
     assert task.figure("marked_f_plus_a", "rating")[:4] == pytest.approx(both[:4])
     assert [metric.name for metric in task.metrics][:4] == [
@@ -248,7 +261,7 @@ def test_preferences_for_some_questions_are_joined_with_the_judges_for_all(
     assert sum(values) == pytest.approx(1.0)
     assert "marked_win_rate_z,preference" not in task.results
     assert task.results["win_rate_z,preference"] >= 0
-    assert task.provenance["marks"]["agreement"]["preference"]["judge_kappa"] is not None
+    assert task.provenance["marks"]["agreement"]["preference"]["judge"]["n"] == len(rows)
 
 
 def test_what_nobody_can_tell_is_left_out_and_annotators_who_disagree_are_doubted(
@@ -395,6 +408,15 @@ def test_gaps_are_named_and_can_be_cut_off(runs: Path, of_ratings: Path, tmp_pat
     (written,) = score(of_ratings, output=tmp_path / "out", marks=[marks], complete_to=complete)
     (result,) = read_runs([written])
     assert result.tasks[RATINGS].provenance["marks"]["metrics"]["marked_faithfulness"]["draws"] == complete
+
+
+def test_marks_that_nothing_is_scored_with_are_named(
+    runs: Path, of_ratings: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = file(runs, "lexical")
+    spans = marked(tmp_path, [path], lambda line: {"spans": []}, "spans")
+    score(of_ratings, output=tmp_path / "out", marks=[marked(tmp_path, [path]), spans])
+    assert "marks passed over, as no run here is scored with them: spans" in caplog.text
 
 
 def test_without_a_judge_the_message_says_how_to_have_one(runs: Path, tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ class JudgeTask(PromptedTask):
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
         """The figures beside those by people's marks."""
-        return marked.finer_figures(values)
+        return marked.finer_figures(values, marks_of(self.config.task))
 
     def provenance(self) -> dict[str, Any]:
         """The provenance of any task, with what the metrics by people's marks rest on."""

@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=(),
         metavar="FILE",
-        help="people's marks of some answers, as the page of `mark` saves them: adds marked_rate",
+        help="people's marks of some answers, as the page of `mark` saves them: adds marked_rate; with ratings "
+        "or preferences PATH is a run of clapnq_judge or clapnq_judge_pairs: adds marked_faithfulness and so on",
     )
     parser.add_argument(
         "--complete-to",

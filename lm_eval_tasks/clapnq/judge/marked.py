@@ -153,9 +153,15 @@ def figure_of(metric: str, values: Sequence[Any]) -> Figure:
     return UNDEFINED if score is None else score.mean.figure._replace(n=len(score.questions))
 
 
-def finer_figures(values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Figure, str]]:
+def finer_figures(values: Mapping[str, Sequence[Any]], marks: MarksOfTask | None) -> Iterator[tuple[str, Figure, str]]:
     """Beside each metric the same by people's marks alone; beside a win rate the judge's own of this pair, where a tie is
-    half a win, as it is here."""
+    half a win, as it is here; and how far the judge agrees with people."""
+    for name, agreement in marks.description["agreement"].items() if marks else ():
+        yield (
+            f"kappa_{name}",
+            agreement["judge"],
+            "answers or pairs that both judged; Cohen's kappa of judge and people",
+        )
     for metric, of_documents in values.items():
         score = _parsed(metric, of_documents) if metric.startswith(PREFIX) else None
         if score is not None:
@@ -177,7 +183,12 @@ def description_of(values: Mapping[str, Sequence[Any]], marks: MarksOfTask) -> d
                 "lambda": None if math.isnan(score.mean.slope) else score.mean.slope,
                 "worth": None if math.isnan(score.mean.worth) else score.mean.worth,
             }
-    return {**marks.description, "design": "with replacement, each answerable question alike", "metrics": metrics}
+    agreement = {
+        name: {**each, "judge": each["judge"].as_json("answers or pairs that both judged")}
+        for name, each in marks.description["agreement"].items()
+    }
+    design = "with replacement, each answerable question alike"
+    return {**marks.description, "agreement": agreement, "design": design, "metrics": metrics}
 
 
 def log_basis(task: str, values: Mapping[str, Sequence[Any]], basis: Mapping[str, Any]) -> None:
@@ -202,9 +213,11 @@ def log_basis(task: str, values: Mapping[str, Sequence[Any]], basis: Mapping[str
             *(worth, unknown),
         )
     for name, agreement in basis["agreement"].items():
-        if agreement["judge_kappa"] is not None:
-            message = "%s: on the %s of %d %s the judge agrees with people with kappa %.2f"
-            log.info(message, task, name, agreement["judged"], answers, agreement["judge_kappa"])
+        judge = agreement["judge"]
+        if judge["value"] is not None:
+            bounds = "" if judge["low"] is None else f", 95 % bounds {judge['low']:.2f} to {judge['high']:.2f}"
+            message = "%s: on the %s of %d %s the judge agrees with people with kappa %.2f%s"
+            log.info(message, task, name, judge["n"], answers, judge["value"], bounds)
         kappa = agreement["kappa"]
         if kappa is not None:
             low = kappa < LOW_KAPPA

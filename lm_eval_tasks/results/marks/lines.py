@@ -347,7 +347,7 @@ def kappa_of_words(marks: Sequence[Mark]) -> tuple[float | None, int]:
 
 
 def mean_kappa(
-    labels: Iterable[Mapping[str, Sequence[int]]], size: int, quadratic: bool = False, rater: str | None = None
+    labels: Iterable[Mapping[str, Sequence[int]]], size: int, quadratic: bool = False
 ) -> tuple[float | None, int]:
     """Cohen's kappa, the mean over pairs of raters, and how many items several rated.
 
@@ -355,7 +355,6 @@ def mean_kappa(
         labels: of each item, the labels by each of its raters, in [0, `size`).
         size: number of labels.
         quadratic: whether disagreements have quadratic weights.
-        rater: count pairs with this one only.
 
     Returns:
         ``None`` for a kappa that is not defined: of no two raters, or of one label only.
@@ -365,8 +364,7 @@ def mean_kappa(
     for by_rater in labels:
         several += len(by_rater) > 1
         for first, second in combinations(sorted(by_rater), 2):
-            if rater in (None, first, second):
-                pairs[first, second] += zip(by_rater[first], by_rater[second], strict=True)
+            pairs[first, second] += zip(by_rater[first], by_rater[second], strict=True)
     weights = quadratic_weights(range(size)) if quadratic else None
     kappas = [float(cohen_kappa(contingency_table(each, size), weights)) for each in pairs.values()]
     defined = [kappa for kappa in kappas if kappa == kappa]

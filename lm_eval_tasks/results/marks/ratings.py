@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from custom_metrics.scores.judging import ASPECTS, UNREAD, read_preference, read_rating
+from custom_metrics.statistics.agreement import cohen_kappa, contingency_table, estimate, quadratic_weights
+from custom_metrics.statistics.figures import UNDEFINED
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.judge.dataset import PAIRS, RATINGS, quote
 from lm_eval_tasks.clapnq.judge.marked import scores_of
@@ -23,7 +28,6 @@ KINDS = {RATINGS: "ratings", PAIRS: "preferences"}
 """What people say that is joined with a judge's task."""
 
 PREFERENCE = "preference"
-_JUDGE = "\0"  # among annotators, whose names are texts of people
 
 
 class Judged(NamedTuple):
@@ -142,21 +146,21 @@ def _difference(mark: Mark, systems: Sequence[str], judged: JudgedAnswers) -> st
     return ""
 
 
-def _agreement(
-    marks: Sequence[Mark], key: str, name: str, judged: Mapping[str, Judged]
-) -> dict[str, float | int | None]:
+def _agreement(marks: Sequence[Mark], key: str, name: str, judged: Mapping[str, Judged]) -> dict[str, Any]:
     """Cohen's kappa of annotators, and of the judge with annotators; of ratings with quadratic weights."""
     labels: dict[str, dict[str, list[int]]] = defaultdict(dict)
     is_rating = key in ASPECTS
+    size = 4 if is_rating else 3  # a preference: lost, tie, won
     for mark in marks:
         if (rating := mark.ratings[key]) is not None:
             labels[mark.id][mark.annotator] = [int(rating) - 1 if is_rating else int(2 * rating)]
-    of_people, several = mean_kappa(labels.values(), 4 if is_rating else 3, is_rating)
-    for identity, of_annotators in labels.items():
+    kappa, several = mean_kappa(labels.values(), size, is_rating)
+    tables = []
+    for identity, by_annotator in labels.items():
         if scores := judged[identity].scores.get(name):
-            score = fmean(scores)
+            score = fmean(scores)  # of a pair in both orders
             label = round(score) - 1 if is_rating else 1 + (score > 0.5) - (score < 0.5)
-            of_annotators[_JUDGE] = [label]
-    common = [each for each in labels.values() if _JUDGE in each]
-    with_judge, _ = mean_kappa(common, 4 if is_rating else 3, is_rating, rater=_JUDGE)
-    return {"kappa": of_people, "answers_of_several": several, "judge_kappa": with_judge, "judged": len(common)}
+            tables.append(contingency_table([(label, each) for (each,) in by_annotator.values()], size))
+    weights = quadratic_weights(range(size)) if is_rating else None
+    of_judge = estimate(np.array(tables), partial(cohen_kappa, weights=weights)) if tables else UNDEFINED
+    return {"kappa": kappa, "answers_of_several": several, "judge": of_judge._replace(n=len(tables))}

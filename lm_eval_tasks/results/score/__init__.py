@@ -121,7 +121,7 @@ def score(
             f"a detector tags"
         )
     if others:
-        log.info("passed over, as no detector tags their answers: %s", others)
+        log.info("passed over, as %s: %s", "no mark is of them" if kinds else "no detector tags their answers", others)
     joined = {
         folder: {
             task: of_task
@@ -132,6 +132,9 @@ def score(
     }
     if read and not any(joined.values()):
         raise UsageError(f"{path}: no mark in {', '.join(map(str, marks))} is of an answer of these runs")
+    used = {KINDS.get(task, "spans") for tasks in joined.values() for task in tasks}
+    if unused := kinds - used:
+        log.warning("marks passed over, as no run here is scored with them: %s", ", ".join(sorted(unused)))
     written = []
     below = {folder: folder.name for folder in folders}
     if len({*below.values()}) < len(folders):  # of one model, such as a judge of several
