@@ -127,9 +127,9 @@ def test_a_mean_by_hand() -> None:
 def test_a_reply_that_could_not_be_read_counts_as_the_judges_mean() -> None:
     ratings = [("a", 4.0, 4.0), ("b", 2.0, 1.0), ("c", None, 2.0), ("d", 3.0, None), ("e", 3.0, 3.0)]
     values = [
-        RatedAnswer(name, "faithfulness", judged, int(people is not None), people) for name, judged, people in ratings
+        RatedAnswer(name, "faithfulness", judged, 2 * (people is not None), people) for name, judged, people in ratings
     ]
-    by_hand = marked_mean(Draws.of(np.ones(4)), [4, 1, 2, 3], [4, 2, 3, 3], 3.0, RATING_SCALE)
+    by_hand = marked_mean(Draws.of(np.full(4, 2)), [4, 1, 2, 3], [4, 2, 3, 3], 3.0, RATING_SCALE)
     result = marked_score(values, RATING_SCALE)
     assert result is not None
     assert result.mean.figure == by_hand.figure
