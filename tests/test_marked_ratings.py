@@ -419,6 +419,21 @@ def test_marks_that_nothing_is_scored_with_are_named(
     assert "marks passed over, as no run here is scored with them: spans" in caplog.text
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"quoted": None}, {"quoted": {"passages": [1]}}, {"first": ["x"]}, {"first": "y", "second": "y"}, {"quoted": 3}],
+)
+def test_samples_of_no_judge_are_refused(runs: Path, of_pairs: Path, tmp_path: Path, change: Row) -> None:
+    (path,) = of_pairs.glob("samples_*.jsonl")
+    rows = lines_of(path)
+    rows[3]["doc"] |= change
+    damaged = tmp_path / path.name
+    damaged.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    marks = marked(tmp_path / "m", files(runs, "full_passage", "lexical"), lambda line: {"preferred": 1}, "preferences")
+    with pytest.raises(CorruptSource, match=rf"document '{rows[3]['doc']['id']}' is none of clapnq_judge_pairs"):
+        score(damaged, output=tmp_path / "out", marks=[marks])
+
+
 def test_without_a_judge_the_message_says_how_to_have_one(runs: Path, tmp_path: Path) -> None:
     marks = marked(tmp_path, [file(runs, "lexical")])
     with pytest.raises(MissingSource, match=r"people's ratings are joined with a judge's: .* --tasks clapnq_judge "):

@@ -54,7 +54,9 @@ def judged_answers(samples: Path, task: str) -> JudgedAnswers:
         try:
             quoted = doc["quoted"]
             columns = {doc["system"]: "answer"} if task == RATINGS else {doc["first"]: "first", doc["second"]: "second"}
-            texts = {system: _bare(quoted[column]) for system, column in columns.items()}
+            texts = {str(system): _bare(quoted[column]) for system, column in columns.items()}
+            if task == PAIRS and len(texts) < 2:
+                raise TypeError("a system beside itself")
             verdict = (read_rating if task == RATINGS else read_preference)(reply)
             scores = scores_of(doc, str(verdict or UNREAD))
             entry = Judged(texts, _bare("\n".join(quoted["passages"])), {})
@@ -134,7 +136,7 @@ def _difference(mark: Mark, systems: Sequence[str], judged: JudgedAnswers) -> st
     """Why a mark is not of the judged answers of some systems; empty where it is."""
     of_systems = judged[frozenset(systems)]
     entry = of_systems.get(mark.id)
-    if entry is None or len(systems) != len(mark.runs):
+    if entry is None:
         return f"the judge has not judged the answer to {mark.id}"
     for answer, system in zip(mark.answers, systems, strict=True):
         if _bare(quote(answer)) != entry.texts[system]:
