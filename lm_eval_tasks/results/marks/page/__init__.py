@@ -113,7 +113,7 @@ def marking_page(content: Mapping[str, Any]) -> str:
     }
     written = json.dumps(texts, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     environment = environment_of(__name__, "marking", cleaned)
-    environment.filters["bold"] = lambda text: Markup(_BOLD.sub(r"<strong>\1</strong>", str(escape(text))))  # noqa: S704
+    environment.filters["bold"] = lambda text: Markup(_BOLD.sub(r"<strong>\1</strong>", str(escape(cleaned(text)))))  # noqa: S704
     html: str = environment.get_template("marking.html.jinja").render(
         content=Markup(_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", written)),  # noqa: S704 - escaped for a script
         kind=kind,

@@ -85,11 +85,10 @@
   const fresh = (item) => ({ changed: 0, done: false, suggested: content.suggest, spans: item.suggested, ratings: {}, cannot_tell: false, note: "", seconds: 0 });
 
   const items = content.items.map(({ line, suggested }) => {
-    const item = { line, key: keyOf(line), texts: line.answers ?? [line.answer] };
-    item.points = pointsOf(item.texts[0]).length - 1;
-    item.suggested = suggested.reduce((spans, [start, end, category]) => withMark(spans, start, Math.min(end, item.points), category), []);
-    item.state = fresh(item);
-    return item;
+    const texts = line.answers ?? [line.answer];
+    const item = { line, texts, key: keyOf(line), characters: Array.from(texts[0]) };
+    item.suggested = suggested.reduce((spans, span) => withMark(item, spans, ...span), []);
+    return Object.assign(item, { state: fresh(item) });
   });
   const unkept = new Set(); // items that the browser has not kept yet
   let annotator = "";
@@ -98,7 +97,7 @@
 
   function isState(state, item) {
     const isSpan = ([start, end, category]) =>
-      Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start < end && end <= item.points && typeof category === "string";
+      Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start < end && end <= item.characters.length && typeof category === "string";
     return (
       Number.isFinite(state?.changed) && Number.isFinite(state.seconds) && typeof state.note === "string" && state.ratings instanceof Object &&
       Array.isArray(state.spans) && state.spans.every((span) => Array.isArray(span) && isSpan(span))
@@ -196,29 +195,36 @@
   }
 
   // --------------------------------------------------------------------------------------------------------- marks
-  function withMark(spans, start, end, category) {
-    const apart = spans.flatMap(([from, to, of]) =>
-      of === category || to <= start || end <= from ? [[from, to, of]] : [[from, Math.min(to, start), of], [Math.max(from, end), to, of]].filter(([a, b]) => a < b),
-    );
+  // The spans with another, without white space at their ends. Where it overlaps one of its category both become one; of others
+  // it takes what it covers.
+  function withMark({ characters }, spans, start, end, category) {
+    const isApart = ([from, to, of]) => of === category || to <= start || end <= from;
+    const rest = spans.flatMap((span) => (isApart(span) ? [span] : [[span[0], start, span[2]], [end, span[1], span[2]]]));
     const merged = [];
-    for (const span of [...apart, [start, end, category]].sort((a, b) => a[0] - b[0] || a[1] - b[1])) {
+    for (let [from, to, of] of [...rest, [start, end, category]].sort((a, b) => a[0] - b[0])) {
+      while (from < to && !characters[from].trim()) from += 1;
+      while (from < to && !characters[to - 1].trim()) to -= 1;
       const before = merged.at(-1);
-      if (before && span[0] <= before[1] && span[2] === before[2]) before[1] = Math.max(before[1], span[1]);
-      else merged.push([...span]);
+      if (before?.[2] === of && from <= before[1]) before[1] = Math.max(before[1], to);
+      else if (from < to) merged.push([from, to, of]);
     }
     return merged;
   }
 
-  function setSpans(spans) {
+  // Changes the spans of the answer. What is done stays done while something is marked.
+  function setSpans(edit) {
     change([current], (state) => {
+      const spans = edit(state.spans);
       Object.assign(state, { spans, cannot_tell: false, done: state.done && !state.cannot_tell && spans.length > 0 });
     });
     render();
   }
 
+  const without = (gone) => (spans) => spans.filter((span) => !gone.some((other) => String(other) === String(span)));
+
   const category = () => id("choices").elements.category?.value || categories[0] || "hallucination";
 
-  // Marks a part of the answer, in UTF-16 units, without the white space around it.
+  // Marks a part of the answer, in UTF-16 units.
   function mark([from, to]) {
     const [pane] = panes;
     if (id("whole").checked)
@@ -226,14 +232,11 @@
         if (start < from && from < end) from = start;
         if (start < to && to < end) to = end;
       }
-    while (from < to && !pane.text[from].trim()) from += 1;
-    while (from < to && !pane.text[to - 1].trim()) to -= 1;
-    held = null;
-    getSelection().removeAllRanges();
-    if (from === to) return render();
     const [start, end] = [pointAt(pane.points, from, false), pointAt(pane.points, to, true)];
+    getSelection().removeAllRanges();
+    held = null;
     cursor = { pane, anchor: [from, to], focus: [from, to] };
-    setSpans(withMark(current.state.spans, start, end, category()));
+    setSpans((spans) => withMark(current, spans, start, end, category()));
     speak("marked");
   }
 
@@ -241,7 +244,7 @@
 
   function unmark(part) {
     const gone = touched(part);
-    if (gone.length) setSpans(current.state.spans.filter((span) => !gone.includes(span)));
+    if (gone.length) setSpans(without(gone));
     speak(gone.length ? "not marked any more" : "not marked");
   }
 
@@ -249,8 +252,8 @@
   function toggle(element) {
     const from = offsetIn(panes[0].element, element, 0);
     const [span] = touched([from, from + 1]);
-    const rest = current.state.spans.filter((other) => other !== span);
-    setSpans(categories.length && span[2] !== category() ? withMark(rest, span[0], span[1], category()) : rest);
+    if (categories.length && span[2] !== category()) setSpans((spans) => withMark(current, spans, span[0], span[1], category()));
+    else setSpans(without([span]));
   }
 
   // ----------------------------------------------------------------------------------------- words under the cursor
@@ -529,19 +532,18 @@
     const { points, text } = panes[0];
     const quoted = text.slice(points[span[0]], points[span[1]]);
     const entry = made("li", {}, made("bdi", { textContent: quoted }));
-    const others = () => current.state.spans.filter((other) => other !== span);
     if (categories.length) {
       const select = made("select", { label: `Category of ${quoted}` }, ...categories.map((name) => made("option", { textContent: name })));
       select.value = span[2];
       select.addEventListener("change", () => {
-        setSpans(withMark(others(), span[0], span[1], select.value));
+        setSpans((spans) => withMark(current, spans, span[0], span[1], select.value));
         id("marks").children[current.state.spans.findIndex(([start, end]) => start <= span[0] && span[1] <= end)].querySelector("select").focus();
       });
       entry.append(select);
     }
     const button = made("button", { type: "button", textContent: "\u00d7", label: `Remove the mark of ${quoted}`, title: "Remove this mark" });
     button.addEventListener("click", () => {
-      setSpans(others());
+      setSpans(without([span]));
       panes[0].element.focus();
     });
     entry.append(button);
@@ -629,7 +631,9 @@
     const by = { ArrowRight: isLeftward ? -1 : 1, ArrowLeft: isLeftward ? 1 : -1, ArrowUp: -1, ArrowDown: 1 }[key];
     const part = selected();
     const actions = { Enter: () => part && mark(part), Backspace: () => part && unmark(part), Delete: () => part && unmark(part), n: nothing, N: nothing, t: unknown, T: unknown };
-    if (by) {
+    const edge = { Home: pane.words[0], End: pane.words.at(-1) }[key];
+    if (edge) setCursor({ pane, anchor: shiftKey && cursor?.pane === pane ? cursor.anchor : edge, focus: edge });
+    else if (by) {
       held = null;
       setCursor(key === "ArrowUp" || key === "ArrowDown" ? movedLine(pane, by, shiftKey) : moved(pane, by, shiftKey, altKey));
     } else if (key === "Escape") setCursor((held = null));
@@ -856,7 +860,7 @@
     id("start").hidden = false;
     id("controls").hidden = !annotator;
     id("whose").hidden = !isOther;
-    id("naming").elements.whose[0].checked = true;
+    id("naming").elements.owner[0].checked = true;
     id("name").value = annotator;
     id("name").focus({ preventScroll: true });
   }
@@ -865,7 +869,7 @@
   id("naming").addEventListener("submit", (event) => {
     event.preventDefault();
     const name = id("name").value.normalize("NFC").replace(/\s+/g, " ").trim();
-    if (name) begin(name, name === annotator || (!id("whose").hidden && id("naming").elements.whose.value === "mine"));
+    if (name) begin(name, name === annotator || (!id("whose").hidden && id("naming").elements.owner.value === "mine"));
   });
 
   addEventListener("storage", (event) => {
