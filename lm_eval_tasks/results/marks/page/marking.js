@@ -42,14 +42,10 @@
     return [...starts, text.length];
   }
 
+  // The place of the code point that begins at a UTF-16 offset, or, inside of one, before or after it.
   function pointAt(starts, unit, after) {
-    let [low, high] = [0, starts.length - 1];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (starts[middle] < unit) low = middle + 1;
-      else high = middle;
-    }
-    return starts[low] > unit && !after ? low - 1 : low;
+    const place = starts.findIndex((start) => start >= unit);
+    return starts[place] > unit && !after ? place - 1 : place;
   }
 
   function directionOf(text) {
@@ -104,18 +100,9 @@
     );
   }
 
-  function stateFrom(text, item) {
+  function kept(...place) {
     try {
-      const state = JSON.parse(text);
-      return isState(state, item) ? state : null;
-    } catch {
-      return null;
-    }
-  }
-
-  function keptAt(place) {
-    try {
-      return localStorage.getItem(place);
+      return JSON.parse(localStorage.getItem(address(...place)));
     } catch {
       return null;
     }
@@ -123,20 +110,21 @@
 
   // Takes what another tab has kept of an answer since. What could be undone here is not there any more.
   function refresh(item) {
-    const kept = stateFrom(keptAt(address(annotator, item.key)), item);
-    if (!kept || kept.changed <= item.state.changed) return false;
-    item.state = kept;
+    const state = kept(annotator, item.key);
+    if (!isState(state, item) || state.changed <= item.state.changed) return false;
+    item.state = state;
     steps = steps.filter((step) => step.every(([other]) => other !== item));
     return true;
   }
 
-  function keep(place, text) {
+  function keep(value, ...place) {
     try {
-      localStorage.setItem(place, text);
+      localStorage.setItem(address(...place), JSON.stringify(value));
+      id("warning").hidden = true;
       return true;
     } catch (error) {
-      const isFull = /quota/i.test(error.name);
-      id("warning").textContent = `${isFull ? "This browser has no room left to keep your work" : "This browser lets the page keep nothing"}. You can go on, but save the file before you close the page, or your work is lost.`;
+      const reason = /quota/i.test(error.name) ? "This browser has no room left to keep your work" : "This browser lets the page keep nothing";
+      id("warning").textContent = `${reason}. You can go on, but save the file before you close the page, or your work is lost.`;
       id("warning").hidden = false;
       return false;
     }
@@ -144,10 +132,9 @@
 
   function keepAll() {
     for (const item of unkept) {
-      if (!refresh(item) && !keep(address(annotator, item.key), JSON.stringify(item.state))) return;
+      if (!refresh(item) && !keep(item.state, annotator, item.key)) return;
       unkept.delete(item);
     }
-    id("warning").hidden = true;
   }
 
   // One step: changes the states of some items, keeps them, and can be undone.
@@ -383,21 +370,19 @@
       passages[place].words.push({ start: from, end: to, stem: stemOf(text.slice(from, to)) });
     }
     for (const passage of passages) for (const stem of new Set(passage.words.map((word) => word.stem))) frequency.set(stem, (frequency.get(stem) ?? 0) + 1);
-    return { text, passages, weight: (stem) => (frequency.has(stem) ? Math.log(1 + passages.length / frequency.get(stem)) : 0) };
+    return { text, passages, weight: (stem) => Math.log(1 + passages.length / (frequency.get(stem) ?? 1)) };
   }
 
-  // The passages that hold most of a sentence's words, best first; rare words count most.
+  // The passages that hold most of a sentence's words, best first, if it is a fifth or more. Rare words count most.
   function nearest(stems) {
+    const sum = (words) => words.reduce((total, stem) => total + reference.weight(stem), 0);
     const scored = reference.passages.map((passage) => {
-      const shared = Array.from(new Set(passage.words.map((word) => word.stem))).filter((stem) => stems.has(stem));
-      return { passage, score: shared.reduce((sum, stem) => sum + reference.weight(stem), 0) };
+      const held = new Set(passage.words.map((word) => word.stem));
+      return { passage, score: sum(Array.from(stems).filter((stem) => held.has(stem))) };
     });
-    const best = Math.max(...scored.map(({ score }) => score));
-    return scored
-      .filter(({ score }) => score > 0 && score >= 0.6 * best)
-      .sort((a, b) => b.score - a.score)
-      .slice(0, 3)
-      .map(({ passage }) => passage);
+    const least = Math.max(0.2 * sum(Array.from(stems)), ...scored.map(({ score }) => 0.6 * score));
+    const near = scored.filter(({ score }) => score > 0 && score >= least).sort((a, b) => b.score - a.score);
+    return near.slice(0, 3).map(({ passage }) => passage);
   }
 
   function placesOf(text, wanted) {
@@ -716,15 +701,13 @@
     change([current], (state) => Object.assign(state, { note: id("note").value }), !isNoting);
     isNoting = true;
   });
-  id("note").addEventListener("blur", () => {
-    isNoting = false;
-  });
   id("choices").addEventListener("submit", (event) => event.preventDefault());
   id("choices").addEventListener("change", ({ target }) => {
     const value = /^\d$/.test(target.value) ? Number(target.value) : target.value || null;
     if (target.name === "preferred") change([current], (state) => Object.assign(state, { preferred: value }));
     else if (target.name.startsWith("aspect-")) change([current], (state) => Object.assign(state.ratings, { [aspects[target.name.slice(7)].name]: value }));
-    else return target.id === "whole" && keep(WHOLE, String(target.checked));
+    else if (target.id === "note") isNoting = false;
+    else return target.id === "whole" && keep(target.checked, "whole words");
     render();
   });
   id("search").addEventListener("input", () => search(0));
@@ -831,7 +814,6 @@
   });
 
   // ------------------------------------------------------------------------------------------- beginning, and leaving
-  const WHOLE = JSON.stringify(["lm-eval-grounded mark", "whole words"]);
   function firstOpen() {
     const place = items.findIndex((item) => !item.state.done);
     return place < 0 ? items.length : place;
@@ -848,7 +830,7 @@
     }
     if (!isCorrected) steps = [];
     keepAll();
-    keep(address(), name);
+    keep(name);
     id("help").open = false;
     go(firstOpen());
   }
@@ -873,8 +855,8 @@
   });
 
   addEventListener("storage", (event) => {
-    if (event.key === address() && event.newValue && event.newValue !== annotator) {
-      begin(event.newValue);
+    if (event.key === address() && kept() && kept() !== annotator) {
+      begin(kept());
       say(`Another tab goes on as ${annotator}.`);
     }
     const item = items.find(({ key }) => event.key === address(annotator, key));
@@ -891,10 +873,9 @@
   });
 
   if (kind === "spans") {
-    id("whole").checked = keptAt(WHOLE) === "true";
+    id("whole").checked = kept("whole words") === true;
     if (categories.length) id("choices").elements.category[0].checked = true;
   }
-  const lastName = keptAt(address());
-  if (lastName) begin(lastName);
+  if (kept()) begin(kept());
   else askName();
 })();
