@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 CATEGORIES = ["entity", "relation", "invented", "contradictory", "unverifiable", "subjective"]
 
-ENDS = """([from, to]) => {  // the points where a part of the answer begins and ends, which may be on its right and its left
+ENDS = """([from, to]) => {  // the points where a part of the answer begins and ends, in reading order
     const answer = document.querySelector('.answer');
     const nodes = [];
     const walker = document.createTreeWalker(answer, NodeFilter.SHOW_TEXT);
@@ -36,7 +36,8 @@ ENDS = """([from, to]) => {  // the points where a part of the answer begins and
     for (let more = 2; !first.width; more += 1) first = box(from, from + more);
     for (let more = 2; !last.width; more += 1) last = box(to - more, to);
     const rtl = getComputedStyle(answer).direction === 'rtl';
-    return [[rtl ? first.right : first.left, first.top + first.height / 2], [rtl ? last.left : last.right, last.top + last.height / 2]];
+    const [start, end] = rtl ? [first.right, last.left] : [first.left, last.right];
+    return [[start, first.top + first.height / 2], [end, last.top + last.height / 2]];
 }"""
 
 Start = Callable[..., Any]
@@ -195,28 +196,31 @@ def test_marked_by_keyboard_alone(started: Start, language: str, keys: str, expe
     assert parts(line) == expected
 
 
-HARD = {
-    "line ends": "eins\r\nzwei\rdrei\n\nvier",
-    "controls": "a\x00b \x1b[31m c\x7f\u0085d",
-    "marks": "e\u0301e\u0301 Z\u0301\u0322\u0489algo u\u0308ber",
-    "surrogates": "half \ud83d of a 😀 pair \ude00 end",
-    "hidden": "soft\u00adhyphen zero\u200bwidth \ufeffbom \u202eoverride\u202c \u2067isolate\u2069 \ufffd \ufffe",
-    "separators": "a\u2028b\u2029c",
-    "white": "  \t a \u3000 ",
+HARD = {  # an answer, and its last word
+    "line ends": ("eins\r\nzwei\rdrei\n\nvier", "vier"),
+    "controls": ("a\x00b \x1b[31m c\x7f\x85d", "d"),
+    "combining marks": ("e\u0301e\u0301 Z\u0301\u0322\u0489algo u\u0308ber", "u\u0308ber"),
+    "surrogates": ("half \ud83d of a 😀 pair \ude00 end", "end"),
+    "hidden": (
+        "soft\u00adhyphen \u200bwidth \ufeffbom \u202eoverride\u202c \u2067isolate\u2069 \ufffd \ufffe",
+        "\ufffd",
+    ),
+    "separators": ("a\u2028b\u2029c", "c"),
+    "white space": ("  \t a \u3000 ", "a"),
+    "only marks": ("…!?", "?"),
 }
 
 
-@pytest.mark.parametrize("text", HARD.values(), ids=HARD)
-def test_the_answer_is_on_the_page_to_the_character(started: Start, text: str) -> None:
+@pytest.mark.parametrize(("text", "last"), HARD.values(), ids=HARD)
+def test_the_answer_is_on_the_page_to_the_character(started: Start, text: str, last: str) -> None:
     page = started(with_answers(content("de"), text))
-    assert page.evaluate("JSON.parse(document.getElementById('content').textContent).items[0].line.answer === document.querySelector('.answer').textContent")
+    answer = "JSON.parse(document.getElementById('content').textContent).items[0].line.answer"
+    assert page.evaluate(f"{answer} === document.querySelector('.answer').textContent")
     press(page, "End Enter Control+Enter")
     (line,) = saved(page)
     assert line["answer"] == text
-    words = [part for part in text.split() if part.isprintable() or part.isalnum()]
-    (start, end, _), = line["spans"]
-    assert text[end:].strip("\u2069 ]\t\u3000\x00\x1b\ufffe\ufffd") == ""
-    assert 0 < end - start <= len(words[-1]) + 1
+    assert parts(line) == [last]
+    assert line["spans"][0][0] == text.rindex(last)
 
 
 def test_a_click_removes_a_mark_and_marks_that_overlap_become_one(started: Start) -> None:
@@ -389,7 +393,7 @@ def test_a_browser_without_segmenter_finds_words_between_spaces(started: Start) 
     page.reload()
     sign_in(page, "Anna")
     press(page, "8*ArrowRight 2*Shift+ArrowRight Enter End Alt+ArrowLeft Enter")
-    assert marked(page) == ["errichtet 🗼👩", "entworfen"] or marked(page)[0].startswith("errichtet 🗼")
+    assert marked(page) == ["errichtet 🗼👩", "e"]
     assert page.locator(".near").count() > 0
 
 
@@ -421,7 +425,9 @@ def test_a_full_storage_is_said_and_the_page_goes_on(started: Start) -> None:
     drag(page, "1885")
     page.click("#next")
     assert page.is_visible("#warning")
-    assert page.inner_text("#warning").startswith("This browser has no room left to keep your work. You can go on, but save the file")
+    assert page.inner_text("#warning").startswith(
+        "This browser has no room left to keep your work. You can go on, but save the file"
+    )
     page.click("#nothing")
     assert [parts(line) for line in saved(page, "#save-end")] == [["1885"], []]
     page.evaluate("window.isFull = false")
@@ -434,7 +440,9 @@ def test_a_full_storage_is_said_and_the_page_goes_on(started: Start) -> None:
 
 def test_a_forbidden_storage_is_said_and_the_page_goes_on(started: Start) -> None:
     page = started(content("de"), name="")
-    page.add_init_script("""Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('', 'SecurityError'); }});""")
+    page.add_init_script(
+        """Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('', 'SecurityError'); }});"""
+    )
     page.reload()
     sign_in(page, "Anna")
     assert page.is_visible("#warning")
@@ -517,7 +525,10 @@ def change(line: dict[str, Any], **changes: Any) -> dict[str, Any]:
 REFUSED = [
     (lambda line: "{", "line 2 of marks.jsonl is none of a saved file"),
     (lambda line: "[1]", "line 2 of marks.jsonl is none of a saved file"),
-    (lambda line: change(line, draw={**line["draw"], "seed": 7}), "is of another draw (mfava_de, seed 7) than this page (mfava_de, seed 1234)"),
+    (
+        lambda line: change(line, draw={**line["draw"], "seed": 7}),
+        "is of another draw (mfava_de, seed 7) than this page (mfava_de, seed 1234)",
+    ),
     (lambda line: change(line, task="mfava_fi"), "is of another draw (mfava_fi, seed 1234)"),
     (lambda line: change(line, kind="ratings"), "is of another draw"),
     (lambda line: change(line, id="de_9"), "is of an answer that is not on this page (de_9)"),
@@ -586,7 +597,12 @@ def test_preferences(started: Start) -> None:
         page.locator("input[name=preferred]").nth(place).check()
         page.click("#next")
     lines = saved(page)
-    assert [(line["preferred"], line["cannot_tell"]) for line in lines] == [(0, False), (1, False), ("tie", False), (None, True)]
+    assert [(line["preferred"], line["cannot_tell"]) for line in lines] == [
+        (0, False),
+        (1, False),
+        ("tie", False),
+        (None, True),
+    ]
     assert drop(started(given), *lines) == "4 answers restored."
 
 
@@ -601,19 +617,19 @@ def near(page: Any) -> list[str]:
 def test_the_reference_shows_where_it_has_most_words_of_the_sentence(started: Start) -> None:
     given = content("de", "hi", "ja")
     line = given["items"][0]["line"]
-    line["reference"] = "\n\n".join(["Ein Absatz über etwas anderes, das hier nicht gefragt ist."] * 80 + [line["reference"]])
+    line["reference"] = "Ein Absatz über etwas anderes, das hier nicht gefragt ist.\n\n" * 80 + line["reference"]
     page = started(given)
-    assert near(page)[0].startswith(("Der Eiffelturm ist ein 330", "Das von 1887 bis 1889"))
+    assert near(page)[0].startswith("Das von 1887 bis 1889 errichtete Bauwerk")
     assert page.evaluate("document.getElementById('reference').scrollTop") > 500
     page.mouse.click(*middle(page, "Zola"))
     assert "Entworfen haben ihn" in near(page)[0]
     box, best = page.locator("#reference").bounding_box(), page.locator("#reference .best").bounding_box()
     assert box["y"] <= best["y"] <= box["y"] + box["height"]
     assert page.locator("#reference").text_content() == line["reference"]
-    for _ in range(2):
-        page.click("#next")
+    page.click("#next")
+    page.click("#next")
     press(page, "End")
-    assert near(page) == ["フランス革命100周年を記念して1889年にパリで行われた第4回万国博覧会のために建造された。"] or "高さは330" in near(page)[0]
+    assert "高さは330メートル" in near(page)[0]
 
 
 def test_the_reference_is_searched(started: Start) -> None:
@@ -661,7 +677,7 @@ def test_it_is_whole_at_any_width_and_axe_finds_no_fault(started: Start, name: s
     stages: list[tuple[str, Callable[[], Any]]] = [
         ("start", lambda: None),
         ("work", lambda: (sign_in(page, "Anna"), busy(page))),
-        ("end", lambda: (press(page, "2*Control+Enter"))),
+        ("end", lambda: press(page, "2*Control+Enter")),
     ]
     for stage, go in stages:
         go()

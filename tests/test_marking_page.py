@@ -41,7 +41,9 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("text", [*ENDS.values(), *HOSTILE.values()], ids=[*ENDS, *(f"report {name}" for name in HOSTILE)])
+@pytest.mark.parametrize(
+    "text", [*ENDS.values(), *HOSTILE.values()], ids=[*ENDS, *(f"report {name}" for name in HOSTILE)]
+)
 def test_any_text_comes_back_to_the_character_and_stays_in_its_element(text: str) -> None:
     given = with_answers(content("de"), text)
     given["items"][0]["line"] |= {"question": text, "reference": text, "id": text}
@@ -49,7 +51,9 @@ def test_any_text_comes_back_to_the_character_and_stays_in_its_element(text: str
     root = parsed(page)
     assert content_of(page)["items"] == [{"line": given["items"][0]["line"], "suggested": []}]
     assert len(root.xpath("//script")) == 2
-    assert not root.xpath("//img | //iframe | //svg | //base | //link | //*[@onload or @onerror or @onmouseover or @style]")
+    assert not root.xpath(
+        "//img | //iframe | //svg | //base | //link | //*[@onload or @onerror or @onmouseover or @style]"
+    )
     assert len(re.findall("<!--", page)) == 0
 
 
@@ -68,7 +72,10 @@ def test_the_policy_allows_its_own_style_and_script_and_nothing_else() -> None:
     for directive, name in (("style-src", "marking.css"), ("script-src", "marking.js")):
         digest = base64.b64encode(hashlib.sha256((FILES / name).read_bytes()).digest()).decode()
         allowed[directive] = f"{directive} 'sha256-{digest}'"
-    assert policy == f"default-src 'none'; {allowed['style-src']}; {allowed['script-src']}; base-uri 'none'; form-action 'none'"
+    assert (
+        policy
+        == f"default-src 'none'; {allowed['style-src']}; {allowed['script-src']}; base-uri 'none'; form-action 'none'"
+    )
     assert not root.xpath("//@src | //link | //*[@style]")
     assert {address for address in root.xpath("//@href") if not address.startswith("#")} == set()
 

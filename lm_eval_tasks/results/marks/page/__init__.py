@@ -15,7 +15,7 @@ from typing import Any
 from custom_metrics.reading.spans import HALLUCINATION
 from lm_eval_tasks.results.report.page import cleaned, environment_of
 
-__all__ = ["marking_page"]
+__all__ = ["INSTRUCTIONS", "marking_page"]
 
 # What could end or hide a script element, and what cannot be in a file or would change how its source is read.
 _ESCAPED = re.compile(
@@ -25,7 +25,7 @@ _BOLD = re.compile(r"\*\*(\S|\S.*?\S)\*\*", re.DOTALL)
 _SIGN = re.compile(r"^(#+|[-*] )\s*")  # of a heading or an item
 _KINDS = ("spans", "ratings", "preferences")
 
-_INSTRUCTIONS = {
+INSTRUCTIONS = {
     "spans": """
         Mark what is made up in each answer. Made up is what the reference does not bear out, and what contradicts it.
 
@@ -80,12 +80,12 @@ def marking_page(content: Mapping[str, Any]) -> str:
     """The HTML of a page to mark answers on.
 
     Args:
-        content: ``format`` (1), ``kind`` (``spans``, ``ratings`` or ``preferences``), ``title``, ``file`` (stem of the saved
-            file's name), ``language``, ``direction`` (of texts without letters), ``categories`` (of marks; empty: one kind),
-            ``suggest`` (whether the detector's spans are shown first), ``instructions`` (plain text or Markdown's headings,
-            lists and bold; empty: those of the kind), ``aspects`` (of ratings: ``name``, ``question``, and ``values``, a
-            sentence for each of 1 to 4; empty: the CLAPnq paper's two), and ``items``: each a ``line`` (what is known of a
-            line of the saved file) and ``suggested`` spans.
+        content: ``format`` (1), ``kind`` (``spans``, ``ratings`` or ``preferences``), ``title``, ``file`` (how the saved
+            file's name begins), ``language``, ``direction`` (of texts without letters), ``categories`` (of marks; empty: one
+            kind), ``suggest`` (whether the detector's spans are shown first), ``instructions`` (plain text, or Markdown's
+            headings, lists and bold; empty: ours), ``aspects`` (of ratings: ``name``,
+            ``question``, and ``values``, a sentence for each of 1 to 4; empty: the CLAPnq paper's two), and ``items``: each a
+            ``line`` (what is known of a line of the saved file) and ``suggested`` spans.
 
     Returns:
         a page that loads nothing. The detector's spans are in it only if they are suggested.
@@ -120,7 +120,7 @@ def marking_page(content: Mapping[str, Any]) -> str:
         title=content["title"],
         categories=content["categories"],
         aspects=texts["aspects"],
-        instructions=[*_blocks(content["instructions"].strip() or _INSTRUCTIONS[kind])],
+        instructions=[*_blocks(content["instructions"].strip() or INSTRUCTIONS[kind])],
     )
     return html
 

@@ -377,8 +377,8 @@
   function nearest(stems) {
     const sum = (words) => words.reduce((total, stem) => total + reference.weight(stem), 0);
     const scored = reference.passages.map((passage) => {
-      const held = new Set(passage.words.map((word) => word.stem));
-      return { passage, score: sum(Array.from(stems).filter((stem) => held.has(stem))) };
+      const own = new Set(passage.words.map((word) => word.stem));
+      return { passage, score: sum(Array.from(stems).filter((stem) => own.has(stem))) };
     });
     const least = Math.max(0.2 * sum(Array.from(stems)), ...scored.map(({ score }) => 0.6 * score));
     const near = scored.filter(({ score }) => score > 0 && score >= least).sort((a, b) => b.score - a.score);
