@@ -100,8 +100,27 @@ def test_what_is_refused(draws: Any, marked: Any, expected: Any, message: str) -
 def test_a_difference_is_of_the_same_draws() -> None:
     five, four = (marked_mean(Draws.of(ONES[:n]), HALVES[:n], HALVES[:n], 0.4) for n in (5, 4))
     with pytest.raises(ValueError, match="of the same draws"):
-        marked_difference(Draws.of(ONES), five, four)
-    assert marked_difference(Draws.of(ONES), five, five)[:4] == (0.0, 0.0, 0.0, 0.0)
+        marked_difference((Draws.of(ONES), five, four))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "strata", "expected"),
+    [
+        (HALVES, HALVES, 1, (0.0, 0.0, 0.0, 1.0, 5)),
+        ([0.6] * 5, [0.4] * 5, 1, (0.2, 0.2, 0.2, 2**-4, 5)),  # the same difference everywhere: a sign test
+        # scipy.stats.ttest_rel and its bounds
+        (HALVES, [0.0, 0.0, 0.5, 0.5, 0.0], 1, (0.3, -0.0400437, 0.6400437, 0.0704840, 5)),
+        # of two equal strata the error is smaller by the root of two, with twice the degrees
+        (HALVES, [0.0, 0.0, 0.5, 0.5, 0.0], 2, (0.3, 0.1002942, 0.4997058, 0.0085163, 10)),
+    ],
+)
+def test_a_difference_is_that_of_paired_draws(
+    first: list[float], second: list[float], strata: int, expected: tuple[float, ...]
+) -> None:
+    draws = Draws.of(ONES)
+    means = [marked_mean(draws, marks, [0.3] * 5, 0.3) for marks in (first, second)]
+    result = marked_difference(*[(draws, *means)] * strata)
+    assert result[2:7] == pytest.approx(expected, abs=1e-7)
 
 
 SHARES = st.lists(

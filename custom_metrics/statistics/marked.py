@@ -21,9 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import sums_by_cluster
+from custom_metrics.statistics.paired_difference import PairedDifference
 
 FEWEST_DRAWS = 5
 """Of fewer there are no bounds."""
+
+METHOD = "t test of paired marks"
 
 _FAR = 3.0
 """So many logits from the value to a bound the logit is no straight line any more: bounds are then those of the mean."""
@@ -107,18 +110,38 @@ def marked_mean(
     return _mean(draws, h - slope * f, slope * of_all, scale, leverage)._replace(slope=slope, alone=alone.figure)
 
 
-def marked_difference(draws: Draws, first: MarkedMean, second: MarkedMean) -> Figure:
-    """The first mean less the second, of the same draws, with 95 % bounds by Student's t.
+def marked_difference(*strata: tuple[Draws, MarkedMean, MarkedMean]) -> PairedDifference:
+    """The difference of two models' means: of a stratum, such as a language, their means of the same draws.
+
+    Returns:
+        The mean over the strata, with 95 % bounds and p by Student's t. The degrees of freedom of several strata are
+        Satterthwaite's (1946); where all draws differ alike, p is the sign test's. ``n`` is the number of draws.
 
     Raises:
-        ValueError: a mean is of other draws.
+        ValueError: means of a stratum are not of its draws.
     """
-    if not first.residuals.shape == second.residuals.shape == draws.times.shape:
-        raise ValueError("both means are of the same draws")
-    difference = first.figure.value - second.figure.value
-    error, freedom = _standard_error(draws, first.residuals - second.residuals)
-    half = _t(freedom - (0 < first.slope < 1 or 0 < second.slope < 1)) * error
-    return Figure(difference, difference - half, difference + half, error, first.figure.n)
+    from scipy.stats import t
+
+    values, variances, freedoms = [], [], []
+    for draws, first, second in strata:
+        if not first.residuals.shape == second.residuals.shape == draws.times.shape:
+            raise ValueError("both means are of the same draws")
+        error, freedom = _standard_error(draws, first.residuals - second.residuals)
+        values.append((first.figure.value, second.figure.value))
+        variances.append(error**2)
+        freedoms.append(freedom - (0 < first.slope < 1 or 0 < second.slope < 1))
+    of_first, of_second = (float(mean) for mean in np.mean(values, axis=0))
+    difference, error = of_first - of_second, math.sqrt(sum(variances)) / len(strata)
+    squares = sum(variance**2 / freedom for variance, freedom in zip(variances, freedoms, strict=True))
+    degrees = sum(variances) ** 2 / squares if squares > 0 else min(freedoms)
+    half = float(t.ppf(0.975, degrees)) * error
+    number = sum(first.figure.n for _, first, _ in strata)
+    if error == 0:  # the same difference in all draws: a sign test
+        p = 1.0 if difference == 0 else 2.0 ** (1 - number)
+    else:
+        p = float(2 * t.sf(abs(difference) / error, degrees))
+    low, high = difference - half, difference + half
+    return PairedDifference(of_first, of_second, difference, low, high, p, number, METHOD)
 
 
 def _deviations(draws: Draws, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Metric, Task
+from lm_eval_tasks.detection.marked import MARKED_RATE, NEEDS, REMEDY
 
 _PROMPTS = {"": "_prompt_flan", "_gpt": "_prompt_gpt", "_llama": "_prompt_llama"}
 
@@ -125,6 +126,8 @@ OF_A_DETECTOR = (
         counted="answers",
         prominence=3,
         verdict="makes up less than",
+        needs=NEEDS,
+        remedy=REMEDY,
     ),
 )
 _RATING: dict[str, Any] = {"denominator": "ratings that could be read", "unit": "rating", "counted": "ratings"}
@@ -219,5 +222,5 @@ BENCHMARK = Benchmark(
         "clapnq": "Does it answer from the passages, and decline what they do not answer?",
         "clapnq_judge": "How good are the answers, as a judge rates them?",
     },
-    more_metrics=(*OF_A_DETECTOR, *_OF_A_JUDGE),
+    more_metrics=(MARKED_RATE, *OF_A_DETECTOR, *_OF_A_JUDGE),
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 from lm_eval.api.samplers import ContextSampler
 
+from custom_metrics.abstention import is_abstention
 from custom_metrics.scores import judging
 from custom_metrics.scores.grounding import retrieval_figures
 from custom_metrics.statistics.figures import Figure
@@ -147,7 +148,10 @@ class ClapnqTask(DetectingTask, PromptedTask):
         from lm_eval_tasks.clapnq import hallucination
 
         tagged = json.loads(results[0])
-        return {**super().process_results(doc, [tagged["answer"]]), **hallucination.process_results(doc, tagged)}
+        values = {**super().process_results(doc, [tagged["answer"]]), **hallucination.process_results(doc, tagged)}
+        marked_value = self.marked_value(doc, tagged)
+        abstains = is_abstention(tagged["answer"], hallucination.LANGUAGE)
+        return {**values, **(dict.fromkeys(marked_value) if abstains else marked_value)}
 
     def provenance(self) -> dict[str, Any]:
         """The provenance of any task, with the train files of the shots."""
@@ -158,7 +162,9 @@ class ClapnqTask(DetectingTask, PromptedTask):
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
         """With retrieval: answer quality by what was retrieved, and nDCG at other cutoffs."""
-        return retrieval_figures(values) if "ndcg@10" in values else ()
+        yield from super().finer_figures(values)
+        if "ndcg@10" in values:
+            yield from retrieval_figures(values)
 
 
 def _with_detector(config: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Make a calibration file from runs of mushroom_* and mfava_detection_*.
+"""Make a calibration file from runs of mushroom_* and mfava_detection_*, or from marks.
 
 Reads the samples of detection runs and writes the detector's precision, recall, false positive rate, prevalence and word
-counts of each document, by language.
+counts of each document, by language. The answers of a file of marks (JSON lines) are read by --detector.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ import argparse
 import json
 import logging
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.commands import add_output, say
+from detector_plugin.detector import DEFAULT_DETECTOR
+from lm_eval_tasks.commands import add_detector, add_output, say
 
 if TYPE_CHECKING:
     from detector_plugin.calibration import Calibration, LanguageCalibration
+    from detector_plugin.labelled import LabelledAnswer
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -27,7 +30,14 @@ FEW = 50  # documents; the public sets have 245 and more
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("results", type=Path, nargs="*", metavar="RESULTS", help="folders or samples files of the runs")
+    parser.add_argument(
+        "results",
+        type=Path,
+        nargs="*",
+        metavar="RESULTS",
+        help="folders or samples files of the runs, or files of marks",
+    )
+    add_detector(parser)
     add_output(parser, "FILE")
     parser.add_argument(
         "--check",
@@ -59,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("calibrate: name the results of detection runs, and the file to write with -o")
     from lm_eval_tasks.data.atomic import whole_file
 
-    calibration = calibration_from_runs(arguments.results, arguments.note)
+    calibration = calibration_from_runs(arguments.results, arguments.note, arguments.detector, arguments.detector_args)
     with whole_file(arguments.output) as partial:
         calibration.save(partial)
     say(render_table(calibration))
@@ -67,48 +77,54 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration:
+class Measured(NamedTuple):
+    """A detector's word counts on annotated answers in a language."""
+
+    source: str  # a task, or a file of marks
+    path: Path
+    language: str
+    kind: str  # of the annotations
+    counts: Sequence[Sequence[int]]  # (answers, 4): tp, fp, fn, tn
+    models: Sequence[str]  # that wrote them; empty where these are not models' own
+    clusters: Sequence[Any]  # of answers on one text
+    detector: dict[str, str]  # name, version and licence
+
+
+def calibration_from_runs(
+    places: Iterable[Path], note: str = "", detector: str = DEFAULT_DETECTOR, detector_args: str | None = None
+) -> Calibration:
     """Calibrate a detector from folders or samples files of runs of ``mfava_detection_*`` and ``mushroom_*`` with
-    ``--log_samples``; the newest samples of a task count.
+    ``--log_samples``, of which the newest samples of a task count; or from files of marks, whose answers the named detector
+    reads now.
 
     Raises:
         MissingSource: there are no samples.
+        CorruptSource: a file of marks is damaged.
         CalibrationError: there are no samples of a detection task, or runs of several detectors.
     """
     from detector_plugin.calibration import Calibration, CalibrationError, from_counts, why_too_few
-    from lm_eval_tasks.data.samples import read_samples, samples_files
-    from lm_eval_tasks.runs import cluster_of
+    from lm_eval_tasks.data.samples import task_of
 
     detectors: dict[str, dict[str, str]] = {}
     languages: dict[str, dict[str, LanguageCalibration]] = {}
     skipped: set[str] = set()
     for place in places:
-        for task, path in (entry for files in samples_files(place).values() for entry in files.items()):
-            detection = _DETECTION.fullmatch(task)
-            if detection is None:
-                skipped.add(task)
+        of_lines = place.is_file() and task_of(place) is None
+        for part in _of_lines(place, detector, detector_args) if of_lines else _of_runs(place, skipped):
+            detectors[json.dumps(part.detector, sort_keys=True)] = part.detector
+            if len(part.counts) < FEW:
+                log.warning("%s: %d documents only; a calibration of so few says little", part.path, len(part.counts))
+            if part.kind in languages.get(part.language, {}):
+                log.warning("%s: a second run of %s; the first one counts", part.path, part.source)
                 continue
-            detector = _read_detector(path)
-            detectors[json.dumps(detector, sort_keys=True)] = detector
-            samples = list(read_samples(path))
-            if not samples:
-                raise CalibrationError(f"{path}: no sample can be read")
-            if len(samples) < FEW:
-                log.warning("%s: %d documents only; a calibration of so few says little", path, len(samples))
-            language, kind = samples[0]["doc"]["language"], detection["kind"] or "real"
-            if kind in languages.get(language, {}):
-                log.warning("%s: a second run of %s; the first one counts", path, task)
-                continue
-            models = [str(sample["doc"].get("model") or "") for sample in samples] if kind == "real" else ()
-            clusters = [cluster_of(sample["doc"]) or number for number, sample in enumerate(samples)]
-            errors = from_counts([_word_counts(sample, path) for sample in samples], task, models, clusters)
+            errors = from_counts(part.counts, part.source, part.models, part.clusters)
             if why := why_too_few(errors):
-                raise CalibrationError(f"{path}: {why}")
+                raise CalibrationError(f"{part.path}: {why}")
             if not errors.precision > 0:
                 raise CalibrationError(
-                    f"{path}: the detector found not one hallucinated word; with such errors nothing can be corrected"
+                    f"{part.path}: the detector found not one hallucinated word; with such errors nothing can be corrected"
                 )
-            languages.setdefault(language, {})[kind] = errors
+            languages.setdefault(part.language, {})[part.kind] = errors
     if skipped:
         log.info("passed over: %s", ", ".join(sorted(skipped)))
     if not languages:
@@ -120,8 +136,54 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
     if len(detectors) > 1:
         names = "; ".join(f"{d['name']} version {d['version']}" for d in detectors.values())
         raise CalibrationError(f"these runs are of several detectors ({names}); a calibration is of one")
-    (detector,) = detectors.values()
-    return Calibration(detector, languages, note=note)
+    (measured,) = detectors.values()
+    return Calibration(measured, languages, note=note)
+
+
+def _of_runs(place: Path, skipped: set[str]) -> Iterator[Measured]:
+    """The counts of detection runs. Names of other tasks are added to `skipped`."""
+    from detector_plugin.calibration import CalibrationError
+    from lm_eval_tasks.data.samples import read_samples, samples_files
+    from lm_eval_tasks.runs import cluster_of
+
+    for task, path in (entry for files in samples_files(place).values() for entry in files.items()):
+        detection = _DETECTION.fullmatch(task)
+        if detection is None:
+            skipped.add(task)
+            continue
+        detector = _read_detector(path)
+        samples = list(read_samples(path))
+        if not samples:
+            raise CalibrationError(f"{path}: no sample can be read")
+        language, kind = samples[0]["doc"]["language"], detection["kind"] or "real"
+        counts = [_word_counts(sample, path) for sample in samples]
+        models = [str(sample["doc"].get("model") or "") for sample in samples] if kind == "real" else ()
+        clusters = [cluster_of(sample["doc"]) or number for number, sample in enumerate(samples)]
+        yield Measured(task, path, language, kind, counts, models, clusters, detector)
+
+
+def _of_lines(path: Path, detector: str, detector_args: str | None) -> Iterator[Measured]:
+    """The counts of a detector on the annotated answers of a file, such as one of marks."""
+    from custom_metrics.scores.detection import count_words
+    from detector_plugin.detector import describe
+    from detector_plugin.filters import shared_detector
+    from lm_eval_tasks.definition.metadata import pairs
+    from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
+
+    documents = read_labelled_lines(path, Counter())
+    reader = shared_detector(detector, json.dumps(pairs("detector_args", detector_args, "calibrate"), sort_keys=True))
+    columns = ("reference", "answer", "language", "question")
+    spans = reader.detect(*([getattr(document, column) for document in documents] for column in columns))
+    groups: dict[tuple[str, str], list[tuple[LabelledAnswer, Sequence[int]]]] = {}
+    for document, flagged in zip(documents, spans, strict=True):
+        if flagged is not None:
+            counts = count_words(document.answer, document.language, document.spans, flagged)
+            groups.setdefault((document.language, document.annotations), []).append((document, counts))
+    for (language, kind), group in groups.items():
+        answers, of_answers = zip(*group, strict=True)
+        models = [answer.model for answer in answers] if kind == "real" else ()
+        clusters = [answer.article or answer.reference for answer in answers]
+        yield Measured(path.name, path, language, kind, of_answers, models, clusters, describe(reader))
 
 
 def _word_counts(sample: dict[str, Any], path: Path) -> list[int]:

@@ -39,6 +39,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave out and count answers that a server (engine=server) fails on each time while it reads others",
     )
+    parser.add_argument(
+        "--marks",
+        type=Path,
+        nargs="+",
+        default=(),
+        metavar="FILE",
+        help="people's marks of some answers, as the page of `mark` saves them: adds marked_rate",
+    )
+    parser.add_argument(
+        "--complete-to",
+        "--complete_to",
+        type=int,
+        metavar="N",
+        help="count the first N draws of the marks only, where later ones are not marked",
+    )
     add_output(parser, help="default: the folder of the samples")
 
 
@@ -57,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.output,
         arguments.workers,
         arguments.skip_failing,
+        arguments.marks,
+        arguments.complete_to,
     ):
         results = in_file_order(json.loads(written.read_text("utf-8")))
         say(make_table(results))

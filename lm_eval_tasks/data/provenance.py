@@ -217,9 +217,9 @@ def of_scored(scoring: Mapping[str, Any], earlier: Mapping[str, Any], arguments:
         arguments: model arguments of that run.
 
     Returns:
-        Documents, prompt and run come from the answers; detector, calibration, versions and the number of answers that the
-        detector cannot read come from the scoring. ``answers`` has the ``--metadata`` of the run that made them, its
-        versions, and whether it was ``--predict_only``.
+        Documents, prompt and run come from the answers; detector, calibration, marks, versions and the number of answers
+        that the detector cannot read come from the scoring. ``answers`` has the ``--metadata`` of the run that made them,
+        its versions, and whether it was ``--predict_only``.
     """
     made = (earlier.get("metadata") or {}).get("provenance") or {}
     if not isinstance(made, Mapping) or "failed" in made or "failed" in scoring:
@@ -229,7 +229,7 @@ def of_scored(scoring: Mapping[str, Any], earlier: Mapping[str, Any], arguments:
         "versions": made.get("versions", {}),
         "predict_only": [entry.get("metric") for entry in earlier.get("metric_list") or ()] == ["bypass"],
     }
-    of_scoring = ("versions", "detector", "calibration", "words")
+    of_scoring = ("versions", "detector", "calibration", "words", "marks")
     of_answers = {name: part for name, part in made.items() if name not in (*of_scoring, "local_files", "answers")}
     earlier_files = [file for file in made.get("local_files") or () if file.get("option") != "samples"]
     local_files = [*earlier_files, *(scoring.get("local_files") or ())]

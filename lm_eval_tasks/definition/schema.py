@@ -46,6 +46,8 @@ class Metric:
         cost: a sentence about a model that is better here and worse in `traded_against`, without its full stop.
         verdict: the verb phrase between the better model and the other, such as ``is better than``.
         fallback_for: the metric that is preferred to this one, wherever that is defined.
+        needs: what makes it measurable where it is not, such as ``marks``.
+        remedy: the sentence that says how to get that, without its full stop. ``{task}`` stands for tasks.
         is_raw: whether it is a detector's share, uncorrected for the detector's errors. Such metrics are compared but not
             ranked.
         rest: the rest of a metric's name after the prefix, in an entry that was looked up by prefix.
@@ -68,6 +70,8 @@ class Metric:
     cost: str = ""
     verdict: str = "is better than"
     fallback_for: str = ""
+    needs: str = ""
+    remedy: str = ""
     is_raw: bool = False
     rest: str = ""
 

@@ -286,9 +286,9 @@ def log_basis_of_rates(task: str, rates: Estimates, calibration: calibrations.La
     )
     if unknown:
         log.warning(
-            "%s: these bounds are %.2f apart: they say next to nothing. What would help is a better detector, or annotated "
-            "answers in this language.",
-            *(task, rate.high - rate.low),
+            "%s: these bounds are %.2f apart: they say next to nothing. People's marks of fifty of these answers would "
+            "measure it: `lm-eval-grounded mark RESULTS --tasks %s -o marking`",
+            *(task, rate.high - rate.low, task if task.startswith("mfava_") else "TASK"),
         )
 
 

@@ -5,7 +5,8 @@ A benchmark that has some holds a ``labelled.py`` whose ``LABELLED`` names its c
 A line of a file is an object with ``question``, ``reference``, ``answer``, ``spans`` (a list of ``[start, end, category]``)
 and ``language``. It may have ``model``, ``article``, ``group`` (a key that translations of one text share), ``soft`` (a
 list of ``[start, end, share of annotators]``) and ``annotations`` (``real``, ``gold``, or ``silver``, the default). Places
-are whole numbers, in characters of the answer.
+are whole numbers, in characters of the answer. Files of marks (``lm-eval-grounded mark``) have such lines; those with
+``cannot_tell`` are left out.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from lm_eval_tasks.definition import catalogue
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 EMPTY = "answers left out, empty or only white space"
+UNJUDGED = "answers left out, whose annotator could not tell"
 _USUAL = "silver"  # the kind that promises least
 
 
@@ -90,6 +92,9 @@ def read_labelled_lines(path: Path, left_out: Counter[str]) -> list[LabelledAnsw
         raise MissingSource(f"{path}: no such file; --data names collections and files of JSON lines")
     answers = []
     for number, row in read_json_lines(path, left_out):
+        if row.get("cannot_tell") is True:
+            left_out[UNJUDGED] += 1
+            continue
         try:
             document = _document(row)
         except ValueError as error:

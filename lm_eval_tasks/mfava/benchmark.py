@@ -6,6 +6,7 @@ from typing import Any
 
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
 from lm_eval_tasks.detection.detection_base import detection_base
+from lm_eval_tasks.detection.marked import MARKED_RATE, NEEDS, REMEDY
 from lm_eval_tasks.mfava.languages import LANGUAGES
 
 
@@ -58,6 +59,8 @@ Which figures of the paper's Table 8 fit which family of models: README.md.""",
             sentence="About {value} of the words that it writes are made up, by the mFAVA paper's Equation 1; the detector "
             "flagged {detected_rate}",
             fallback_for="rogan_gladen_rate",
+            needs=NEEDS,
+            remedy=REMEDY,
         ),
         _rate(
             "rogan_gladen_rate",
@@ -67,6 +70,9 @@ Which figures of the paper's Table 8 fit which family of models: README.md.""",
             title="Words that are made up, corrected",
             sentence="About {value} of the words that it writes are made up, as corrected for the detector's errors "
             "(Rogan-Gladen); the detector flagged {detected_rate}",
+            fallback_for="marked_rate",
+            needs=NEEDS,
+            remedy=REMEDY,
         ),
         Metric("response_words", DEFINED_MEAN, None, "all answers", definition="words of an answer", unit="words"),
         Metric(
@@ -132,4 +138,5 @@ BENCHMARK = Benchmark(
         "mfava": "How much of what it says without a source is made up?",
         "mfava_detection": "Does it find what is made up?",
     },
+    more_metrics=(MARKED_RATE,),
 )

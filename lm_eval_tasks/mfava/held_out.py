@@ -40,6 +40,7 @@ class Prediction(NamedTuple):
     """The detector's prediction for an answer, and the annotators' labels."""
 
     counts: WordCounts  # of words, flagged above the threshold
+    flagged: list[Span]  # above the threshold, with probabilities
     spans: list[Span]  # those of largest expected overlap, with probabilities
     probabilities: NDArray[np.float64]  # (words,)
     hallucinated: NDArray[np.bool_]  # (words,) by the annotators
@@ -73,6 +74,7 @@ def _predict(
     places = words(document.answer, document.language)
     return Prediction(
         count_words(document.answer, document.language, document.spans, flagged),
+        flagged,
         by_overlap.marked(document.answer, document.language, probabilities),
         probabilities,
         np.array([category is not None for category in covered(places, document.spans)], np.bool_),

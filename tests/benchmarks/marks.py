@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from custom_metrics.hallucination import estimate
 from custom_metrics.statistics.marked import Draws, marked_difference, marked_mean
 from custom_metrics.statistics.random_effects import expected_errors
+from lm_eval_tasks.detection.marked import expected_share
 
 ROUNDS = 1000
 NUMBERS = (25, 50, 100)
@@ -31,7 +32,7 @@ class Answers(NamedTuple):
 
     words: Floats
     marked: Floats  # share of an answer's words
-    expected: Floats  # mean probability of its words
+    expected: Floats  # share that the detector expects
     texts: list[str]  # what it is held against
     models: list[str]
     counts: NDArray[np.int64]  # words: true and false positives, false and true negatives
@@ -50,11 +51,12 @@ def annotated_answers(mirror: str) -> dict[tuple[str, str], Answers]:
 
     documents = readable(labelled_answers(mirror, ["mushroom", "mfava-gold"]))
     rows = defaultdict(list)
-    for document, reading in zip(documents, predictions(documents), strict=True):
-        marks = reading.hallucinated
+    for document, prediction in zip(documents, predictions(documents), strict=True):
+        marks = prediction.hallucinated
         if len(marks):
             text = document.article or document.reference
-            row = (len(marks), marks.mean(), reading.probabilities.mean(), text, document.model, reading.counts)
+            expected = expected_share(document.answer, prediction.flagged, document.language)
+            row = (len(marks), marks.mean(), expected, text, document.model, prediction.counts)
             rows[document.language, document.annotations].append(row)
     return {
         key: Answers(*(np.array(part, float) for part in parts[:3]), *map(list, parts[3:5]), np.array(parts[5]))
@@ -98,7 +100,7 @@ def of_difference(answers: Answers, number: int) -> str:
             draws, places = Draws.of(times, share[drawn] / chances[drawn]), side[drawn]
             of_all = float(share @ answers.expected[side])
             means.append(marked_mean(draws, answers.marked[places], answers.expected[places], of_all))
-        bounds.append(marked_difference(draws, *means)[1:3])
+        bounds.append(marked_difference((draws, *means))[3:5])
     return held(bounds, float(shares[0] @ answers.marked[sides[0]] - shares[1] @ answers.marked[sides[1]]))
 
 
@@ -115,31 +117,36 @@ def rogan_gladen_width(answers: Mapping[tuple[str, str], Answers], language: str
     return figure.high - figure.low
 
 
+def table(header: str, rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """A table in Markdown."""
+    columns = header.split("; ")
+    yield f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
+    for row in rows:
+        yield f"| {' | '.join(map(str, row))} |"
+
+
 def main() -> None:
     answers = annotated_answers(sys.argv[1] if len(sys.argv) > 1 else "../shared/hub")
-    columns = "answers; number; truth; Rogan-Gladen's width; marks; held, width; alone; guessing; opposite; difference"
-    print(f"| {columns.replace(';', ' |')} |\n|{'---|' * 10}")
+    rates: list[list[object]] = []
+    others: list[list[object]] = []
     for (language, kind), each in answers.items():
-        readings = (each.expected, np.random.default_rng(_SEED).random(len(each.words)), 1 - each.marked)
-        truth = each.words @ each.marked / each.words.sum()
+        guesses, opposite = np.random.default_rng(_SEED).random(len(each.words)), 1 - each.marked
+        truth, says = (each.words @ shares / each.words.sum() for shares in (each.marked, each.expected))
         width = rogan_gladen_width(answers, language, kind)
+        rates.append([f"{language} {kind}", len(each.words), f"{truth:.2f}", f"{says:.2f}", f"{width:.2f}"])
         for number in NUMBERS:
-            (joined, alone), (guessed, _), (opposite, _) = (of_rates(each, reading, number) for reading in readings)
-            first = f"| {language} {kind} | {len(each.words)} | {truth:.2f} | {width:.2f} | {number} |"
-            print(
-                first,
-                joined,
-                "|",
-                alone,
-                "|",
-                guessed,
-                "|",
-                opposite,
-                "|",
-                of_difference(each, number),
-                "|",
-                flush=True,
-            )
+            joined, alone = of_rates(each, each.expected, number)
+            rates[-1].append(joined)
+            more = [of_rates(each, reading, number)[0] for reading in (guesses, opposite)]
+            others.append([f"{language} {kind}", number, joined, alone, *more, of_difference(each, number)])
+            print(*others[-1], sep="; ", file=sys.stderr, flush=True)
+    header = "answers; number; truth; the detector expects; Rogan-Gladen's width"
+    print(*table(f"{header}; {'; '.join(f'{number} marks: held, width' for number in NUMBERS)}", rates), sep="\n")
+    print()
+    header = (
+        "answers; marks; held, width; marks alone; a guessing detector; one that says the opposite; difference of two"
+    )
+    print(*table(header, others), sep="\n")
 
 
 if __name__ == "__main__":

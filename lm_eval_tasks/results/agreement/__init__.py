@@ -105,7 +105,8 @@ def compare(
 
     Args:
         files: one for each rater: ``.jsonl``, ``.jsonl.gz``, ``.json`` (a list), ``.csv`` or ``.tsv`` (with a header). In a
-            samples file of the harness, the filtered answer is the rating of the document's ``id`` and ``aspect``.
+            samples file of the harness, the filtered answer is the rating of the document's ``id`` and ``aspect``. Files of
+            marks (:mod:`lm_eval_tasks.results.marks.lines`) are tags as they are.
         kind: a key of :data:`KINDS`.
         columns: of the rating or the tagged text: one for all files or one for each.
         id_column: default ``id``. Tagged texts without ids are joined by row.
@@ -265,7 +266,10 @@ def _compare_tags(pairs: Iterable[Pair], text_column: str | None, notes: list[st
             if text is None and text_column:
                 raise ValueError(f"{pair.name}: {_item_name(key)} has no {text_column!r} in either")
             text = parse(both[0].tagged)[0] if text is None else text
-            spans = [annotate(tagged.tagged, text, report) for tagged, report in zip(both, reports, strict=True)]
+            spans = [
+                annotate(tagged.tagged, text, report) if tagged.spans is None else tagged.spans
+                for tagged, report in zip(both, reports, strict=True)
+            ]
             if spans[0] is None or spans[1] is None:
                 count["dropped"] += 1
                 continue

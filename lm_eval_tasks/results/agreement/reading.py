@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from custom_metrics.reading.spans import Span, span_of
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.mfava.languages import LANGUAGES
@@ -46,6 +47,8 @@ def read_rows(path: Path, column: str, id_column: str) -> list[Row]:
             if "first" in doc and "second" in doc:  # a comparison: each order is an item, and the rating is a system
                 systems = {"A": doc["first"], "B": doc["second"]}
                 row |= {id_column: doc.get("query_id"), column: systems.get(answers[0], answers[0])}
+        elif column not in row and "spans" in row and isinstance(row.get("answer"), str):  # of a file of marks
+            row = {**row, id_column: f"{row.get('id')} of run {row.get('run')}", column: _marked(path, where, row)}
         rows.append((f"{path}, {where}", row))
     if not rows:
         raise CorruptSource(f"{path} has no rows")
@@ -123,15 +126,31 @@ class Tagged(NamedTuple):
     tagged: str
     text: str | None
     language: str | None
+    spans: tuple[Span, ...] | None = None  # in the text, where a row has these and no tags
 
     def __repr__(self) -> str:  # for messages
         return repr(self.tagged)
+
+
+def _marked(path: Path, where: str, row: Mapping[str, Any]) -> Tagged | None:
+    """The marks of a line of a marks file (:mod:`lm_eval_tasks.results.marks.lines`); ``None`` where the annotator could
+    not tell."""
+    if row["spans"] is None:
+        return None
+    try:
+        spans = tuple(map(span_of, row["spans"]))
+    except (TypeError, ValueError) as error:
+        raise CorruptSource(f"{path}, {where}: {error}") from error
+    language = row.get("language")
+    return Tagged("", row["answer"], language if isinstance(language, str) and language else None, spans)
 
 
 def parse_tagged(
     where: str, row: Mapping[str, Any], column: str, text_column: str | None, language: str | None
 ) -> Tagged | None:
     """The tagged text of a row; ``None`` where there is none. Its language may be given as a code or in English."""
+    if isinstance(marked := row.get(column), Tagged):
+        return marked._replace(language=language or marked.language)
     texts = {name: row.get(name) for name in (column, text_column, "language") if name is not None}
     for name, value in texts.items():
         if value is not None and not isinstance(value, str) and (name != "language" or not language):

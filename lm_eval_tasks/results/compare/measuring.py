@@ -29,7 +29,9 @@ from custom_metrics.statistics.paired_shares import compare_shares
 from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import CalibrationKey, errors_of, in_force
+from lm_eval_tasks.detection.marked import METRIC
 from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
+from lm_eval_tasks.results.compare.marked import MarkedRun, compare_marked
 from lm_eval_tasks.runs import Answers, FilteredAnswers
 
 _WORD_SCORES = {
@@ -62,6 +64,7 @@ class Measured:
     annotated: Floats | None = None  # (documents, ratios) annotated words of each category; absent ones do not count
     harmonic: bool = False  # whether the figure is the harmonic mean of the ratios, not their mean
     errors: Errors | None = None  # of the detector, where a calibration corrects the ratio
+    marked: Mapping[int, MarkedRun] | None = None  # by the number of the run, where people marked answers
 
     @property
     def is_mean(self) -> bool:
@@ -121,6 +124,8 @@ class Measured:
 
 def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> PairedDifference:
     """The difference of two models on a metric of one task, or on its mean over several tasks."""
+    if tasks[0].marked is not None:
+        return compare_marked([(task.marked[first], task.marked[second]) for task in tasks if task.marked is not None])
     common = [task.counted(first) & task.counted(second) for task in tasks]
     pairs = [(task.rows(first, both), task.rows(second, both)) for task, both in zip(tasks, common, strict=True)]
     if tasks[0].is_mean:
@@ -152,6 +157,8 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
         )
     if metric in RATES or metric == "hallucinated_share":
         return _rate(task, metric, filter_name, corrected)
+    if metric == METRIC:
+        return _marked(task, filter_name)
     if aggregation in _WORD_SCORES:
         return _word_score(task, metric, filter_name, aggregation)
     columns = [column for readings in by_run.values() if (column := readings.columns.get(metric)) is not None]
@@ -287,6 +294,22 @@ def _judge_ratios(value: Any) -> Floats:
         return sums
     won, counts = value[1], value[2] if len(value) == 3 else None if value[1] is None else 1.0
     return np.array([[_number(won), _number(counts)]])
+
+
+def _marked(task: JoinedTask, filter_name: str) -> Measured:
+    """The rate by people's marks, of runs whose answers to the same questions were drawn."""
+    runs = {}
+    for number, readings in task.readings(filter_name).items():
+        column, places = readings.columns.get(METRIC), task.runs[number].places
+        values = {int(places[document]): value for document, value in column.non_numeric_values()} if column else {}
+        if not values or not all(isinstance(value, Mapping) for value in values.values()):
+            raise NotMeasured(f"the answers of {task.runs[number].model} have no marks (`score --marks`)")
+        runs[number] = MarkedRun.from_values(values, len(task.documents))
+    first = next(iter(runs.values()))
+    if any((run.times != first.times).any() for run in runs.values()):
+        raise NotMeasured("the marks are of different questions: draw once for all runs (`mark RUN RUN --tasks ...`)")
+    numbers = {number: run.numbers() for number, run in runs.items()}
+    return Measured(METRIC, numbers, np.arange(len(task.documents)), "answers", marked=runs)
 
 
 # ------------------------------------------------------------------------------------------ word scores of detectors

@@ -195,6 +195,8 @@ def _conditions(task: TaskRun) -> dict[str, str]:
         conditions["detector"] = " ".join(_text(key) for key in values if key)
         calibration = task.provenance.get("calibration")
         conditions["calibration"] = _text(calibration.get("file", "")) if isinstance(calibration, Mapping) else "none"
+        if isinstance(marks := task.provenance.get("marks"), Mapping):
+            conditions["marks"] = _text(marks.get("draw", ""))
     return conditions
 
 

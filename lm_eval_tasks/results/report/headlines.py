@@ -50,7 +50,8 @@ class Headline:
     @property
     def value(self) -> str:
         """The number; if it is not measurable, a note with its bounds."""
-        return not_measurable(self.figure, self.measured.unit) or as_text(self.figure.value, self.measured.unit)
+        unknown = not_measurable(self.figure, self.measured.unit, self.measured.needs)
+        return unknown or as_text(self.figure.value, self.measured.unit)
 
     @property
     def bounds(self) -> str:
@@ -144,7 +145,7 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     if mean.n:
         right = sum(round(figure.value * figure.n) for figure in figures.values() if not math.isnan(figure.value))
         details.append(f"{f'{right} of ' if metric.is_share else ''}{mean.n} {metric.counted}")
-    unknown = not_measurable(mean, metric.unit)
+    unknown = not_measurable(mean, metric.unit, metric.needs)
     if (interval := bounds(mean, metric.unit)) and not unknown:
         details.append(f"95 % bounds {interval}")
     undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
@@ -161,6 +162,8 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     texts = {name: range_of(family.mean(name), other.unit) for name, other in others.items()}
     if unknown:
         flagged = "".join(f"the detector flagged {texts[name]}; " for name, other in others.items() if other.is_raw)
-        return f"The {metric_name} is {unknown}: {flagged}{text}."
+        names = ",".join(task.task for task in [*family.tasks.values()][:3])
+        remedy = f" {metric.remedy.replace('{task}', names)}." if metric.remedy else ""
+        return f"The {metric_name} is {unknown}: {flagged}{text}.{remedy}"
     texts |= {"value": as_text(mean.value, metric.unit), "rest": metric.rest}
     return _PLACE.sub(lambda match: texts.get(match[1], match[0]), metric.sentence) + f" ({text})."

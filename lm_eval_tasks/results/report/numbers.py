@@ -53,10 +53,11 @@ def range_of(figure: Figure, unit: Unit) -> str:
     return f"{100 * figure.low:.0f} to {100 * figure.high:.0f} %" if unit == "share" else bounds(figure, unit)
 
 
-def not_measurable(figure: Figure, unit: Unit) -> str:
-    """``not measurable (0 to 100 %)`` if a figure is not (:mod:`custom_metrics.statistics.units`); empty for any
-    other."""
-    return "" if is_measurable(figure, unit) else f"{NOT_MEASURABLE} ({range_of(figure, unit)})"
+def not_measurable(figure: Figure, unit: Unit, needs: str = "") -> str:
+    """``not measurable (0 to 100 %)`` if a figure is not (:mod:`custom_metrics.statistics.units`), with what it `needs`:
+    ``not measurable without marks (0 to 100 %)``; empty for any other figure."""
+    without = f" without {needs}" if needs else ""
+    return "" if is_measurable(figure, unit) else f"{NOT_MEASURABLE}{without} ({range_of(figure, unit)})"
 
 
 def with_bounds(figure: Figure, unit: Unit) -> str:

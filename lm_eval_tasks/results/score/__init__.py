@@ -17,7 +17,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
@@ -32,8 +32,10 @@ from lm_eval_tasks.data.provenance import COMMAND_LINE, of_scored
 from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.metadata import pairs
+from lm_eval_tasks.detection import marked
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.models.answering import DocumentAnswerer
+from lm_eval_tasks.results.marks.lines import join, read_marks, run_answers
 from lm_eval_tasks.runs.results_file import metadata_of, read_results
 
 __all__ = ["Work", "score", "tag_part"]
@@ -52,6 +54,8 @@ def score(
     output: Path | None = None,
     workers: int = 1,
     skip_failing: bool = False,
+    marks: Sequence[Path] = (),
+    complete_to: int | None = None,
 ) -> list[Path]:
     """Tag and score the answers of earlier runs.
 
@@ -69,13 +73,16 @@ def score(
             Default: beside the samples.
         workers: number of processes that tag; on a machine with GPUs, one for each GPU.
         skip_failing: leave out and count answers that the detector's server always fails on (its option of this name).
+        marks: files of people's marks of some answers (:mod:`lm_eval_tasks.results.marks.lines`), for ``marked_rate``.
+        complete_to: count only the first draws of marks, so many.
 
     Returns:
         The results files, one for each model; none in the processes of a launch that do not score.
 
     Raises:
         MissingSource: there are no samples of a task whose answers a detector tags.
-        CorruptSource: a samples file is damaged in the middle.
+        CorruptSource: a samples file is damaged in the middle, or a line of marks cannot be used.
+        UsageError: marks are not of these answers, or drawn answers have none.
         UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
         OSError: the results could not be written; the spans are stored for the next run.
     """
@@ -103,6 +110,18 @@ def score(
         )
     if others:
         log.info("passed over, as no detector tags their answers: %s", others)
+    read = read_marks(marks) if marks else []
+    joined = {
+        folder: {
+            task: of_task
+            for task, samples_file in files.items()
+            if (ids := {mark.id for mark in read if mark.task == task})
+            and (of_task := join(read, task, run_answers(samples_file, task, ids), complete_to)).answers
+        }
+        for folder, files in (folders.items() if read else ())
+    }
+    if read and not any(joined.values()):
+        raise UsageError(f"{path}: no mark in {', '.join(map(str, marks))} is of an answer of these runs")
     written = []
     for folder, files in folders.items():
         target = (folder if output is None else output / folder.name if len(folders) > 1 else output).resolve()
@@ -110,7 +129,8 @@ def score(
         source = next(iter(files.values()))
         work = Work(files, {**metadata, "samples": str(source if len(files) == 1 else source.parent)}, target)
         if launch.rank == 0:
-            written.append(_score_model(work, _earlier_results(source), workers))
+            with marked.in_force(joined.get(folder, {})):
+                written.append(_score_model(work, _earlier_results(source), workers))
         else:
             processes.barrier()  # until the first process has the folder to itself
             tag_part(work, launch.rank, launch.number)

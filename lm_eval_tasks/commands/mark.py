@@ -1,0 +1,161 @@
+"""Draw answers of runs, and write the page that people mark them on.
+
+Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks with known chances, and writes a page that an annotator opens
+in any browser, marks, and saves: no server, no network. `lm-eval-grounded score RUN --marks FILE...` then gives a rate that
+holds for the run. The draw is a stream: with the same seed, 100 answers begin with the 50 of before. Of several runs the
+same questions are drawn. `--kind ratings` and `preferences` are the CLAPnq paper's human evaluation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import shell_word
+from lm_eval_tasks.commands import add_output, say, split_names
+
+if TYPE_CHECKING:
+    from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers
+    from lm_eval_tasks.runs import Run, TaskRun
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder, results file or samples file")
+    parser.add_argument("--tasks", required=True, metavar="T,...", help="tasks and groups whose answers are drawn")
+    parser.add_argument("--answers", type=int, default=50, metavar="N", help="how many draws (default: 50)")
+    parser.add_argument("--seed", type=int, default=1234, help="of the draw (default: 1234)")
+    parser.add_argument(
+        "--kind",
+        choices=("spans", "ratings", "preferences"),
+        default="spans",
+        help="what people say: which parts are made up; of clapnq_* how good an answer is, from 1 to 4, or which of two "
+        "runs' is better (default: spans)",
+    )
+    parser.add_argument("--categories", action="store_true", help="mark parts with mFAVA's six categories")
+    parser.add_argument("--suggest", action="store_true", help="show the detector's spans first; the marks say so")
+    parser.add_argument("--instructions", type=Path, metavar="FILE.md", help="for annotators, in place of ours")
+    parser.add_argument(
+        "--marks", type=Path, nargs="+", default=[], metavar="FILE", help="of before, for the time it takes"
+    )
+    parser.add_argument("--format", choices=("page", "label-studio"), default="page", help="default: page")
+    add_output(parser, required=True)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.results.marks.content import page_content
+    from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
+    from lm_eval_tasks.runs import read_runs
+
+    kind = arguments.kind
+    if kind != "spans" and (arguments.categories or arguments.suggest):
+        raise UsageError(f"--categories and --suggest go with --kind spans, not with {kind}")
+    instructions = ""
+    if arguments.instructions:
+        try:
+            instructions = arguments.instructions.read_text("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{arguments.instructions}: no UTF-8 text ({error})") from error
+    seconds = seconds_of(arguments.marks, kind)
+    runs = read_runs(arguments.runs)
+    named = split_names(arguments.tasks)
+    tasks = dict.fromkeys(task for name in named for task in runs[0].groups.get(name, (name,)))
+    if not tasks:
+        raise UsageError("--tasks: name a task, such as mfava_de")
+    if kind != "spans" and (other := [task for task in tasks if not task.startswith("clapnq_")]):
+        raise UsageError(f"--kind {kind} is of clapnq_gold* and clapnq_rag*, not of {', '.join(other)}")
+    if kind == "preferences" and len(runs) != 2:
+        raise UsageError(f"--kind preferences compares two runs; here are {len(runs)}")
+    contents = []
+    for task in tasks:
+        answers = [TaskAnswers.of(run.model, _task_of(run, task)) for run in runs]
+        if arguments.suggest and not all(each.is_tagged for each in answers):
+            raise UsageError(
+                f"{task}: no detector has read all answers, so none can suggest; `lm-eval-grounded score` first"
+            )
+        drawn = draw(answers, arguments.answers, arguments.seed, kind)
+        contents.append(page_content(answers, drawn, kind, arguments.categories, arguments.suggest, instructions))
+        say(*_what_to_expect(answers, drawn, contents[-1], seconds))
+    written = write(contents, arguments.output, arguments.format)
+    say(*written, *_next_commands(arguments, contents))
+    return 0
+
+
+def seconds_of(marks: Iterable[Path], kind: str) -> float | None:
+    """The mean time that an answer took in files of marks, in seconds; ``None`` where none was timed."""
+    from lm_eval_tasks.data.tables import read_json_lines
+    from lm_eval_tasks.results.marks.label_studio import lines_from_export
+
+    times: list[Any] = []
+    for path in marks:
+        lines = lines_from_export(path) if path.suffix == ".json" else (line for _, line in read_json_lines(path))
+        times += [line.get("seconds") for line in lines if line.get("kind") == kind]
+    numbers = [time for time in times if type(time) in (int, float) and 0 < time < math.inf]
+    return fmean(numbers) if numbers else None
+
+
+def write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[Path]:
+    """Write a page for each content, or what Label Studio imports; returns the paths."""
+    from lm_eval_tasks.data.atomic import whole_file
+
+    files: dict[Path, str] = {}
+    for content in contents:
+        task = f"_{content['file'].partition('_')[2]}" if len(contents) > 1 else ""
+        if form == "page":
+            from lm_eval_tasks.results.marks.page import marking_page
+
+            files[folder / f"marking{task}.html"] = marking_page(content)
+        else:
+            from lm_eval_tasks.results.marks.label_studio import label_studio_tasks, labelling_interface
+
+            tasks = json.dumps(label_studio_tasks(content), ensure_ascii=False, indent=1)
+            files |= {
+                folder / f"tasks{task}.json": tasks,
+                folder / f"interface{task}.xml": labelling_interface(content),
+            }
+    for path, text in files.items():
+        with whole_file(path) as partial:
+            partial.write_text(text, "utf-8")
+    return [*files]
+
+
+def _task_of(run: Run, name: str) -> TaskRun:
+    if name not in run.tasks:
+        raise UsageError(f"{run.folder}: the run of {run.model} has no {name}; it has {', '.join(run.tasks)}")
+    return run.tasks[name]
+
+
+def _what_to_expect(
+    answers: Sequence[TaskAnswers], drawn: Draw, content: dict[str, Any], seconds: float | None
+) -> Iterator[str]:
+    """What was drawn; and how wide bounds will be, and how long marking takes, after so many draws."""
+    from lm_eval_tasks.results.marks.draw import expectations
+
+    things = "pairs" if content["kind"] == "preferences" else "answers"
+    documents = sum(chance > 0 for chance in drawn.chances.values())
+    models = " and ".join(each.model for each in answers)
+    yield f"{content['title']} ({len(drawn.order)} draws of {documents} documents of {models}, seed {drawn.seed})"
+    for number, items, width in expectations(answers, drawn.seed, content["kind"]):
+        bounds = "" if math.isnan(width) else f", 95 % bounds about {width:.2f} wide"
+        time = f", {items * seconds / 60:.0f} minutes" if seconds else ""
+        yield f"  {number} draws: {items} {things} to mark{bounds}{time}"
+    if content["kind"] == "spans" and not all(each.is_tagged for each in answers):
+        yield "  no detector has read these answers yet: `score` runs one, whose reading makes bounds narrower"
+    if seconds is None:
+        yield "  no answer was timed yet: --marks FILE, of an earlier session, tells how long they take"
+
+
+def _next_commands(arguments: argparse.Namespace, contents: Sequence[dict[str, Any]]) -> Iterator[str]:
+    if arguments.format == "page":
+        yield "Send the page to an annotator, who opens it in a browser, and sends a file back. Then:"
+        files = " ".join(f"{content['file']}_*.jsonl" for content in contents)
+    else:
+        yield "Import the tasks into a project of Label Studio with this interface, and export it as JSON. Then:"
+        files = "EXPORT.json"
+    for place in arguments.runs:
+        yield f"  lm-eval-grounded score {shell_word(str(place))} --marks {files}"

@@ -1,0 +1,240 @@
+"""The draw: which answers people mark, so that marks of a few speak for all.
+
+Answers are drawn one after the other, with replacement, in proportion to their words (Hansen and Hurwitz 1943): a share
+of words is then a plain mean over draws, and its bounds hold also where few answers have most of the words. Ratings and
+preferences count answers, not words, and are drawn evenly. A longer draw begins with a shorter one. Of several runs the
+same documents are drawn, so that differences between models are paired.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custom_metrics.abstention import is_abstention
+from custom_metrics.reading.words import words
+from custom_metrics.statistics.marked import FEWEST_DRAWS, Draws, marked_mean
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import without_surrogates
+from detector_plugin.filters import as_text
+from lm_eval_tasks.clapnq.corpus import Passage
+from lm_eval_tasks.data.sources import CorruptSource
+from lm_eval_tasks.detection.marked import expected_share
+from lm_eval_tasks.harness.detector_task import is_tagged
+from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
+
+KINDS = ("spans", "ratings", "preferences")
+"""What people say of an answer: which parts are made up; how good it is, from 1 to 4; which of two is better."""
+
+
+class TaskAnswers(NamedTuple):
+    """A run's answers to a task. Arrays are (answers,), in the order of the documents."""
+
+    task: str
+    model: str
+    language: str
+    logged: Answers
+    ids: Sequence[str]  # of the documents
+    texts: Sequence[str]  # of the answers, as a detector gets them
+    words: NDArray[np.float64]  # that count: none of an answer that abstains, where the passages of CLAPnq were given
+    expected: NDArray[np.float64]  # share of an answer's words that the detector expects to be made up
+    answerable: NDArray[np.bool_]  # whether a question has an answer in its passages
+    is_tagged: bool  # whether a detector has read the answers
+    digest: str
+
+    @classmethod
+    def of(cls, model: str, task: TaskRun) -> TaskAnswers:
+        """The answers of a model's run.
+
+        Raises:
+            UsageError: the task is none whose answers are held against a text.
+            MissingSource: the answers were not logged.
+            CorruptSource: the samples file is damaged, empty, or has a document twice.
+        """
+        if not is_tagged(task.task):
+            raise UsageError(
+                f"{task.task}: people mark answers of mfava_<language>, clapnq_gold* and clapnq_rag*, which are held "
+                f"against a text"
+            )
+        of_clapnq, language = task.benchmark == "clapnq", task.language or "en"
+
+        def measure(answer: Answer, filter_name: str, _: bool) -> dict[str, Any]:
+            text, spans = tagged_answer(answer.readings[filter_name].answer, answer.response)
+            number = 0 if of_clapnq and is_abstention(text, language) else len(words(text, language))
+            try:
+                share = expected_share(text, spans, language)
+            except ValueError as error:
+                raise CorruptSource(f"{task.samples}, document {answer.doc.get('id')!r}: {error}") from error
+            asked = not of_clapnq or bool(answer.doc.get("answerable"))
+            return {"answer": text, "words": number, "expected": share, "asked": asked, "tagged": spans is not None}
+
+        logged = task.answers(measure)
+        if not len(logged):
+            raise CorruptSource(f"{logged.path}: no sample can be read")
+        ids = [logged.ids.get(place, key) for place, key in enumerate(logged.keys)]
+        if len({*ids}) < len(ids):
+            twice = next(name for place, name in enumerate(ids) if name in ids[:place])
+            raise CorruptSource(f"{logged.path}: two documents have the id {twice!r}; marks name a document by its id")
+        name = task.headline_filter if task.headline_filter in logged.readings else next(iter(logged.readings))
+        values = logged.readings[name].derived
+        numbers = {key: np.nan_to_num(values[key].numbers) for key in ("words", "expected", "asked", "tagged")}
+        texts = [text if isinstance(text, str) else "" for text in values["answer"].values()]
+        return cls(
+            *(task.task, model, language, logged, ids, texts, numbers["words"], numbers["expected"]),
+            *(numbers["asked"] > 0, bool(numbers["tagged"].any())),
+            run_digest(dict(zip(ids, texts, strict=True))),
+        )
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """(answers,) of the words of all answers."""
+        return np.asarray(self.words / max(1.0, self.words.sum()))
+
+
+class Draw(NamedTuple):
+    """Documents in the order drawn."""
+
+    seed: int
+    runs: tuple[str, ...]  # digests of the runs' answers
+    order: tuple[str, ...]  # ids, one for each draw
+    chances: Mapping[str, float]  # id of each document to the probability by which one draw picks it
+
+    def distinct(self, number: int | None = None) -> list[str]:
+        """The ids of the first draws, each once; of all draws without a number."""
+        return list(dict.fromkeys(self.order[:number]))
+
+    def as_json(self) -> dict[str, Any]:
+        """As a line of a marks file has it."""
+        return {"seed": self.seed, "runs": [*self.runs], "order": [*self.order]}
+
+
+def run_digest(answers: Mapping[str, str]) -> str:
+    """The digest of a run's answers to a task: id of a document to answer, in the order of the documents."""
+    digest = hashlib.sha256()
+    for name, answer in answers.items():
+        text = hashlib.sha256(answer.encode("utf-8", "surrogatepass")).hexdigest()
+        digest.update(f"{name}\t{text}\n".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:16]
+
+
+def tagged_answer(output: Any, response: str) -> tuple[str, list[Any] | None]:
+    """An answer and a detector's spans in it, from what a filter made of a response; no spans where no detector ran."""
+    if isinstance(output, str) and output.startswith("{"):
+        try:
+            tagged = json.loads(output)
+        except (ValueError, RecursionError):
+            tagged = None
+        if isinstance(tagged, dict) and tagged.keys() >= {"answer", "spans", "detector"}:
+            spans = tagged["spans"]
+            return without_surrogates(str(tagged["answer"])), spans if isinstance(spans, list) else None
+    return (output if isinstance(output, str) else response), None
+
+
+def reference_of(doc: Mapping[str, Any]) -> str:
+    """The text that the answer to a document is held against. Samples of CLAPnq lack its column, and have the passages."""
+    try:
+        if "reference" in doc or "groundings" in doc:
+            return as_text(doc.get("reference", doc.get("groundings")))
+        return as_text([Passage("", passage["title"], passage["text"]).grounding for passage in doc["passages"]])
+    except (KeyError, TypeError) as error:
+        raise CorruptSource(f"document {doc.get('id')!r} has neither reference nor passages") from error
+
+
+def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans") -> Draw:
+    """Draw documents.
+
+    Args:
+        runs: of one task, with the same documents.
+        number: of draws.
+        seed: with the same one, a longer draw begins with this one.
+        kind: one of :data:`KINDS`. For spans a document's chance is its share of the words of all answers, the mean over
+            the runs; else all answerable questions have the same.
+
+    Raises:
+        UsageError: there are too few draws for bounds, the documents of the runs differ, two runs have the same answers, or
+            there is nothing to draw.
+    """
+    if number < FEWEST_DRAWS or seed < 0:
+        raise UsageError(f"{number} answers with seed {seed}: draw {FEWEST_DRAWS} or more, with a seed of 0 or more")
+    first = runs[0]
+    for place, run in enumerate(runs[1:], 1):
+        _check_same_documents(first, run)
+        if twin := next((other for other in runs[:place] if other.digest == run.digest), None):
+            raise UsageError(f"{run.task}: {twin.model} and {run.model} gave the same answers; name a run once")
+    if kind == "spans":
+        shares = [dict(zip(run.ids, run.shares.tolist(), strict=True)) for run in runs]
+        chances = np.array([math.fsum(share[name] for share in shares) / len(runs) for name in first.ids])
+    else:
+        chances = first.answerable / max(1, first.answerable.sum())
+    if not chances.any():
+        raise UsageError(f"{first.task}: nothing to draw: no answer has a word to mark, or no question an answer")
+    places = np.searchsorted(np.cumsum(chances) / chances.sum(), np.random.default_rng(seed).random(number), "right")
+    last = int(np.flatnonzero(chances)[-1])  # rounding
+    order = tuple(first.ids[min(place, last)] for place in places.tolist())
+    return Draw(seed, tuple(run.digest for run in runs), order, dict(zip(first.ids, chances.tolist(), strict=True)))
+
+
+def _check_same_documents(first: TaskAnswers, second: TaskAnswers) -> None:
+    """UsageError where two runs do not have the same documents; it names what differs."""
+    where = f"{first.task}: the runs of {first.model} and {second.model} cannot be marked together"
+    alone = sorted({*first.ids} ^ {*second.ids})
+    if alone:
+        owner = first if alone[0] in {*first.ids} else second
+        raise UsageError(f"{where}: {len(alone)} documents are in one of them only, such as {alone[0]} ({owner.model})")
+    places = {name: place for place, name in enumerate(second.ids)}
+    for place, name in enumerate(first.ids):
+        if first.logged.content(place) != second.logged.content(places[name]):
+            docs = first.logged[place].doc, second.logged[places[name]].doc
+            if columns := [column for column in differing_columns(*docs) if column != "language"]:
+                raise UsageError(f"{where}: document {name} differs in {', '.join(columns)}")
+
+
+# ------------------------------------------------------------------------------------------------------ what to expect
+
+NUMBERS = (25, 50, 100, 200)
+
+
+class Expectation(NamedTuple):
+    """What a number of draws will come to."""
+
+    draws: int
+    items: int  # to mark, as an answer that is drawn twice is marked once
+    width: float  # about how wide the 95 % bounds of the rate will be, of the run where they are widest; nan of other means
+
+
+def expectations(runs: Sequence[TaskAnswers], seed: int, kind: str = "spans") -> list[Expectation]:
+    """What :data:`NUMBERS` of draws will come to. The arguments are those of :func:`draw`."""
+    longest = draw(runs, max(NUMBERS), seed, kind)
+    with_words = [{name for name, number in zip(run.ids, run.words, strict=True) if number} for run in runs]
+    to_mark = {"spans": with_words, "ratings": [{*run.ids} for run in runs], "preferences": [{*runs[0].ids}]}[kind]
+    return [
+        Expectation(
+            number,
+            sum(name in names for name in longest.distinct(number) for names in to_mark),
+            max(_width(run, number) for run in runs) if kind == "spans" else math.nan,
+        )
+        for number in NUMBERS
+    ]
+
+
+def _width(run: TaskAnswers, number: int) -> float:
+    """The width for marked shares that are spread as those of annotated answers of Mu-SHROOM are.
+
+    Of their variance the detector's reading leaves a quarter of m (1 - m) there (eight languages: 0.13 to 0.45), m being
+    the share of all words, as in a beta distribution with parameters 3 m and 3 (1 - m). What a detector expects is only a
+    hint at m (14 % where people mark 48 %, 44 % where they mark 10 %): m is taken halfway between that and a half. Without
+    a detector the shares are taken to be uniform.
+    """
+    from scipy.stats import beta
+
+    share = (float(run.shares @ run.expected) + 0.5) / 2 if run.is_tagged else 0.5
+    size = 3 if run.is_tagged else 2
+    shares = beta.ppf((np.arange(number) + 0.5) / number, size * share, size * (1 - share))
+    figure = marked_mean(Draws.of(np.ones(number)), shares, np.zeros(number), 0.0).figure
+    return figure.high - figure.low

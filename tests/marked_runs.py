@@ -1,0 +1,48 @@
+"""Runs whose answers people mark: samples files written by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lm_eval_tasks.runs import read_runs
+from tests.logged_runs import write_samples
+
+Row = dict[str, Any]
+
+
+def mfava_row(number: int, answer: str, spans: Sequence[Any] | None = (), **doc: Any) -> Row:
+    """A sample of an answer with a detector's spans; ``None``: no detector has read it."""
+    filtered = answer
+    if spans is not None:
+        detector = {"name": "lexical", "version": "1", "licence": ""}
+        filtered = json.dumps({"answer": answer, "spans": [*spans], "detector": detector})
+    columns = {"language": "de", "article": number // 2, "query": f"Frage {number}?", "reference": f"Artikel {number}."}
+    return _row(number, {"id": f"de_{number // 2}_{number % 2 + 1}", **columns, **doc}, answer, filtered)
+
+
+def clapnq_row(number: int, answer: str, **doc: Any) -> Row:
+    passages = [{"id": "", "title": f"Title {number}", "text": "A passage."}, {"id": "", "title": "", "text": "More."}]
+    columns = {"question": f"question {number}", "answerable": number % 2 == 0, "answers": [], "passages": passages}
+    return _row(number, {"id": f"q{number}", **columns, **doc}, answer, answer)
+
+
+def _row(number: int, doc: Mapping[str, Any], answer: str, filtered: str) -> Row:
+    row = {"doc_id": number, "doc": doc, "resps": [[answer]], "filtered_resps": [filtered], "filter": "answer"}
+    return {**row, "prompt_hash": f"hash {number}", "metrics": []}
+
+
+def logged_run(folder: Path, rows: Sequence[Row], task: str = "mfava_de") -> Path:
+    """A folder with a samples file of the rows."""
+    write_samples(folder, "".join(json.dumps(row) + "\n" for row in rows), task)
+    return folder
+
+
+def task_answers(folder: Path, rows: Sequence[Row], task: str = "mfava_de") -> Any:
+    """The answers of such a run."""
+    from lm_eval_tasks.results.marks.draw import TaskAnswers
+
+    (run,) = read_runs([logged_run(folder, rows, task)])
+    return TaskAnswers.of(run.model, run.tasks[task])

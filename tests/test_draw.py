@@ -1,0 +1,280 @@
+"""Which answers are drawn, with which chance, and what annotators get of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.detection.marked import expected_share
+from lm_eval_tasks.results.marks.content import page_content
+from lm_eval_tasks.results.marks.draw import KINDS, TaskAnswers, draw, expectations, run_digest
+from lm_eval_tasks.results.marks.page import marking_page
+from lm_eval_tasks.runs import read_runs
+from tests.marked_runs import Row, clapnq_row, logged_run, mfava_row, task_answers
+from tests.report_runs import HOSTILE
+
+LENGTHS = (1, 2, 3, 4, 10)
+ROWS = [mfava_row(number, " ".join(["Wort"] * length)) for number, length in enumerate(LENGTHS)]
+
+
+def test_chances_are_shares_of_the_words(tmp_path: Path) -> None:
+    rows = [*ROWS, mfava_row(5, ""), mfava_row(6, " \n")]
+    drawn = draw([task_answers(tmp_path / "run", rows)], 1_000, 7)
+    assert [*drawn.chances.values()] == [0.05, 0.1, 0.15, 0.2, 0.5, 0.0, 0.0]
+    assert sum(drawn.chances.values()) == pytest.approx(1)
+    times = Counter(drawn.order)
+    assert not {"de_2_2", "de_3_1"} & times.keys()
+    for name, chance in drawn.chances.items():
+        assert abs(times[name] - 1_000 * chance) < 50
+
+
+def test_a_longer_draw_begins_with_a_shorter_one(tmp_path: Path) -> None:
+    answers = task_answers(tmp_path / "run", ROWS)
+    longest = draw([answers], 200, 7)
+    for number in (5, 50, 199):
+        shorter = draw([answers], number, 7)
+        assert shorter.order == longest.order[:number]
+        short, long = (page_content([answers], each)["items"] for each in (shorter, longest))
+        assert [item["line"]["id"] for item in short] == [item["line"]["id"] for item in long[: len(short)]]
+    assert draw([answers], 50, 8).order != longest.order[:50]
+    assert longest.order[:5] == tuple(f"de_{n // 2}_{n % 2 + 1}" for n in _places(LENGTHS, 7, 5))
+
+
+def _places(lengths: tuple[int, ...], seed: int, number: int) -> list[int]:
+    """The draw as MARKS says it, without the code that is tested."""
+    chosen = np.random.default_rng(seed).random(number) * sum(lengths)
+    return [next(n for n in range(len(lengths)) if value < sum(lengths[: n + 1])) for value in chosen]
+
+
+def test_the_draw_of_all_words_of_a_long_run_hits_only_what_has_words(tmp_path: Path) -> None:
+    rows = [mfava_row(number, "a b c" if number % 3 else "") for number in range(3_000)]
+    drawn = draw([task_answers(tmp_path / "run", rows)], 10_000, 1)
+    assert all(drawn.chances[name] == pytest.approx(1 / 2_000) for name in drawn.order)
+
+
+def test_several_runs_draw_the_same_documents_by_the_mean_of_their_shares(tmp_path: Path) -> None:
+    first = task_answers(tmp_path / "one", ROWS)
+    turned = [mfava_row(number, " ".join(["Wort"] * length)) for number, length in enumerate(reversed(LENGTHS))]
+    second = task_answers(tmp_path / "two", turned)
+    drawn = draw([first, second], 40, 7)
+    assert [*drawn.chances.values()] == pytest.approx([0.275, 0.15, 0.15, 0.15, 0.275])
+    assert drawn.runs == (first.digest, second.digest)
+    content = page_content([first, second], drawn)
+    ids = [item["line"]["id"] for item in content["items"]]
+    assert len(ids) == 2 * len(drawn.distinct())
+    assert ids[::2] == ids[1::2] == drawn.distinct()
+    by_model = [item["line"]["run"] for item in content["items"]][::2]
+    assert {*by_model} == {first.digest, second.digest}  # neither always comes first
+    assert content["title"] == f"mfava_de: {len(ids)} answers to mark"
+
+
+def test_an_answer_without_a_word_is_drawn_for_the_other_run_and_not_marked(tmp_path: Path) -> None:
+    first = task_answers(tmp_path / "one", [mfava_row(0, ""), mfava_row(1, "ein Wort")])
+    second = task_answers(tmp_path / "two", [mfava_row(0, "ein Wort"), mfava_row(1, "")])
+    drawn = draw([first, second], 20, 1)
+    content = page_content([first, second], drawn)
+    assert [*drawn.chances.values()] == [0.5, 0.5]
+    assert sorted((item["line"]["id"], item["line"]["model"]) for item in content["items"]) == [
+        ("de_0_1", "two"),
+        ("de_0_2", "one"),
+    ]
+
+
+def test_a_line_holds_what_the_marks_need(tmp_path: Path) -> None:
+    answers = task_answers(tmp_path / "run", ROWS)
+    drawn = draw([answers], 5, 7)
+    content = page_content([answers], drawn)
+    digest = "".join(
+        f"de_{n // 2}_{n % 2 + 1}\t{hashlib.sha256(' '.join(['Wort'] * length).encode()).hexdigest()}\n"
+        for n, length in enumerate(LENGTHS)
+    )
+    line = next(item["line"] for item in content["items"] if item["line"]["id"] == "de_2_1")
+    assert line == {
+        "id": "de_2_1",
+        "task": "mfava_de",
+        "kind": "spans",
+        "language": "de",
+        "question": "Frage 4?",
+        "reference": "Artikel 4.",
+        "answer": " ".join(["Wort"] * 10),
+        "model": "run",
+        "article": "2",
+        "annotations": "real",
+        "run": hashlib.sha256(digest.encode()).hexdigest()[:16],
+        "chance": 0.5,
+        "draw": {"seed": 7, "runs": [answers.digest], "order": [*drawn.order]},
+    }
+    assert {name: content[name] for name in ("format", "kind", "file", "language", "direction", "categories")} == {
+        "format": 1,
+        "kind": "spans",
+        "file": "marks_mfava_de",
+        "language": "de",
+        "direction": "ltr",
+        "categories": [],
+    }
+
+
+def test_the_digest_is_of_the_answer_and_not_of_who_tagged_it(tmp_path: Path) -> None:
+    plain = task_answers(tmp_path / "plain", [mfava_row(0, "ein Wort", None)])
+    tagged = task_answers(tmp_path / "tagged", [mfava_row(0, "ein Wort", [[0, 3, "entity", 0.5]])])
+    assert plain.digest == tagged.digest == run_digest({"de_0_1": "ein Wort"}) != run_digest({"de_0_1": "zwei"})
+    assert (plain.is_tagged, tagged.is_tagged) == (False, True)
+    assert (*plain.expected, *tagged.expected) == (0.0, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("answer", "spans", "language", "share"),
+    [
+        ("eins zwei drei vier", [[0, 9, "entity", 0.5]], "de", 0.25),
+        ("eins zwei drei vier", [[0, 9, "entity"]], "de", 0.5),
+        ("eins zwei drei vier", [[0, 19, "entity", 0.2], [5, 9, "relation", 0.8]], "de", (3 * 0.2 + 0.8) / 4),
+        ("eins zwei", [], "de", 0.0),
+        ("eins zwei", None, "de", 0.0),
+        ("", [[0, 0, "entity"]], "de", 0.0),
+        ("北京是首都", [[0, 2, "entity", 0.6]], "zh", 0.2),
+    ],
+)
+def test_expected_shares(answer: str, spans: Any, language: str, share: float) -> None:
+    assert expected_share(answer, spans, language) == pytest.approx(share)
+
+
+TEXTS = ["مرحبا 👩‍👩‍👧 العالم", "ありがとう", "नमस्ते दुनिया", "e\u0301 Z\u0322\u0489", *HOSTILE.values()]
+
+
+def test_texts_are_what_they_were(tmp_path: Path) -> None:
+    rows = [mfava_row(n, text, query=text, reference=text[:5000]) for n, text in enumerate(TEXTS)]
+    answers = task_answers(tmp_path / "run", rows)
+    items = page_content([answers], draw([answers], 500, 1, "ratings"))["items"]
+    json.dumps(items, ensure_ascii=False).encode()  # no half of a surrogate pair
+    by_id = {item["line"]["id"]: item["line"] for item in items}
+    for row in rows:
+        text = row["resps"][0][0].replace("\ud83d", "\ufffd")
+        line = by_id.get(row["doc"]["id"])
+        if line is not None:
+            assert (line["answer"], line["question"], line["reference"]) == (text, text, text[:5000])
+    assert len(by_id) >= len(TEXTS) - 4  # all that have words
+
+
+def test_a_language_from_right_to_left(tmp_path: Path) -> None:
+    answers = task_answers(tmp_path / "run", [mfava_row(0, "مرحبا العالم", language="ar")], "mfava_ar")
+    content = page_content([answers], draw([answers], 5, 1))
+    assert (content["language"], content["direction"]) == ("ar", "rtl")
+
+
+def test_suggestions_and_categories(tmp_path: Path) -> None:
+    answers = task_answers(tmp_path / "run", [mfava_row(0, "ein Wort", [[0, 3, "entity", 0.5]])])
+    drawn = draw([answers], 5, 1)
+    assert [item["suggested"] for item in page_content([answers], drawn)["items"]] == [[]]
+    assert page_content([answers], drawn, suggest=True)["items"][0]["suggested"] == [[0, 3, "hallucination"]]
+    content = page_content([answers], drawn, categories=True, suggest=True, instructions="Mark.")
+    assert [item["suggested"] for item in content["items"]] == [[[0, 3, "entity"]]]
+    assert (len(content["categories"]), content["suggest"], content["instructions"]) == (6, True, "Mark.")
+
+
+def test_abstentions_of_clapnq_count_no_words_and_its_passages_are_the_reference(tmp_path: Path) -> None:
+    rows = [clapnq_row(0, "two words"), clapnq_row(1, "I don't know."), clapnq_row(2, "three more words here")]
+    answers = task_answers(tmp_path / "run", rows, "clapnq_gold")
+    drawn = draw([answers], 20, 1)
+    assert [*drawn.chances.values()] == pytest.approx([1 / 3, 0, 2 / 3])
+    line = page_content([answers], drawn)["items"][0]["line"]
+    assert line["reference"] == "Title " + line["id"][1:] + " A passage.\n\n More."
+    assert (line["language"], line["article"]) == ("en", None)
+
+
+def test_ratings_and_preferences_draw_answerable_questions_evenly(tmp_path: Path) -> None:
+    rows = [clapnq_row(number, " ".join(["word"] * (number + 1))) for number in range(6)]
+    first = task_answers(tmp_path / "one", rows, "clapnq_gold")
+    second = task_answers(tmp_path / "two", [clapnq_row(n, f"answer {n}") for n in range(6)], "clapnq_gold")
+    drawn = draw([first, second], 30, 3, "ratings")
+    assert [*drawn.chances.values()] == pytest.approx([1 / 3, 0] * 3)
+    ratings = page_content([first, second], drawn, "ratings")
+    assert (len(ratings["items"]), ratings["title"]) == (6, "clapnq_gold: 6 answers to rate")
+    preferences = page_content([first, second], drawn, "preferences")
+    assert preferences["title"] == "clapnq_gold: 3 pairs to compare"
+    for item in preferences["items"]:
+        line = item["line"]
+        at = line["models"].index("two")
+        assert line["answers"][at] == f"answer {line['id'][1:]}"
+        assert line["runs"][at] == second.digest
+        assert not {"answer", "model", "run"} & line.keys()
+    firsts = {draw_first(first, second, seed) for seed in range(10)}
+    assert firsts == {"one", "two"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_of_each_kind_and_of_any_text(tmp_path: Path, kind: str) -> None:
+    texts = [text[:300] for text in TEXTS]
+    runs = [
+        task_answers(tmp_path / name, [clapnq_row(n, f"{name} {text}") for n, text in enumerate(texts)], "clapnq_gold")
+        for name in ("one", "two")
+    ]
+    page = marking_page(page_content(runs, draw(runs, 100, 1, kind), kind))
+    assert page.startswith("<!doctype html>")
+    assert "<script>window.pwned" not in page
+
+
+def draw_first(first: Any, second: Any, seed: int) -> str:
+    drawn = draw([first, second], 5, seed, "ratings")
+    return str(page_content([first, second], drawn, "preferences")["items"][0]["line"]["models"][0])
+
+
+def test_what_to_expect(tmp_path: Path) -> None:
+    rows = [mfava_row(n, "a b c d", [[0, 3, "entity", 0.5]]) for n in range(300)]
+    answers = task_answers(tmp_path / "run", rows)
+    expected = expectations([answers], 1)
+    assert [row.draws for row in expected] == [25, 50, 100, 200]
+    assert all(row.items == len(draw([answers], row.draws, 1).distinct()) for row in expected)
+    # a quarter of the words are expected to be made up
+    assert [round(row.width, 3) for row in expected] == [0.201, 0.138, 0.096, 0.068]
+    plain = task_answers(tmp_path / "plain", [mfava_row(n, "a b c e", None) for n in range(300)])
+    assert [round(row.width, 3) for row in expectations([plain], 1)] == [0.238, 0.164, 0.115, 0.081]
+    assert expectations([plain, answers], 1)[0].width == expectations([plain], 1)[0].width
+    assert [math.isnan(row.width) for row in expectations([plain], 1, "ratings")] == [True] * 4
+    items = [expectations([plain, answers], 1, kind)[0].items for kind in ("spans", "ratings", "preferences")]
+    assert items == [2 * items[2], 2 * items[2], len(draw([plain, answers], 25, 1, "preferences").distinct())]
+
+
+@pytest.mark.parametrize(
+    ("task", "runs", "number", "message"),
+    [
+        ("mfava_de", [ROWS], 4, "4 answers with seed 1: draw 5 or more"),
+        ("mfava_de", [[mfava_row(0, "")]], 5, "nothing to draw"),
+        ("clapnq_gold", [[clapnq_row(1, "I don't know.")]], 5, "nothing to draw"),
+        ("mfava_de", [ROWS, ROWS], 5, "run0 and run1 gave the same answers"),
+        ("mfava_de", [ROWS, ROWS[:3]], 5, r"2 documents are in one of them only, such as de_1_2 \(run0\)"),
+        ("mfava_de", [ROWS, [mfava_row(0, "x", reference="y"), *ROWS[1:]]], 5, "document de_0_1 differs in reference"),
+    ],
+)
+def test_refused_draws(tmp_path: Path, task: str, runs: list[list[Row]], number: int, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        draw([task_answers(tmp_path / f"run{place}", rows, task) for place, rows in enumerate(runs)], number, 1)
+
+
+def test_refused_runs(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="people mark answers of mfava_<language>, clapnq_gold"):
+        task_answers(tmp_path / "other", ROWS, "nomiracl_de")
+    with pytest.raises(UsageError, match="mfava_detection_de_gold: people mark"):
+        task_answers(tmp_path / "detection", ROWS, "mfava_detection_de_gold")
+    with pytest.raises(CorruptSource, match="no sample can be read"):
+        task_answers(tmp_path / "empty", [])
+    with pytest.raises(CorruptSource, match="two documents have the id 'de_0_1'"):
+        task_answers(tmp_path / "twice", [mfava_row(0, "a"), mfava_row(1, "b", id="de_0_1")])
+    with pytest.raises(CorruptSource, match="document 'de_0_1': a span starts before it ends"):
+        task_answers(tmp_path / "spans", [mfava_row(0, "a", [[3, 1, "entity"]])])
+    bare = task_answers(tmp_path / "bare", [clapnq_row(0, "a", passages=[None])], "clapnq_gold")
+    drawn = draw([bare], 5, 1)
+    with pytest.raises(CorruptSource, match="document 'q0' has neither reference nor passages"):
+        page_content([bare], drawn)
+    (run,) = read_runs([logged_run(tmp_path / "run", ROWS)])
+    with pytest.raises(MissingSource, match="were not logged"):
+        TaskAnswers.of("m", replace(run.tasks["mfava_de"], samples=None))

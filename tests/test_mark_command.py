@@ -1,0 +1,197 @@
+"""``lm-eval-grounded mark`` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections import Counter
+from pathlib import Path
+from subprocess import CompletedProcess
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.changed_runs import change_results
+from tests.conftest import command, run
+from tests.logged_runs import copied
+from tests.marked_runs import clapnq_row, logged_run, mfava_row
+
+
+def mark(*arguments: object, cwd: Path, check: bool = True) -> CompletedProcess[str]:
+    return run([command("lm-eval-grounded"), "mark", *map(str, arguments)], cwd, check)
+
+
+def test_answers_of_a_run_for_label_studio(closed_book: Path, tmp_path: Path) -> None:
+    done = mark(closed_book, "--tasks", "mfava_de", "-o", "out", "--format", "label-studio", "--seed", 7, cwd=tmp_path)
+    tasks = json.loads((tmp_path / "out" / "tasks.json").read_text("utf-8"))
+    ElementTree.parse(tmp_path / "out" / "interface.xml")
+    ids = [task["data"]["id"] for task in tasks]
+    order = tasks[0]["data"]["draw"]["order"]
+    assert len(order) == 50
+    assert ids == list(dict.fromkeys(order))
+    printed = done.stdout.splitlines()
+    assert printed[0].startswith(f"mfava_de: {len(ids)} answers to mark (50 draws of ")
+    assert printed[0].endswith(" documents of sample/closed-book, seed 7)")
+    assert [line.split(":")[0] for line in printed[1:5]] == [f"  {number} draws" for number in (25, 50, 100, 200)]
+    assert "95 % bounds about 0." in printed[2]
+    assert "no answer was timed yet" in printed[5]
+    assert printed[-1] == f"  lm-eval-grounded score {shlex.quote(str(closed_book))} --marks EXPORT.json"
+    more = mark(
+        closed_book,
+        "--tasks",
+        "mfava_de",
+        "-o",
+        "more",
+        "--format",
+        "label-studio",
+        "--seed",
+        7,
+        "--answers",
+        80,
+        cwd=tmp_path,
+    )
+    longer = json.loads((tmp_path / "more" / "tasks.json").read_text("utf-8"))
+    assert longer[0]["data"]["draw"]["order"][:50] == order
+    assert [task["data"]["id"] for task in longer][: len(ids)] == ids
+    assert more.returncode == 0
+
+
+def test_answers_that_no_detector_has_read_are_the_same_draw(
+    closed_book: Path, predicted: Path, tmp_path: Path
+) -> None:
+    for name, folder in (("tagged", closed_book), ("plain", predicted)):
+        mark(folder, "--tasks", "mfava_de,mfava_zh", "-o", name, "--format", "label-studio", cwd=tmp_path)
+    for name in ("tasks_mfava_de.json", "tasks_mfava_zh.json", "interface_mfava_zh.xml"):
+        assert (tmp_path / "tagged" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+
+
+def test_the_page(closed_book: Path, tmp_path: Path) -> None:
+    done = mark(closed_book, "--tasks", "mfava_de,mfava_zh", "-o", "out", "--suggest", "--categories", cwd=tmp_path)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "marking_mfava_de.html",
+        "marking_mfava_zh.html",
+    ]
+    assert done.stdout.splitlines()[-1] == (
+        f"  lm-eval-grounded score {shlex.quote(str(closed_book))} --marks marks_mfava_de_*.jsonl marks_mfava_zh_*.jsonl"
+    )
+
+
+def test_ratings_and_preferences_of_clapnq(two_models: Path, tmp_path: Path) -> None:
+    runs = [two_models / "baseline-answer", two_models / "baseline-lexical"]
+    options = ("--tasks", "clapnq_rag", "--answers", 10, "--format", "label-studio", "-o")
+    done = mark(*runs, *options, "ratings", "--kind", "ratings", cwd=tmp_path)
+    tasks = json.loads((tmp_path / "ratings" / "tasks.json").read_text("utf-8"))
+    models = {f"lm-eval-grounded/{run.name}" for run in runs}
+    assert {task["data"]["model"] for task in tasks} == models
+    assert {*Counter(task["data"]["id"] for task in tasks).values()} == {2}
+    assert "answers to rate (10 draws of" in done.stdout
+    assert "bounds" not in done.stdout
+    done = mark(*runs, *options, "pairs", "--kind", "preferences", cwd=tmp_path)
+    (data, *_) = (task["data"] for task in json.loads((tmp_path / "pairs" / "tasks.json").read_text("utf-8")))
+    assert data["answers"] == [data["answer_1"], data["answer_2"]]
+    assert len(data["models"]) == 2
+    assert "Passages" not in data["reference"]
+    assert data["reference"]
+    assert "pairs to compare (10 draws of" in done.stdout
+
+
+def test_how_long_it_takes(tmp_path: Path) -> None:
+    logged_run(tmp_path / "run", [mfava_row(n, "a b c") for n in range(1_000)])
+    marks = [{"kind": "spans", "seconds": seconds} for seconds in (30, 90.0, None, True, 0)] + [
+        {"kind": "ratings", "seconds": 7}
+    ]
+    (tmp_path / "marks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in marks))
+    export = [{"id": 1, "data": {"kind": "spans", "answer": "x"}, "annotations": [{"result": [], "lead_time": 120}]}]
+    (tmp_path / "export.json").write_text(json.dumps(export))
+    options = ("run", "--tasks", "mfava_de", "-o", "out", "--format", "label-studio", "--marks")
+    done = mark(*options, "marks.jsonl", "export.json", cwd=tmp_path)
+    lines = [line for line in done.stdout.splitlines() if " draws: " in line and line.endswith(" minutes")]
+    assert [int(line.split()[2]) * 80 / 60 for line in lines] == pytest.approx(
+        [int(line.split()[-2]) for line in lines], abs=0.5
+    )
+    assert len(lines) == 4
+    assert "timed" not in done.stdout
+    (tmp_path / "marks.jsonl").write_text('{"kind": "spans"\n')
+    done = mark(*options, "marks.jsonl", cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "marks.jsonl, line 1: no JSON" in done.stderr
+
+
+CLAPNQ = [clapnq_row(number, f"answer {number}") for number in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--tasks", "mfava_zh"], "run: the run of run has no mfava_zh; it has clapnq_gold, mfava_de, nomiracl_de"),
+        (["--tasks", "nomiracl_de"], "nomiracl_de: people mark answers of mfava_<language>"),
+        (["--tasks", "mfava_de", "--answers", "4"], "draw 5 or more"),
+        (["--tasks", "mfava_de", "--seed", "-1"], "with a seed of 0 or more"),
+        (
+            ["--tasks", "mfava_de", "--kind", "ratings"],
+            "--kind ratings is of clapnq_gold* and clapnq_rag*, not of mfava_de",
+        ),
+        (["--tasks", "clapnq_gold", "--kind", "preferences"], "--kind preferences compares two runs; here are 1"),
+        (
+            ["--tasks", "clapnq_gold", "--kind", "ratings", "--suggest"],
+            "--categories and --suggest go with --kind spans",
+        ),
+        (["--tasks", "clapnq_gold", "--suggest"], "clapnq_gold: no detector has read all answers"),
+        (["--tasks", "mfava_de", "--instructions", "latin.md"], "latin.md: no UTF-8 text"),
+        (["--tasks", "mfava_de", "--instructions", "nowhere.md"], "nowhere.md"),
+        (["--tasks", ","], "name a task"),
+    ],
+)
+def test_refused_in_one_line(tmp_path: Path, options: list[str], message: str) -> None:
+    logged_run(tmp_path / "run", CLAPNQ, "clapnq_gold")
+    logged_run(tmp_path / "run", [mfava_row(n, "a b c") for n in range(6)], "mfava_de")
+    logged_run(tmp_path / "run", [mfava_row(n, "a b c") for n in range(6)], "nomiracl_de")
+    (tmp_path / "latin.md").write_bytes("für".encode("latin-1"))
+    done = mark("run", *options, "-o", "out", "--format", "label-studio", cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists() or not [*(tmp_path / "out").iterdir()]
+
+
+def test_nothing_is_written_where_the_last_of_several_tasks_fails(tmp_path: Path) -> None:
+    logged_run(tmp_path / "run", [mfava_row(n, "a b c") for n in range(6)])
+    done = mark(
+        "run", "--tasks", "mfava_de,mfava_tr", "-o", "out", "--format", "label-studio", cwd=tmp_path, check=False
+    )
+    assert done.returncode == 2
+    assert not (tmp_path / "out").exists()
+    shutil.copytree(tmp_path / "run", tmp_path / "twin")
+    done = mark(
+        "run", "twin", "--tasks", "mfava_de", "-o", "out", "--format", "label-studio", cwd=tmp_path, check=False
+    )
+    assert "run and twin gave the same answers; name a run once" in done.stderr
+
+
+def test_from_a_run_to_its_rate_by_label_studio(closed_book: Path, tmp_path: Path) -> None:
+    """Two people mark the tasks of a group: one marks the first word of each answer, one cannot tell."""
+    folder = copied(closed_book, tmp_path / "run")
+    change_results(
+        folder, lambda results: results.setdefault("group_subtasks", {}).update(both=["mfava_de", "mfava_zh"])
+    )
+    mark("run", "--tasks", "both", "-o", "out", "--format", "label-studio", "--answers", 10, cwd=tmp_path)
+    tasks = json.loads((tmp_path / "out" / "tasks_mfava_de.json").read_text("utf-8"))
+    for number, task in enumerate(tasks):
+        word = task["data"]["answer"].split()[0]
+        value = {"start": 0, "end": len(word), "text": word, "labels": ["hallucination"]}
+        marked = {"from_name": "spans", "to_name": "answer", "type": "labels", "value": value}
+        unknown = {
+            "from_name": "verdict",
+            "to_name": "answer",
+            "type": "choices",
+            "value": {"choices": ["cannot tell"]},
+        }
+        task["id"] = number
+        task["annotations"] = [{"completed_by": who, "result": [said]} for who, said in ((1, marked), (2, unknown))]
+    (tmp_path / "export.json").write_text(json.dumps(tasks), "utf-8")
+    scored = [command("lm-eval-grounded"), "score", str(closed_book), "--marks", "export.json", "-o", "scored"]
+    done = run(scored, tmp_path)
+    (rate,) = (line.split("|") for line in done.stdout.splitlines() if "marked_rate" in line)
+    assert 0 < float(rate[7]) < 0.2
+    assert "10 draws" in done.stderr

@@ -1,0 +1,240 @@
+"""``lm-eval-grounded score --marks``: from answers that were drawn and marked to ``marked_rate`` in table, files,
+comparison, leaderboard and report."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from custom_metrics.reading.words import words
+from custom_metrics.statistics.marked import Draws, marked_mean
+from custom_metrics.usage.plain_errors import UsageError
+from detector_plugin import calibration as calibrations
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.detection.labelled_answers import UNJUDGED, read_labelled_lines
+from lm_eval_tasks.detection.marked import expected_share
+from lm_eval_tasks.results.compare import compare_runs
+from lm_eval_tasks.results.leaderboard.entry import entry_of
+from lm_eval_tasks.results.leaderboard.standings import sections_of
+from lm_eval_tasks.results.marks.content import page_content
+from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
+from lm_eval_tasks.results.report.headlines import headlines
+from lm_eval_tasks.results.score import score
+from lm_eval_tasks.runs import Run, read_runs
+from tests.conftest import command, results_of, run
+from tests.logged_runs import copied, in_this_process, only_predicted, replay
+from tests.shared_once import SharedOnce
+
+TASK = "mfava_de"
+Marks = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def tagged(shared_once: SharedOnce) -> Path:
+    """A run of nine answers in German that `lexical` has read."""
+    return next(shared_once("mfava tagged", lambda folder: replay(folder / "out")).rglob("results_*.json")).parent
+
+
+def first_word(line: Mapping[str, Any]) -> dict[str, Any]:
+    """What an annotator who marks the first word of every answer says."""
+    start, end = words(line["answer"], line["language"])[0]
+    return {"spans": [[start, end, "hallucination"]], "cannot_tell": False}
+
+
+def marked(folder: Path, runs: list[Path], number: int, say: Marks = first_word, annotator: str = "anna") -> Path:
+    """A file of marks of all drawn answers of runs."""
+    answers = [TaskAnswers.of(each.model, each.tasks[TASK]) for each in read_runs(runs)]
+    content = page_content(answers, draw(answers, number, seed=1))
+    lines = [item["line"] for item in content["items"]]
+    path = folder / f"marks_{annotator}.jsonl"
+    rows = [
+        {**line, "annotator": annotator, "note": "", "seconds": 30.0, "suggested": False, **say(line)} for line in lines
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def scored(written: Path) -> Run:
+    (result,) = read_runs([written])
+    return result
+
+
+def test_the_rate_is_that_of_the_estimator_over_the_draws(tagged: Path, tmp_path: Path) -> None:
+    marks = marked(tmp_path, [tagged], 12)
+    (written,) = score(tagged, output=tmp_path / "out", marks=[marks])
+    task = scored(written).tasks[TASK]
+
+    rows = [json.loads(line) for line in marks.read_text("utf-8").splitlines()]
+    order = rows[0]["draw"]["order"]
+    answers = {answer.doc["id"]: json.loads(answer.readings["answer"].answer) for answer in task.answers()}
+    numbers = {name: len(words(tagged["answer"], "de")) for name, tagged in answers.items()}
+    expected = {name: expected_share(tagged["answer"], tagged["spans"], "de") for name, tagged in answers.items()}
+    total = sum(numbers.values())
+    articles = [row["article"] for row in rows]
+    by_hand = marked_mean(
+        Draws.of([order.count(row["id"]) for row in rows], clusters=articles),
+        [1 / numbers[row["id"]] for row in rows],
+        [expected[row["id"]] for row in rows],
+        sum(expected[name] * numbers[name] for name in answers) / total,
+    )
+    figure = task.figure("marked_rate", "answer")
+    assert figure[:4] == pytest.approx(by_hand.figure[:4])
+    assert figure.n == len(rows)
+    assert task.results["marked_rate,answer"] == pytest.approx(by_hand.figure.value)
+    assert task.results["marked_rate_stderr,answer"] == pytest.approx(by_hand.figure.standard_error)
+    assert {
+        key: task.provenance["marks"][key] for key in ("design", "draws", "answers", "words", "annotators", "lambda")
+    } == {
+        "design": "with replacement, in proportion to words",
+        "draws": 12,
+        "answers": len(rows),
+        "words": sum(numbers[row["id"]] for row in rows),
+        "annotators": 1,
+        "lambda": pytest.approx(by_hand.slope),
+    }
+    assert task.provenance["marks"]["worth"] == pytest.approx(by_hand.worth)
+    assert task.figures["answer"]["marked_rate_alone"]["value"] == pytest.approx(by_hand.alone.value)
+    names = [metric.name for metric in task.metrics]
+    assert names.index("marked_rate") + 1 == names.index("rogan_gladen_rate")
+
+
+def test_what_nobody_can_judge_is_left_out_and_bounded(
+    tagged: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def doubtful(line: Mapping[str, Any]) -> dict[str, Any]:
+        return {"spans": None, "cannot_tell": True} if line["id"] == line["draw"]["order"][0] else first_word(line)
+
+    caplog.set_level("INFO")
+    (written,) = score(tagged, output=tmp_path / "out", marks=[marked(tmp_path, [tagged], 12, doubtful)])
+    task = scored(written).tasks[TASK]
+    figures = task.figures["answer"]
+    assert (
+        figures["marked_rate_lowest"]["value"]
+        < figures["marked_rate"]["value"]
+        < figures["marked_rate_highest"]["value"]
+    )
+    assert task.provenance["marks"]["cannot_tell"] == 1
+    assert figures["marked_rate"]["n"] == task.provenance["marks"]["answers"]
+    basis = (
+        r"by people's marks of \d+ answers \(\d+ draws, \d+ words\), 95 % bounds .*; 1 more could be judged by nobody"
+    )
+    assert re.search(basis, caplog.text)
+
+
+def test_annotators_who_disagree_are_averaged_and_doubted(
+    tagged: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def nothing(line: Mapping[str, Any]) -> dict[str, Any]:
+        return {"spans": [], "cannot_tell": False}
+
+    files = [marked(tmp_path, [tagged], 12), marked(tmp_path, [tagged], 12, nothing, "bert")]
+    (alone,) = score(tagged, output=tmp_path / "alone", marks=files[:1])
+    (both,) = score(tagged, output=tmp_path / "both", marks=files)
+    rates = [scored(path).tasks[TASK].figures["answer"]["marked_rate_alone"]["value"] for path in (alone, both)]
+    assert rates[1] == pytest.approx(rates[0] / 2)
+    assert "annotators, who agree with kappa 0.00 on words: so little that" in caplog.text
+
+
+def test_nothing_is_written_where_marks_are_refused(tagged: Path, tmp_path: Path) -> None:
+    marks = marked(tmp_path, [tagged], 12)
+    lines = marks.read_text("utf-8").splitlines(keepends=True)
+    marks.write_text("".join(lines[1:]), "utf-8")
+    with pytest.raises(UsageError, match="1 drawn answers are not marked"):
+        score(tagged, output=tmp_path / "out", marks=[marks])
+    marks.write_text(lines[0].replace('"mfava_de"', '"mfava_fi"'), "utf-8")
+    with pytest.raises(UsageError, match=r"no mark in .* is of an answer of these runs"):
+        score(tagged, output=tmp_path / "out", marks=[marks])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_user_goes_from_logged_answers_to_a_rate(shared_once: SharedOnce, tmp_path: Path) -> None:
+    """The two commands, on answers that no detector had read."""
+    folder = copied(only_predicted(shared_once), tmp_path / "run")
+    draws = ["mark", str(folder), "--tasks", TASK, "--answers", "10", "-o", "marking"]
+    printed = run([command("lm-eval-grounded"), *draws], tmp_path).stdout
+    assert re.search(r"mfava_de: \d answers to mark \(10 draws of 9 documents", printed)
+    page = (tmp_path / "marking" / "marking.html").read_text("utf-8")
+    content = json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
+    rows = [{**item["line"], "annotator": "anna", **first_word(item["line"])} for item in content["items"]]
+    (tmp_path / "marks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    rated = run([command("lm-eval-grounded"), "score", str(folder), "--marks", "marks.jsonl", "-o", "out"], tmp_path)
+    assert re.search(r"\|\s*\|answer\|\s*0\|marked_rate +\|↓ +\|", rated.stdout)
+    assert "are made up, by people's marks of" in rated.stderr
+    assert results_of(tmp_path / "out")["results"][TASK]["marked_rate,answer"] > 0
+
+
+@pytest.fixture(scope="session")
+def two_scored(tagged: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """Two models whose answers to the same questions were marked: the first word of each of the first, nothing of the
+    second."""
+    folder = tmp_path_factory.mktemp("two")
+    in_this_process([TASK], "grounded-baseline", "strategy=lexical", folder / "b")
+    second = next((folder / "b").rglob("results_*.json")).parent
+    runs = [tagged, second]
+    digest = TaskAnswers.of("", read_runs([tagged])[0].tasks[TASK]).digest
+
+    def marks(line: Mapping[str, Any]) -> Mapping[str, Any]:
+        return first_word(line) if line["run"] == digest else {"spans": [], "cannot_tell": False}
+
+    path = marked(folder, runs, 12, marks)
+    return [scored(score(each, output=folder / f"out{number}", marks=[path])[0]) for number, each in enumerate(runs)]
+
+
+def test_two_models_are_compared_by_the_marks_of_the_same_questions(two_scored: list[Run]) -> None:
+    (row,) = compare_runs(two_scored, tasks=[TASK]).select("marked_rate", TASK)
+    assert row.difference == pytest.approx(row.first_value - row.second_value)
+    assert row.low < row.difference < row.high
+    assert (row.method, row.unit, row.n) == ("t test of paired marks", "answers", 12)
+    assert row.first_value == pytest.approx(two_scored[0].tasks[TASK].figure("marked_rate", "answer").value)
+
+
+def test_the_leaderboard_and_the_report_take_it_before_other_rates(two_scored: list[Run]) -> None:
+    entries = [entry_of(each, str(number)) for number, each in enumerate(two_scored)]
+    (section,) = sections_of(entries)
+    table, *_ = section.tables
+    assert table.title == "marked_rate"
+    assert {row.entry: row.cells[table.columns[0]].rank for row in table.rows} == {0: 2, 1: 1}
+    assert "marks" in section.conditions
+    assert [row.metric for row in headlines(two_scored)] == ["marked_rate", "marked_rate"]
+    assert "by people's marks of some answers" in headlines(two_scored)[0].explanation
+
+
+def test_numbers_of_the_leaderboard_have_the_rate_as_their_mean(two_scored: list[Run]) -> None:
+    (figure,) = [each for each in entry_of(two_scored[0], "").tasks[0].headlines if each.metric.name == "marked_rate"]
+    assert np.nanmean(figure.numbers) == pytest.approx(figure.figure.value)
+
+
+def test_a_file_of_marks_is_data_for_other_commands(
+    tagged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def doubtful(line: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"spans": None, "cannot_tell": True} if line["id"] == line["draw"]["order"][0] else first_word(line)
+
+    first, second = marked(tmp_path, [tagged], 30), marked(tmp_path, [tagged], 30, doubtful, "bert")
+    left_out: Counter[str] = Counter()
+    documents = read_labelled_lines(second, left_out)
+    assert left_out == {UNJUDGED: 1}
+    assert {(document.language, document.annotations, document.spans[0].start) for document in documents} == {
+        ("de", "real", 0)
+    }
+
+    assert main(["agreement", str(first), str(second), "--kind", "tags"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(rf"de +{len(documents)} +\d+ +1 +0 +1\.000", printed)
+
+    def everything(line: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"spans": [[0, len(line["answer"]), "hallucination"]], "cannot_tell": False}
+
+    third = marked(tmp_path, [tagged], 30, everything, "cleo")
+    assert main(["calibrate", str(third), "--detector", "lexical", "-o", str(tmp_path / "c.json")]) == 0
+    calibration = calibrations.load(str(tmp_path / "c.json")).for_language("de", "real")
+    assert calibration is not None
+    assert calibration.texts == len(documents) + 1
+    assert calibration.models == ("sample/closed-book",) * calibration.texts

@@ -1,0 +1,195 @@
+"""Files of marks: what a line must hold, and which marks are those of a run."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.data.sources import CorruptSource
+from lm_eval_tasks.results.marks.draw import run_digest
+from lm_eval_tasks.results.marks.lines import Mark, RunAnswer, join, kappa_of_words, read_marks
+
+ANSWERS = {"a": "one two three four", "b": "five six", "c": "seven eight", "d": ""}
+RUN = {
+    identity: RunAnswer(answer, f"about {identity}", len(answer.split()) / 8) for identity, answer in ANSWERS.items()
+}
+DIGEST = run_digest(ANSWERS)
+ORDER = ["a", "b", "a", "c", "a"]
+
+
+def line(identity: str = "a", annotator: str = "anna", **fields: Any) -> dict[str, Any]:
+    row = {
+        "id": identity,
+        "task": "mfava_en",
+        "kind": "spans",
+        "annotator": annotator,
+        "language": "en",
+        "question": "?",
+        "reference": f"about {identity}",
+        "answer": ANSWERS.get(identity, ""),
+        "run": DIGEST,
+        "chance": RUN[identity].share if identity in RUN else 0.1,
+        "draw": {"seed": 1, "runs": [DIGEST], "order": ORDER},
+        "spans": [[0, 3, "hallucination"]],
+        "cannot_tell": False,
+    }
+    return {**row, **fields}
+
+
+def written(tmp_path: Path, *rows: Any, name: str = "marks.jsonl") -> Path:
+    path = tmp_path / name
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), "utf-8")
+    return path
+
+
+def read(tmp_path: Path, *rows: Any) -> list[Mark]:
+    return read_marks([written(tmp_path, *rows)])
+
+
+def test_answers_are_joined_with_how_often_they_were_drawn(tmp_path: Path) -> None:
+    bert = line("a", "bert", spans=[])
+    marks = read(
+        tmp_path, line("a"), bert, line("b", spans=[[0, 8, "entity"]]), line("c", cannot_tell=True, spans=None)
+    )
+    joined = join(marks, "mfava_en", RUN)
+
+    assert {key: drawn[1:] for key, drawn in joined.answers.items()} == {
+        "a": (3, 1.0, 0.125),  # a quarter of the words by one annotator, none by the other
+        "b": (1, 1.0, 1.0),
+        "c": (1, 1.0, None),
+    }
+    assert joined.description == {
+        "draw": joined.description["draw"],
+        "files": ["marks.jsonl"],
+        "seed": 1,
+        "runs": 1,
+        "annotators": 2,
+        "kappa": 0.0,
+        "answers_of_several": 1,
+        "suggested": 0,
+    }
+
+
+def test_weights_are_the_share_of_words_over_the_chance_of_a_draw_of_several_runs(tmp_path: Path) -> None:
+    draw = {"seed": 1, "runs": [DIGEST, "0" * 16], "order": ["a", "b"]}
+    marks = read(tmp_path, line("a", draw=draw, chance=0.25), line("b", draw=draw, chance=0.5))
+    assert [each.weight for each in join(marks, "mfava_en", RUN).answers.values()] == [2.0, 0.5]
+
+
+@pytest.mark.parametrize(("complete_to", "times"), [(2, {"a": 1, "b": 1}), (3, {"a": 2, "b": 1})])
+def test_the_first_draws_count_where_later_ones_have_no_mark(
+    tmp_path: Path, complete_to: int, times: dict[str, int]
+) -> None:
+    marks = read(tmp_path, line("a"), line("b"))
+    with pytest.raises(UsageError, match=r"1 drawn answers are not marked: c\. .*--complete-to 3"):
+        join(marks, "mfava_en", RUN)
+    joined = join(marks, "mfava_en", RUN, complete_to)
+    assert {key: drawn.times for key, drawn in joined.answers.items()} == times
+
+
+def test_what_only_another_run_says_something_about_needs_no_mark(tmp_path: Path) -> None:
+    """The answer to d has words in the other run of the draw alone."""
+    both = {"seed": 1, "runs": [DIGEST, "other"], "order": ["d", "a", "d", "b"]}
+    marks = read(tmp_path, *(line(identity, draw=both, spans=[]) for identity in "ab"))
+    assert {key: drawn.times for key, drawn in join(marks, "mfava_en", RUN).answers.items()} == {"a": 1, "b": 1}
+    with pytest.raises(UsageError, match=r"1 drawn answers are not marked: b\. .* --complete-to 3"):
+        join(marks[:1], "mfava_en", RUN)
+
+
+def test_a_longer_draw_goes_on_from_a_shorter_one(tmp_path: Path) -> None:
+    short = {"seed": 1, "runs": [DIGEST], "order": ORDER[:3]}
+    marks = read(tmp_path, line("a", draw=short), line("b", draw=short), line("c"))
+    assert join(marks, "mfava_en", RUN).answers["a"].times == 3
+
+
+def test_a_run_without_marks_has_none(tmp_path: Path) -> None:
+    assert join(read(tmp_path, line("a")), "mfava_de", RUN).answers == {}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([line(answer="one two three four!")], "the answer to a is another one"),
+        ([line(reference="other")], "the reference of a is another one"),
+        ([line(chance=0.4)], "a was drawn with chance 0.400000, but has 0.500000 of the words"),
+        (
+            [line("e", answer="x", spans=[], draw={"seed": 1, "runs": [DIGEST], "order": ["e"]})],
+            "the run has no document e",
+        ),
+        (
+            [line("a"), line("b", draw={"seed": 2, "runs": [DIGEST], "order": ["b"]})],
+            "are of different draws",
+        ),
+        (
+            [line(run="f" * 16, draw={"seed": 1, "runs": ["f" * 16], "order": ORDER})],
+            "is of another run: its answers have the digest ffffffffffffffff",
+        ),
+    ],
+)
+def test_marks_of_other_answers_are_refused(tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        join(read(tmp_path, *rows), "mfava_en", RUN)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (line(kind="ratings"), "kind is 'ratings', not 'spans'"),
+        (line(annotator=""), "annotator is '', not a text"),
+        (line(id=3), "id is 3, not a text"),
+        (line(chance=0), "chance is 0, not a number between 0 and 1"),
+        (line(chance=True), "chance is True"),
+        (line(draw=[]), "draw is no object with seed, runs and order"),
+        (line(draw={"seed": 1, "runs": [DIGEST], "order": ["b"]}), "its draw does not have 'a'"),
+        (line(draw={"seed": 1, "runs": ["0"], "order": ["a"]}), f"its draw does not have '{DIGEST}'"),
+        (line(spans=None), "spans is NoneType, not a list"),
+        (line(spans=[[0, 19, "entity"]]), "a span ends at 19, but the answer has 18 characters"),
+        (line(spans=[[0, 1, "rude"]]), "category 'rude' is none of"),
+        (line(spans=[[1.5, 3, "entity"]]), r"a span is \[start, end, category\]"),
+        (line(spans=["0"]), r"a span is \[start, end, category\]"),
+        ("{", "no JSON"),
+        ("[]", "expected a JSON object"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, row: Any, message: str) -> None:
+    with pytest.raises(CorruptSource, match=rf"marks\.jsonl, line 2: .*{message}"):
+        read(tmp_path, line(), row)
+
+
+def test_a_line_counts_once_and_two_of_one_annotator_must_be_equal(tmp_path: Path) -> None:
+    assert len(read(tmp_path, line(), line())) == 1
+    with pytest.raises(CorruptSource, match=r"line 2: anna has marked a in .*line 1, and otherwise"):
+        read(tmp_path, line(), line(spans=[]))
+    with pytest.raises(CorruptSource, match="no mark in it"):
+        read(tmp_path)
+
+
+def test_agreement_is_of_words_and_of_pairs_of_annotators(tmp_path: Path) -> None:
+    marks = read(
+        tmp_path,
+        line("a", "anna", spans=[[0, 7, "hallucination"]]),  # one, two
+        line("a", "bert", spans=[[0, 3, "entity"]]),  # one
+        line("a", "cleo", cannot_tell=True, spans=None),
+        line("b", "anna"),
+    )
+    assert kappa_of_words(marks) == (0.5, 1)
+    assert kappa_of_words(marks[3:]) == (None, 0)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(), lambda part: st.lists(part) | st.dictionaries(st.text(), part)
+)
+
+
+@given(st.sampled_from(["spans", "draw", "chance", "run", "id", "answer", "annotator"]), VALUES)
+def test_any_value_of_a_field_is_read_or_refused(field: str, value: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder, suppress(CorruptSource):
+        read(Path(folder), line(**{field: value}))
