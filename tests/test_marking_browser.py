@@ -318,6 +318,10 @@ def test_what_counts_as_done(started: Start) -> None:
     drag(page, "1885年")
     assert page.inner_text("#state") == '1 part marked: "Next" confirms.'
     assert [line["id"] for line in saved(page)] == ["ar_1_1", "hi_2_1"]
+    said = (
+        "2 answers saved as marks_mfava_de_Anna.jsonl, among your downloads. You have skipped answer 1: please go back"
+    )
+    assert page.inner_text("#message").startswith(said)
     page.click("#next")
     assert page.inner_text("#end-title") == "1 answer still open"
     page.click("#left button")

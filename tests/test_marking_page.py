@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from lxml import html
 
+from custom_metrics.scores.judging import ASPECTS
 from lm_eval_tasks.results.marks.page import marking_page
 from tests.conftest import ROOT
 from tests.marking_pages import content, with_answers
@@ -106,9 +107,13 @@ def test_spans_are_suggested_for_marking_only(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "sentence", "inputs"),
     [
-        ("spans", "What the reference does not speak of counts as made up, even if you know it to be true.", ["whole"]),
-        ("ratings", "Rate each answer by every question below it", [f"aspect-{n}" for n in (0, 1) for _ in range(5)]),
-        ("preferences", "The order of the two answers means nothing", ["preferred"] * 4),
+        (
+            "spans",
+            "What the reference does not speak of counts as made up, even if you know that it is true.",
+            ["whole"],
+        ),
+        ("ratings", "Only the reference counts, not what you know", [f"aspect-{n}" for n in (0, 1) for _ in range(5)]),
+        ("preferences", "The order of the two was drawn: it means nothing", ["preferred"] * 4),
     ],
 )
 def test_each_kind_has_its_instructions_and_its_choices(kind: str, sentence: str, inputs: list[str]) -> None:
@@ -116,6 +121,12 @@ def test_each_kind_has_its_instructions_and_its_choices(kind: str, sentence: str
     assert sentence in " ".join(root.xpath("string(//*[@class='instructions'])").split())
     assert [each.get("name") or each.get("id") for each in root.xpath("//form[@id='choices']//input")] == inputs
     assert len(root.xpath("//*[@role='textbox']")) == (2 if kind == "preferences" else 1)
+
+
+def test_aspects_of_ratings_are_those_of_the_judge() -> None:
+    assert [aspect["name"] for aspect in content_of(marking_page(content("de", kind="ratings")))["aspects"]] == [
+        *ASPECTS
+    ]
 
 
 def test_aspects_of_ratings_can_be_ones_own() -> None:
@@ -130,13 +141,15 @@ def test_aspects_of_ratings_can_be_ones_own() -> None:
 
 
 def test_instructions_are_plain_text_or_a_little_markdown() -> None:
-    written = "# How\n\nMark **what is\nwrong** and <b>nothing</b> else.\n- one **two**\n* three\n\n1 * 2 * 3 ** 4"
+    written = (
+        "# How\n\nMark **what is\nwrong** and <b>nothing</b> else.\n- one\n  **two**\n* three\nfour\n\n1 * 2 * 3 ** 4"
+    )
     (box,) = parsed(marking_page(content("de", instructions=written))).xpath("//*[@class='instructions']")
     blocks = [re.sub(r"\s+", " ", html.tostring(each, encoding="unicode", with_tail=False)) for each in box]
     assert blocks == [
         "<h3>How</h3>",
         "<p>Mark <strong>what is wrong</strong> and &lt;b&gt;nothing&lt;/b&gt; else.</p>",
-        "<ul><li>one <strong>two</strong></li><li>three</li></ul>",
+        "<ul><li>one <strong>two</strong></li><li>three four</li></ul>",
         "<p>1 * 2 * 3 ** 4</p>",
     ]
 

@@ -740,7 +740,9 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
     isSaved = true;
-    say(`${count(done.length, "answer")} saved as ${link.download}. It is among your downloads.`);
+    const skipped = items.slice(0, items.indexOf(done.at(-1))).filter((item) => !item.state.done).map((item) => items.indexOf(item) + 1);
+    const plea = skipped.length ? ` You have skipped ${skipped.length > 9 ? `${skipped.length} answers` : `answer ${skipped.join(", ")}`}: please go back and do the same there.` : "";
+    say(`${count(done.length, "answer")} saved as ${link.download}, among your downloads.${plea}`);
   }
 
   // The answer and the state that a line of a saved file is of. Throws why it cannot be taken.
