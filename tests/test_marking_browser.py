@@ -196,6 +196,20 @@ def test_marked_by_keyboard_alone(started: Start, language: str, keys: str, expe
     assert parts(line) == expected
 
 
+def test_keys_of_other_scripts_do_the_same(started: Start) -> None:
+    page = started(content("ar", "de", categories=CATEGORIES))
+    page.evaluate("""() => {
+        const keys = [['٣', 'Digit3'], ['End', 'End'], ['Enter', 'Enter'], ['ى', 'KeyN'], ['ئ', 'KeyZ', true], ['ف', 'KeyT']];
+        for (const [key, code, ctrlKey] of keys)
+            document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, code, ctrlKey, bubbles: true}));
+    }""")
+    assert page.inner_text("#message") == "Answer 1 has lost its marks. Undo brings them back."
+    assert [line["cannot_tell"] for line in saved(page)] == [True]
+    press(page, "Control+z")
+    assert marked(page) == ["مترًا"]
+    assert page.input_value("#marks select") == "invented"
+
+
 HARD = {  # an answer, and its last word
     "line ends": ("eins\r\nzwei\rdrei\n\nvier", "vier"),
     "controls": ("a\x00b \x1b[31m c\x7f\x85d", "d"),

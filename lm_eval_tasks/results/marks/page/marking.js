@@ -602,20 +602,27 @@
   }
 
   function decide(judgement) {
+    const place = items.indexOf(current) + 1;
+    const isCleared = judgement.spans && current.state.spans.length;
     change([current], (state) => Object.assign(state, judgement, { done: true }));
     step(1);
+    if (isCleared) say(`Answer ${place} has lost its marks. Undo brings them back.`);
   }
 
   const nothing = () => decide({ spans: [], cannot_tell: false });
   const unknown = () => decide({ spans: [], cannot_tell: true });
 
+  // The key as a Latin keyboard has it: annotators write in scripts of their own.
+  const latin = ({ key, code }) => (/^[ -~]+$/.test(key) ? key : code.replace(/^(Key|Digit|Numpad)/, "")).replace(/^[A-Z]$/, (letter) => letter.toLowerCase());
+
   function onKey(event, pane) {
-    const { key, shiftKey, altKey } = event;
+    const { shiftKey, altKey } = event;
+    const key = latin(event);
     if (event.ctrlKey || event.metaKey) return;
     const isLeftward = getComputedStyle(pane.element).direction === "rtl";
     const by = { ArrowRight: isLeftward ? -1 : 1, ArrowLeft: isLeftward ? 1 : -1, ArrowUp: -1, ArrowDown: 1 }[key];
     const part = selected();
-    const actions = { Enter: () => part && mark(part), Backspace: () => part && unmark(part), Delete: () => part && unmark(part), n: nothing, N: nothing, t: unknown, T: unknown };
+    const actions = { Enter: () => part && mark(part), Backspace: () => part && unmark(part), Delete: () => part && unmark(part), n: nothing, t: unknown };
     const edge = { Home: pane.words[0], End: pane.words.at(-1) }[key];
     if (edge) setCursor({ pane, anchor: shiftKey && cursor?.pane === pane ? cursor.anchor : edge, focus: edge });
     else if (by) {
@@ -673,7 +680,7 @@
     const isTyping = event.target.matches("textarea, input[type=text], input[type=search]");
     const isCommand = event.ctrlKey || event.metaKey;
     const pane = current && paneOf(event.target);
-    if (isCommand && event.key.toLowerCase() === "z" && !event.shiftKey && !isTyping) undo();
+    if (isCommand && latin(event) === "z" && !event.shiftKey && !isTyping) undo();
     else if (isCommand && event.key === "Enter" && current) next();
     else if (event.key === "/" && !isTyping && current) id("search").focus();
     else return pane && onKey(event, pane);
