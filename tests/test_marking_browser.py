@@ -199,7 +199,9 @@ def test_marked_by_keyboard_alone(started: Start, language: str, keys: str, expe
 def test_keys_of_other_scripts_do_the_same(started: Start) -> None:
     page = started(content("ar", "de", categories=CATEGORIES))
     page.evaluate("""() => {
-        const keys = [['٣', 'Digit3'], ['End', 'End'], ['Enter', 'Enter'], ['ى', 'KeyN'], ['ئ', 'KeyZ', true], ['ف', 'KeyT']];
+        const keys = [
+            ['٣', 'Digit3'], ['End', 'End'], ['Enter', 'Enter'], ['ى', 'KeyN'], ['ئ', 'KeyZ', true], ['ف', 'KeyT'],
+        ];
         for (const [key, code, ctrlKey] of keys)
             document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, code, ctrlKey, bubbles: true}));
     }""")
