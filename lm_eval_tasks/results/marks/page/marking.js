@@ -8,6 +8,7 @@
   const all = (selector, inside = document) => Array.from(inside.querySelectorAll(selector));
   const content = JSON.parse(id("content").textContent);
   const { kind, categories, aspects } = content;
+  const noun = kind === "preferences" ? "pair" : "answer";
   const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
   function made(tag, properties, ...children) {
@@ -22,10 +23,11 @@
 
   // The words, graphemes or sentences of a text, as [start, end]. Japanese, Thai and others have no spaces to go by.
   function segments(text, granularity, language) {
-    if (!globalThis.Intl?.Segmenter)
-      return Array.from(text.matchAll(PATTERNS[granularity]), (found) => [found.index, found.index + found[0].length]).filter(([start, end]) => start < end);
     const known = language && /^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i.test(language) ? language : "und";
-    return Array.from(new Intl.Segmenter(known, { granularity }).segment(text), (each) => [each.index, each.index + each.segment.length]);
+    const parts = Intl.Segmenter
+      ? Array.from(new Intl.Segmenter(known, { granularity }).segment(text), ({ index, segment }) => [index, index + segment.length])
+      : Array.from(text.matchAll(PATTERNS[granularity]), (found) => [found.index, found.index + found[0].length]);
+    return parts.filter(([start, end]) => start < end);
   }
 
   // What the arrows go to: words, numbers, symbols and emoji, or whatever there is where a text has none.
@@ -78,8 +80,10 @@
   const drawOf = (line) => JSON.stringify([line.task, line.kind, line.draw?.seed, line.draw?.runs]);
   const keyOf = (line) => JSON.stringify([line.id, line.run ?? line.runs]);
   const address = (...parts) => JSON.stringify(["lm-eval-grounded mark", drawOf(first), ...parts]);
-  const fresh = (item) => ({ changed: 0, done: false, suggested: content.suggest, spans: item.suggested, ratings: {}, cannot_tell: false, note: "", seconds: 0 });
+  const untouched = { changed: 0, done: false, suggested: content.suggest, spans: [], cannot_tell: false, ratings: {}, note: "", seconds: 0 };
+  const fresh = (item) => ({ ...untouched, spans: item.suggested, ratings: {} });
 
+  const nameOf = (item) => `${noun[0].toUpperCase()}${noun.slice(1)} ${items.indexOf(item) + 1}`;
   const items = content.items.map(({ line, suggested }) => {
     const texts = line.answers ?? [line.answer];
     const item = { line, texts, key: keyOf(line), characters: Array.from(texts[0]) };
@@ -329,7 +333,8 @@
     if (!node || !pane.element.contains(node)) return null;
     const unit = offsetIn(pane.element, node, at);
     const beside = pane.words.filter(([start, end]) => start <= unit && unit <= end); // two where there are no spaces
-    return beside.find((word) => boxesOf(pane, word).some((box) => box.left <= x && x <= box.right)) ?? beside[0] ?? neighbour(pane.words, [unit, unit], 1);
+    const isUnder = (word) => boxesOf(pane, word).some((box) => box.left <= x && x <= box.right);
+    return beside.find(isUnder) ?? beside[0] ?? neighbour(pane.words, [unit, unit], 1);
   }
 
   // What a screen reader says where the cursor went.
@@ -363,13 +368,14 @@
         passages.push({ start, end, words: [] });
         start = end;
       }
-    const frequency = new Map();
+    const frequency = new Map(); // of a stem: in how many passages it is
     let place = 0;
     for (const [from, to] of wordsOf(text, language)) {
       while (passages[place].end <= from) place += 1;
       passages[place].words.push({ start: from, end: to, stem: stemOf(text.slice(from, to)) });
     }
-    for (const passage of passages) for (const stem of new Set(passage.words.map((word) => word.stem))) frequency.set(stem, (frequency.get(stem) ?? 0) + 1);
+    for (const { words } of passages)
+      for (const stem of new Set(words.map((word) => word.stem))) frequency.set(stem, (frequency.get(stem) ?? 0) + 1);
     return { text, passages, weight: (stem) => Math.log(1 + passages.length / (frequency.get(stem) ?? 1)) };
   }
 
@@ -546,7 +552,7 @@
     renderStatus();
     const { state } = current;
     renderTexts();
-    id("place").textContent = `Answer ${items.indexOf(current) + 1} of ${items.length}`;
+    id("place").textContent = `${nameOf(current)} of ${items.length}`;
     id("state").textContent = stateInWords(state);
     if (id("note").value !== state.note) id("note").value = state.note;
     id("back").disabled = current === items[0];
@@ -556,16 +562,19 @@
       id("nothing").setAttribute("aria-pressed", state.done && !state.cannot_tell && !state.spans.length);
       id("unknown").setAttribute("aria-pressed", state.cannot_tell);
     }
-    const chosen = kind === "preferences" ? { preferred: state.preferred } : Object.fromEntries(aspects.map(({ name }, place) => [`aspect-${place}`, state.ratings[name]]));
-    for (const [group, value] of Object.entries(chosen)) for (const radio of id("choices").elements[group]) radio.checked = value !== undefined && radio.value === String(value ?? "");
+    const chosen = aspects.map(({ name }, place) => [`aspect-${place}`, state.ratings[name]]);
+    if (kind === "preferences") chosen.push(["preferred", state.preferred]);
+    for (const [group, value] of chosen)
+      for (const radio of id("choices").elements[group]) radio.checked = value !== undefined && radio.value === String(value ?? "");
   }
 
   function renderStatus() {
     const done = items.filter((item) => item.state.done);
     const mean = done.reduce((sum, item) => sum + item.state.seconds, 0) / done.length;
-    const minutes = Math.ceil((mean * (items.length - done.length)) / 60);
-    const left = !done.length || done.length === items.length ? "" : minutes < 90 ? `, about ${count(minutes, "minute")} left` : `, about ${count(Math.round(minutes / 60), "hour")} left`;
-    id("progress").textContent = `${done.length} of ${items.length} done${left}`;
+    const open = items.length - done.length;
+    const minutes = Math.ceil((mean * open) / 60);
+    const left = minutes < 90 ? count(minutes, "minute") : count(Math.round(minutes / 60), "hour");
+    id("progress").textContent = `${done.length} of ${items.length} done${done.length && open ? `, about ${left} left` : ""}`;
     Object.assign(id("bar"), { max: items.length, value: done.length });
     id("who").textContent = annotator;
     id("save").disabled = id("save-end").disabled = !done.length;
@@ -573,13 +582,13 @@
 
   function renderEnd() {
     const open = items.filter((item) => !item.state.done);
-    id("end-title").textContent = open.length ? `${count(open.length, "answer")} still open` : "Everything is done";
-    id("end-text").textContent = `${open.length ? "Go to them, or save what is done and go on later." : "Thank you!"} Save the file and send it to whoever sent you this page.`;
+    id("end-title").textContent = open.length ? `${count(open.length, noun)} still open` : "Everything is done";
+    const before = open.length ? "Go to them, or save what is done and go on later." : "Thank you!";
+    id("end-text").textContent = `${before} Save the file and send it to whoever sent you this page.`;
     id("left").replaceChildren(
       ...open.map((item) => {
-        const place = items.indexOf(item);
-        const button = made("button", { type: "button", textContent: `Answer ${place + 1}` });
-        button.addEventListener("click", () => go(place));
+        const button = made("button", { type: "button", textContent: nameOf(item) });
+        button.addEventListener("click", () => go(items.indexOf(item)));
         return button;
       }),
     );
@@ -589,31 +598,33 @@
   // ---------------------------------------------------------------------------------------------------- what is done
   function next() {
     const { state } = current;
-    const isComplete = { spans: state.spans.length > 0, ratings: aspects.every(({ name }) => name in state.ratings), preferences: "preferred" in state }[kind];
-    if (isComplete && !state.done) decide({});
+    const isRated = aspects.every(({ name }) => name in state.ratings);
+    const isComplete = { spans: state.spans.length > 0, ratings: isRated, preferences: "preferred" in state };
+    if (isComplete[kind] && !state.done) decide({});
     else step(1);
   }
 
   function step(by) {
-    const place = items.indexOf(current);
-    const left = by > 0 && !current.state.done ? `Answer ${place + 1} is left open.` : "";
-    go(place + by);
+    const left = by > 0 && !current.state.done ? `${nameOf(current)} is left open.` : "";
+    go(items.indexOf(current) + by);
     say(left);
   }
 
   function decide(judgement) {
-    const place = items.indexOf(current) + 1;
-    const isCleared = judgement.spans && current.state.spans.length;
+    const cleared = judgement.spans && current.state.spans.length ? `${nameOf(current)} has lost its marks. Undo brings them back.` : "";
     change([current], (state) => Object.assign(state, judgement, { done: true }));
     step(1);
-    if (isCleared) say(`Answer ${place} has lost its marks. Undo brings them back.`);
+    if (cleared) say(cleared);
   }
 
   const nothing = () => decide({ spans: [], cannot_tell: false });
   const unknown = () => decide({ spans: [], cannot_tell: true });
 
   // The key as a Latin keyboard has it: annotators write in scripts of their own.
-  const latin = ({ key, code }) => (/^[ -~]+$/.test(key) ? key : code.replace(/^(Key|Digit|Numpad)/, "")).replace(/^[A-Z]$/, (letter) => letter.toLowerCase());
+  function latin({ key, code }) {
+    const name = /^[ -~]+$/.test(key) ? key : code.replace(/^(Key|Digit|Numpad)/, "");
+    return name.length === 1 ? name.toLowerCase() : name;
+  }
 
   function onKey(event, pane) {
     const { shiftKey, altKey } = event;
@@ -622,7 +633,8 @@
     const isLeftward = getComputedStyle(pane.element).direction === "rtl";
     const by = { ArrowRight: isLeftward ? -1 : 1, ArrowLeft: isLeftward ? 1 : -1, ArrowUp: -1, ArrowDown: 1 }[key];
     const part = selected();
-    const actions = { Enter: () => part && mark(part), Backspace: () => part && unmark(part), Delete: () => part && unmark(part), n: nothing, t: unknown };
+    const remove = () => part && unmark(part);
+    const actions = { Enter: () => part && mark(part), Backspace: remove, Delete: remove, n: nothing, t: unknown };
     const edge = { Home: pane.words[0], End: pane.words.at(-1) }[key];
     if (edge) setCursor({ pane, anchor: shiftKey && cursor?.pane === pane ? cursor.anchor : edge, focus: edge });
     else if (by) {
@@ -686,7 +698,8 @@
     else return pane && onKey(event, pane);
     event.preventDefault();
   });
-  for (const sign of ["pointermove", "pointerdown", "keydown", "scroll"]) document.addEventListener(sign, tick, { capture: true, passive: true });
+  const signs = ["pointermove", "pointerdown", "keydown", "scroll"];
+  for (const sign of signs) document.addEventListener(sign, tick, { capture: true, passive: true });
 
   const onClick = (name, action) => id(name)?.addEventListener("click", action);
   onClick("mark", () => {
@@ -712,8 +725,10 @@
   id("choices").addEventListener("change", ({ target }) => {
     const value = /^\d$/.test(target.value) ? Number(target.value) : target.value || null;
     if (target.name === "preferred") change([current], (state) => Object.assign(state, { preferred: value }));
-    else if (target.name.startsWith("aspect-")) change([current], (state) => Object.assign(state.ratings, { [aspects[target.name.slice(7)].name]: value }));
-    else if (target.id === "note") isNoting = false;
+    else if (target.name.startsWith("aspect-")) {
+      const { name } = aspects[target.name.slice(7)];
+      change([current], (state) => Object.assign(state.ratings, { [name]: value }));
+    } else if (target.id === "note") isNoting = false;
     else return target.id === "whole" && keep(target.checked, "whole words");
     render();
   });
@@ -728,9 +743,10 @@
 
   function lineOf({ line, state }) {
     const { spans, cannot_tell, preferred, ratings, note, suggested } = state;
+    const rated = Object.fromEntries(aspects.map(({ name }) => [name, ratings[name]]));
     const judgement = {
       spans: { spans: cannot_tell ? null : spans, cannot_tell },
-      ratings: { ratings: Object.fromEntries(aspects.map(({ name }) => [name, ratings[name]])), cannot_tell: aspects.every(({ name }) => ratings[name] === null) },
+      ratings: { ratings: rated, cannot_tell: Object.values(rated).every((value) => value === null) },
       preferences: { preferred, cannot_tell: preferred === null },
     }[kind];
     const judged = { ...line, annotator, ...judgement, note, seconds: Math.round(state.seconds * 10) / 10, suggested };
@@ -747,9 +763,10 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
     isSaved = true;
-    const skipped = items.slice(0, items.indexOf(done.at(-1))).filter((item) => !item.state.done).map((item) => items.indexOf(item) + 1);
-    const plea = skipped.length ? ` You have skipped ${skipped.length > 9 ? `${skipped.length} answers` : `answer ${skipped.join(", ")}`}: please go back and do the same there.` : "";
-    say(`${count(done.length, "answer")} saved as ${link.download}, among your downloads.${plea}`);
+    const skipped = items.slice(0, items.indexOf(done.at(-1))).filter((item) => !item.state.done);
+    const names = skipped.length > 9 ? count(skipped.length, noun) : skipped.map(nameOf).join(", ");
+    const plea = names && ` Skipped so far: ${names}. Please do them, too.`;
+    say(`${count(done.length, noun)} saved as ${link.download}, among your downloads.${plea}`);
   }
 
   // The answer and the state that a line of a saved file is of. Throws why it cannot be taken.
@@ -761,14 +778,18 @@
       line = null;
     }
     if (typeof line !== "object" || line === null || Array.isArray(line)) throw Error("is none of a saved file");
-    if (drawOf(line) !== drawOf(first)) throw Error(`is of another draw (${line.task}, seed ${line.draw?.seed}) than this page (${first.task}, seed ${first.draw?.seed})`);
+    const drawn = ({ task, draw }) => `${task}, seed ${draw?.seed}`;
+    if (drawOf(line) !== drawOf(first)) throw Error(`is of another draw (${drawn(line)}) than this page (${drawn(first)})`);
     const item = items.find(({ key }) => key === keyOf(line));
     if (!item) throw Error(`is of an answer that is not on this page (${line.id})`);
-    const other = ["question", "reference", "answer", "answers"].find((name) => JSON.stringify(line[name]) !== JSON.stringify(item.line[name]));
+    const isOther = (name) => JSON.stringify(line[name]) !== JSON.stringify(item.line[name]);
+    const other = ["question", "reference", "answer", "answers"].find(isOther);
     if (other) throw Error(`has another ${other} for ${line.id} than this page`);
     if (typeof line.annotator !== "string" || !line.annotator) throw Error("names no annotator");
     if (annotator && line.annotator !== annotator) throw Error(`is by ${line.annotator}, and you are ${annotator}; change your name to go on with it`);
-    const state = { changed: 0, done: true, suggested: line.suggested === true, spans: line.spans ?? [], cannot_tell: line.cannot_tell === true, ratings: line.ratings ?? {}, note: line.note ?? "", seconds: line.seconds ?? 0 };
+    const { spans, ratings, note = "", seconds = 0 } = line;
+    const state = { ...untouched, done: true, spans: spans ?? [], ratings: ratings ?? {}, note, seconds };
+    Object.assign(state, { suggested: line.suggested === true, cannot_tell: line.cannot_tell === true });
     if (kind === "preferences") state.preferred = line.preferred;
     const isJudged = {
       spans: state.cannot_tell || Array.isArray(line.spans),
@@ -806,7 +827,9 @@
       });
     if (states.size) go(firstOpen());
     const more = refused.length > 3 ? `, and ${refused.length - 3} more` : "";
-    say(`${count(states.size, "answer")} restored${replaced ? `, of which ${replaced} had been done here (Undo brings them back)` : ""}.${refused.length ? ` Not taken: ${refused.slice(0, 3).join("; ")}${more}.` : ""}`);
+    const undone = replaced ? `, of which ${replaced} had been done here (Undo brings them back)` : "";
+    const left = refused.length ? ` Not taken: ${refused.slice(0, 3).join("; ")}${more}.` : "";
+    say(`${count(states.size, noun)} restored${undone}.${left}`);
   }
 
   onClick("save", save);
@@ -818,8 +841,9 @@
   });
   addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => {
+    if (!event.dataTransfer.files.length) return; // words that are dragged into the note
     event.preventDefault();
-    if (event.dataTransfer.files.length) restore(Array.from(event.dataTransfer.files));
+    restore(Array.from(event.dataTransfer.files));
   });
 
   // ------------------------------------------------------------------------------------------- beginning, and leaving
