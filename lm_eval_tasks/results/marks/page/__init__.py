@@ -80,12 +80,12 @@ def marking_page(content: Mapping[str, Any]) -> str:
     """The HTML of a page to mark answers on.
 
     Args:
-        content: ``format`` (1), ``kind`` (``spans``, ``ratings`` or ``preferences``), ``title``, ``file`` (stem of the saved
-            file's name), ``language``, ``direction`` (of texts without letters), ``categories`` (of marks; empty: one kind),
-            ``suggest`` (whether the detector's spans are shown first), ``instructions`` (plain text or Markdown's headings,
-            lists and bold; empty: those of the kind), ``aspects`` (of ratings: ``name``, ``question``, and ``values``, a
-            sentence for each of 1 to 4; empty: the CLAPnq paper's two), and ``items``: each a ``line`` (what is known of a
-            line of the saved file) and ``suggested`` spans.
+        content: ``format`` (1), ``kind`` (``spans``, ``ratings`` or ``preferences``), ``title``, ``file`` (how the saved
+            file's name begins), ``language``, ``direction`` (of texts without letters), ``categories`` (of marks; empty: one
+            kind), ``suggest`` (whether the detector's spans are shown first), ``instructions`` (plain text, or Markdown's
+            headings, lists and bold; empty: ours), ``aspects`` (of ratings: ``name``,
+            ``question``, and ``values``, a sentence for each of 1 to 4; empty: the CLAPnq paper's two), and ``items``: each a
+            ``line`` (what is known of a line of the saved file) and ``suggested`` spans.
 
     Returns:
         a page that loads nothing. The detector's spans are in it only if they are suggested.
@@ -113,7 +113,7 @@ def marking_page(content: Mapping[str, Any]) -> str:
     }
     written = json.dumps(texts, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     environment = environment_of(__name__, "marking", cleaned)
-    environment.filters["bold"] = lambda text: Markup(_BOLD.sub(r"<strong>\1</strong>", str(escape(text))))  # noqa: S704
+    environment.filters["bold"] = lambda text: Markup(_BOLD.sub(r"<strong>\1</strong>", str(escape(cleaned(text)))))  # noqa: S704
     html: str = environment.get_template("marking.html.jinja").render(
         content=Markup(_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", written)),  # noqa: S704 - escaped for a script
         kind=kind,

@@ -42,14 +42,10 @@
     return [...starts, text.length];
   }
 
+  // The place of the code point that begins at a UTF-16 offset, or, inside of one, before or after it.
   function pointAt(starts, unit, after) {
-    let [low, high] = [0, starts.length - 1];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (starts[middle] < unit) low = middle + 1;
-      else high = middle;
-    }
-    return starts[low] > unit && !after ? low - 1 : low;
+    const place = starts.findIndex((start) => start >= unit);
+    return starts[place] > unit && !after ? place - 1 : place;
   }
 
   function directionOf(text) {
@@ -85,11 +81,10 @@
   const fresh = (item) => ({ changed: 0, done: false, suggested: content.suggest, spans: item.suggested, ratings: {}, cannot_tell: false, note: "", seconds: 0 });
 
   const items = content.items.map(({ line, suggested }) => {
-    const item = { line, key: keyOf(line), texts: line.answers ?? [line.answer] };
-    item.points = pointsOf(item.texts[0]).length - 1;
-    item.suggested = suggested.reduce((spans, [start, end, category]) => withMark(spans, start, Math.min(end, item.points), category), []);
-    item.state = fresh(item);
-    return item;
+    const texts = line.answers ?? [line.answer];
+    const item = { line, texts, key: keyOf(line), characters: Array.from(texts[0]) };
+    item.suggested = suggested.reduce((spans, span) => withMark(item, spans, ...span), []);
+    return Object.assign(item, { state: fresh(item) });
   });
   const unkept = new Set(); // items that the browser has not kept yet
   let annotator = "";
@@ -98,25 +93,16 @@
 
   function isState(state, item) {
     const isSpan = ([start, end, category]) =>
-      Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start < end && end <= item.points && typeof category === "string";
+      Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start < end && end <= item.characters.length && typeof category === "string";
     return (
       Number.isFinite(state?.changed) && Number.isFinite(state.seconds) && typeof state.note === "string" && state.ratings instanceof Object &&
       Array.isArray(state.spans) && state.spans.every((span) => Array.isArray(span) && isSpan(span))
     );
   }
 
-  function stateFrom(text, item) {
+  function kept(...place) {
     try {
-      const state = JSON.parse(text);
-      return isState(state, item) ? state : null;
-    } catch {
-      return null;
-    }
-  }
-
-  function keptAt(place) {
-    try {
-      return localStorage.getItem(place);
+      return JSON.parse(localStorage.getItem(address(...place)));
     } catch {
       return null;
     }
@@ -124,20 +110,21 @@
 
   // Takes what another tab has kept of an answer since. What could be undone here is not there any more.
   function refresh(item) {
-    const kept = stateFrom(keptAt(address(annotator, item.key)), item);
-    if (!kept || kept.changed <= item.state.changed) return false;
-    item.state = kept;
+    const state = kept(annotator, item.key);
+    if (!isState(state, item) || state.changed <= item.state.changed) return false;
+    item.state = state;
     steps = steps.filter((step) => step.every(([other]) => other !== item));
     return true;
   }
 
-  function keep(place, text) {
+  function keep(value, ...place) {
     try {
-      localStorage.setItem(place, text);
+      localStorage.setItem(address(...place), JSON.stringify(value));
+      id("warning").hidden = true;
       return true;
     } catch (error) {
-      const isFull = /quota/i.test(error.name);
-      id("warning").textContent = `${isFull ? "This browser has no room left to keep your work" : "This browser lets the page keep nothing"}. You can go on, but save the file before you close the page, or your work is lost.`;
+      const reason = /quota/i.test(error.name) ? "This browser has no room left to keep your work" : "This browser lets the page keep nothing";
+      id("warning").textContent = `${reason}. You can go on, but save the file before you close the page, or your work is lost.`;
       id("warning").hidden = false;
       return false;
     }
@@ -145,10 +132,9 @@
 
   function keepAll() {
     for (const item of unkept) {
-      if (!refresh(item) && !keep(address(annotator, item.key), JSON.stringify(item.state))) return;
+      if (!refresh(item) && !keep(item.state, annotator, item.key)) return;
       unkept.delete(item);
     }
-    id("warning").hidden = true;
   }
 
   // One step: changes the states of some items, keeps them, and can be undone.
@@ -196,29 +182,36 @@
   }
 
   // --------------------------------------------------------------------------------------------------------- marks
-  function withMark(spans, start, end, category) {
-    const apart = spans.flatMap(([from, to, of]) =>
-      of === category || to <= start || end <= from ? [[from, to, of]] : [[from, Math.min(to, start), of], [Math.max(from, end), to, of]].filter(([a, b]) => a < b),
-    );
+  // The spans with another, without white space at their ends. Where it overlaps one of its category both become one; of others
+  // it takes what it covers.
+  function withMark({ characters }, spans, start, end, category) {
+    const isApart = ([from, to, of]) => of === category || to <= start || end <= from;
+    const rest = spans.flatMap((span) => (isApart(span) ? [span] : [[span[0], start, span[2]], [end, span[1], span[2]]]));
     const merged = [];
-    for (const span of [...apart, [start, end, category]].sort((a, b) => a[0] - b[0] || a[1] - b[1])) {
+    for (let [from, to, of] of [...rest, [start, end, category]].sort((a, b) => a[0] - b[0])) {
+      while (from < to && !characters[from].trim()) from += 1;
+      while (from < to && !characters[to - 1].trim()) to -= 1;
       const before = merged.at(-1);
-      if (before && span[0] <= before[1] && span[2] === before[2]) before[1] = Math.max(before[1], span[1]);
-      else merged.push([...span]);
+      if (before?.[2] === of && from <= before[1]) before[1] = Math.max(before[1], to);
+      else if (from < to) merged.push([from, to, of]);
     }
     return merged;
   }
 
-  function setSpans(spans) {
+  // Changes the spans of the answer. What is done stays done while something is marked.
+  function setSpans(edit) {
     change([current], (state) => {
+      const spans = edit(state.spans);
       Object.assign(state, { spans, cannot_tell: false, done: state.done && !state.cannot_tell && spans.length > 0 });
     });
     render();
   }
 
+  const without = (gone) => (spans) => spans.filter((span) => !gone.some((other) => String(other) === String(span)));
+
   const category = () => id("choices").elements.category?.value || categories[0] || "hallucination";
 
-  // Marks a part of the answer, in UTF-16 units, without the white space around it.
+  // Marks a part of the answer, in UTF-16 units.
   function mark([from, to]) {
     const [pane] = panes;
     if (id("whole").checked)
@@ -226,14 +219,11 @@
         if (start < from && from < end) from = start;
         if (start < to && to < end) to = end;
       }
-    while (from < to && !pane.text[from].trim()) from += 1;
-    while (from < to && !pane.text[to - 1].trim()) to -= 1;
-    held = null;
-    getSelection().removeAllRanges();
-    if (from === to) return render();
     const [start, end] = [pointAt(pane.points, from, false), pointAt(pane.points, to, true)];
+    getSelection().removeAllRanges();
+    held = null;
     cursor = { pane, anchor: [from, to], focus: [from, to] };
-    setSpans(withMark(current.state.spans, start, end, category()));
+    setSpans((spans) => withMark(current, spans, start, end, category()));
     speak("marked");
   }
 
@@ -241,7 +231,7 @@
 
   function unmark(part) {
     const gone = touched(part);
-    if (gone.length) setSpans(current.state.spans.filter((span) => !gone.includes(span)));
+    if (gone.length) setSpans(without(gone));
     speak(gone.length ? "not marked any more" : "not marked");
   }
 
@@ -249,8 +239,8 @@
   function toggle(element) {
     const from = offsetIn(panes[0].element, element, 0);
     const [span] = touched([from, from + 1]);
-    const rest = current.state.spans.filter((other) => other !== span);
-    setSpans(categories.length && span[2] !== category() ? withMark(rest, span[0], span[1], category()) : rest);
+    if (categories.length && span[2] !== category()) setSpans((spans) => withMark(current, spans, span[0], span[1], category()));
+    else setSpans(without([span]));
   }
 
   // ----------------------------------------------------------------------------------------- words under the cursor
@@ -380,21 +370,19 @@
       passages[place].words.push({ start: from, end: to, stem: stemOf(text.slice(from, to)) });
     }
     for (const passage of passages) for (const stem of new Set(passage.words.map((word) => word.stem))) frequency.set(stem, (frequency.get(stem) ?? 0) + 1);
-    return { text, passages, weight: (stem) => (frequency.has(stem) ? Math.log(1 + passages.length / frequency.get(stem)) : 0) };
+    return { text, passages, weight: (stem) => Math.log(1 + passages.length / (frequency.get(stem) ?? 1)) };
   }
 
-  // The passages that hold most of a sentence's words, best first; rare words count most.
+  // The passages that hold most of a sentence's words, best first, if it is a fifth or more. Rare words count most.
   function nearest(stems) {
+    const sum = (words) => words.reduce((total, stem) => total + reference.weight(stem), 0);
     const scored = reference.passages.map((passage) => {
-      const shared = Array.from(new Set(passage.words.map((word) => word.stem))).filter((stem) => stems.has(stem));
-      return { passage, score: shared.reduce((sum, stem) => sum + reference.weight(stem), 0) };
+      const own = new Set(passage.words.map((word) => word.stem));
+      return { passage, score: sum(Array.from(stems).filter((stem) => own.has(stem))) };
     });
-    const best = Math.max(...scored.map(({ score }) => score));
-    return scored
-      .filter(({ score }) => score > 0 && score >= 0.6 * best)
-      .sort((a, b) => b.score - a.score)
-      .slice(0, 3)
-      .map(({ passage }) => passage);
+    const least = Math.max(0.2 * sum(Array.from(stems)), ...scored.map(({ score }) => 0.6 * score));
+    const near = scored.filter(({ score }) => score > 0 && score >= least).sort((a, b) => b.score - a.score);
+    return near.slice(0, 3).map(({ passage }) => passage);
   }
 
   function placesOf(text, wanted) {
@@ -529,19 +517,18 @@
     const { points, text } = panes[0];
     const quoted = text.slice(points[span[0]], points[span[1]]);
     const entry = made("li", {}, made("bdi", { textContent: quoted }));
-    const others = () => current.state.spans.filter((other) => other !== span);
     if (categories.length) {
       const select = made("select", { label: `Category of ${quoted}` }, ...categories.map((name) => made("option", { textContent: name })));
       select.value = span[2];
       select.addEventListener("change", () => {
-        setSpans(withMark(others(), span[0], span[1], select.value));
+        setSpans((spans) => withMark(current, spans, span[0], span[1], select.value));
         id("marks").children[current.state.spans.findIndex(([start, end]) => start <= span[0] && span[1] <= end)].querySelector("select").focus();
       });
       entry.append(select);
     }
     const button = made("button", { type: "button", textContent: "\u00d7", label: `Remove the mark of ${quoted}`, title: "Remove this mark" });
     button.addEventListener("click", () => {
-      setSpans(others());
+      setSpans(without([span]));
       panes[0].element.focus();
     });
     entry.append(button);
@@ -629,7 +616,9 @@
     const by = { ArrowRight: isLeftward ? -1 : 1, ArrowLeft: isLeftward ? 1 : -1, ArrowUp: -1, ArrowDown: 1 }[key];
     const part = selected();
     const actions = { Enter: () => part && mark(part), Backspace: () => part && unmark(part), Delete: () => part && unmark(part), n: nothing, N: nothing, t: unknown, T: unknown };
-    if (by) {
+    const edge = { Home: pane.words[0], End: pane.words.at(-1) }[key];
+    if (edge) setCursor({ pane, anchor: shiftKey && cursor?.pane === pane ? cursor.anchor : edge, focus: edge });
+    else if (by) {
       held = null;
       setCursor(key === "ArrowUp" || key === "ArrowDown" ? movedLine(pane, by, shiftKey) : moved(pane, by, shiftKey, altKey));
     } else if (key === "Escape") setCursor((held = null));
@@ -712,15 +701,13 @@
     change([current], (state) => Object.assign(state, { note: id("note").value }), !isNoting);
     isNoting = true;
   });
-  id("note").addEventListener("blur", () => {
-    isNoting = false;
-  });
   id("choices").addEventListener("submit", (event) => event.preventDefault());
   id("choices").addEventListener("change", ({ target }) => {
     const value = /^\d$/.test(target.value) ? Number(target.value) : target.value || null;
     if (target.name === "preferred") change([current], (state) => Object.assign(state, { preferred: value }));
     else if (target.name.startsWith("aspect-")) change([current], (state) => Object.assign(state.ratings, { [aspects[target.name.slice(7)].name]: value }));
-    else return target.id === "whole" && keep(WHOLE, String(target.checked));
+    else if (target.id === "note") isNoting = false;
+    else return target.id === "whole" && keep(target.checked, "whole words");
     render();
   });
   id("search").addEventListener("input", () => search(0));
@@ -827,7 +814,6 @@
   });
 
   // ------------------------------------------------------------------------------------------- beginning, and leaving
-  const WHOLE = JSON.stringify(["lm-eval-grounded mark", "whole words"]);
   function firstOpen() {
     const place = items.findIndex((item) => !item.state.done);
     return place < 0 ? items.length : place;
@@ -844,7 +830,7 @@
     }
     if (!isCorrected) steps = [];
     keepAll();
-    keep(address(), name);
+    keep(name);
     id("help").open = false;
     go(firstOpen());
   }
@@ -856,7 +842,7 @@
     id("start").hidden = false;
     id("controls").hidden = !annotator;
     id("whose").hidden = !isOther;
-    id("naming").elements.whose[0].checked = true;
+    id("naming").elements.owner[0].checked = true;
     id("name").value = annotator;
     id("name").focus({ preventScroll: true });
   }
@@ -865,12 +851,12 @@
   id("naming").addEventListener("submit", (event) => {
     event.preventDefault();
     const name = id("name").value.normalize("NFC").replace(/\s+/g, " ").trim();
-    if (name) begin(name, name === annotator || (!id("whose").hidden && id("naming").elements.whose.value === "mine"));
+    if (name) begin(name, name === annotator || (!id("whose").hidden && id("naming").elements.owner.value === "mine"));
   });
 
   addEventListener("storage", (event) => {
-    if (event.key === address() && event.newValue && event.newValue !== annotator) {
-      begin(event.newValue);
+    if (event.key === address() && kept() && kept() !== annotator) {
+      begin(kept());
       say(`Another tab goes on as ${annotator}.`);
     }
     const item = items.find(({ key }) => event.key === address(annotator, key));
@@ -887,10 +873,9 @@
   });
 
   if (kind === "spans") {
-    id("whole").checked = keptAt(WHOLE) === "true";
+    id("whole").checked = kept("whole words") === true;
     if (categories.length) id("choices").elements.category[0].checked = true;
   }
-  const lastName = keptAt(address());
-  if (lastName) begin(lastName);
+  if (kept()) begin(kept());
   else askName();
 })();
