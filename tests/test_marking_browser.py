@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lm_eval_tasks.results.marks.lines import read_marks
 from lm_eval_tasks.results.marks.page import marking_page
 from tests.browser import SCHEMES, WIDTHS, Tab
 from tests.marking_pages import TEXTS, content, with_answers
@@ -534,6 +535,20 @@ def test_a_saved_file_is_gone_on_with_elsewhere(started: Start, tmp_path: Path) 
     assert [line["cannot_tell"] for line in saved(page)] == [False, True, False]
     press(page, "Control+z")
     assert [parts(line) for line in saved(page)] == [[]]
+
+
+def test_the_saved_file_is_read_as_marks(started: Start, tmp_path: Path) -> None:
+    page = started(with_answers(content(*["de"] * len(HARD)), *(text for text, _ in HARD.values())))
+    for _ in HARD:
+        press(page, "End Enter Control+Enter")
+    with page.expect_download() as download:
+        page.click("#save-end")
+    download.value.save_as(tmp_path / "marks.jsonl")
+    marks = read_marks([tmp_path / "marks.jsonl"])
+    assert [(mark.answer, [mark.answer[span.start : span.end] for span in mark.spans or ()]) for mark in marks] == [
+        (text, [last]) for text, last in HARD.values()
+    ]
+    assert {(mark.annotator, mark.draw.seed, mark.chance) for mark in marks} == {("Anna", 1234, 0.012345678901234567)}
 
 
 def change(line: dict[str, Any], **changes: Any) -> dict[str, Any]:

@@ -500,7 +500,6 @@
   }
 
   function renderTexts() {
-    const range = selected();
     for (const pane of panes) {
       const layers = [];
       if (kind === "spans")
@@ -512,10 +511,7 @@
       }
       paint(pane.element, pane.text, layers);
     }
-    if (kind === "spans") {
-      id("mark").disabled = !range;
-      id("unmark").disabled = !range || !touched(range).length;
-    }
+    if (kind === "spans") id("mark").disabled = !selected();
     follow();
   }
 
@@ -708,7 +704,6 @@
     render();
     panes[0].element.focus();
   });
-  onClick("unmark", () => unmark(selected()));
   onClick("nothing", nothing);
   onClick("unknown", unknown);
   onClick("next", next);
