@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -382,6 +384,31 @@ def test_undo_takes_back_step_by_step_over_all_answers(started: Start) -> None:
     press(page, "Control+z")
     assert page.inner_text("#message") == "There is nothing to undo."
     page.reload()
+    assert marked(page) == []
+
+
+@pytest.mark.parametrize("language", ["ar", "ja"])
+def test_whatever_keys_are_pressed_marks_stay_in_order_and_undo_leads_back(started: Start, language: str) -> None:
+    page = started(content(language, categories=CATEGORIES))
+    arrows = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"]
+    keys = [*arrows, *(f"Shift+{key}" for key in arrows), *(f"Alt+Shift+{key}" for key in arrows[:2]), "Alt+ArrowLeft"]
+    keys += ["Enter"] * 6 + ["Backspace", "Control+z", "1", "2", "End", "Home", "Escape"]
+    answer, chosen = TEXTS[language][2], random.Random(24)
+    for _ in range(15):
+        press(page, " ".join(chosen.choices(keys, k=20)))
+        spans = page.evaluate("""() => {
+            const [state] = Object.values(localStorage).map(each => JSON.parse(each)).filter(each => each.spans);
+            return state ? state.spans : [];
+        }""")
+        assert all(0 <= start < end <= len(answer) for start, end, _ in spans)
+        assert all(before[1] <= after[0] for before, after in pairwise(spans))
+        assert [answer[start:end] for start, end, _ in spans] == marked(page)
+        assert all(part == part.strip() for part in marked(page))
+        assert page.locator(".answer").text_content() == answer
+    for _ in range(300):
+        press(page, "Control+z")
+        if page.inner_text("#message") == "There is nothing to undo.":
+            break
     assert marked(page) == []
 
 

@@ -9,7 +9,7 @@
   const content = JSON.parse(id("content").textContent);
   const { kind, categories, aspects } = content;
   const noun = kind === "preferences" ? "pair" : "answer";
-  const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+  const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 
   function made(tag, properties, ...children) {
     const element = Object.assign(document.createElement(tag), properties);
