@@ -87,12 +87,13 @@ train-tiny: $(DEV)/.done
 	$(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de --log_samples \
 	  --metadata mirror=sample detector=$(TINY)/detector --output_path $(TINY)/wild
 
-# The pages of reports in a browser: Debian's Chromium, which root installs where it is missing; skipped, with the reason, without
-# it. SCREENSHOTS=DIR keeps a picture of each page.
+# Reports, leaderboards and the page to mark answers on, in a browser: Debian's Chromium, which root installs where it is missing;
+# skipped, with the reason, without it. SCREENSHOTS=DIR keeps a picture of each page.
 test-report: $(DEV)/.browser
 	@command -v chromium google-chrome > /dev/null || [ -n "$$CHROMIUM" ] || [ "$$(id -u)" != 0 ] || \
 	  { apt-get update -q && apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; } || true
-	$(DEV)/bin/python -m pytest -m browser tests/test_report_browser.py tests/test_leaderboard_browser.py
+	$(DEV)/bin/python -m pytest -m browser tests/test_report_browser.py tests/test_leaderboard_browser.py \
+	  tests/test_marking_browser.py
 
 $(DEV)/.browser: $(DEV)/.done
 	$(DEV)/bin/python $(PIP) -e '.[browser]'

@@ -6,36 +6,41 @@ from typing import Any
 
 from lm_eval_tasks.results.report.page import direction
 
-TEXTS = {
+TEXTS = {  # question, reference, answer
     "de": (
         "Wann wurde der Eiffelturm gebaut?",
-        "Der Eiffelturm ist ein 330 Meter hoher Eisenfachwerkturm in Paris. Er steht im 7. Arrondissement am nordwestlichen "
-        "Ende des Champ de Mars, nahe dem Ufer der Seine.\n\nDas von 1887 bis 1889 errichtete Bauwerk war Eingangsportal und "
-        "Aussichtsturm der Weltausstellung zur Erinnerung an den 100. Jahrestag der Französischen Revolution.\n\nBenannt ist "
-        "der Turm nach seinem Erbauer Gustave Eiffel. Entworfen haben ihn die Ingenieure Maurice Koechlin und Émile Nouguier. "
-        "Mehr als 250 Millionen Menschen haben ihn seit seiner Eröffnung besucht.",
-        "Der Eiffelturm wurde von 1885 bis 1889 errichtet 🗼👩‍👩‍👧 und ist 330 Meter hoch. Émile Zola hat ihn entworfen.",
+        "Der Eiffelturm ist ein 330 Meter hoher Eisenfachwerkturm in Paris. Er steht im 7. Arrondissement am "
+        "nordwestlichen Ende des Champ de Mars, nahe dem Ufer der Seine.\n\nDas von 1887 bis 1889 errichtete "
+        "Bauwerk war Eingangsportal und Aussichtsturm der Weltausstellung zur Erinnerung an den 100. "
+        "Jahrestag der Französischen Revolution.\n\nBenannt ist der Turm nach seinem Erbauer Gustave Eiffel. "
+        "Entworfen haben ihn die Ingenieure Maurice Koechlin und Émile Nouguier. Mehr als 250 Millionen "
+        "Menschen haben ihn seit seiner Eröffnung besucht.",
+        "Der Eiffelturm wurde von 1885 bis 1889 errichtet 🗼👩‍👩‍👧 und ist 330 Meter hoch. Émile Zola hat "
+        "ihn entworfen.",
     ),
     "ar": (
         "متى بُني برج إيفل؟",
-        "برج إيفل هو برج حديدي يبلغ ارتفاعه 330 مترًا، ويقع في باريس، في أقصى الشمال الغربي لحديقة شامب دي مارس بالقرب من نهر السين.\n\n"
-        "أنشأه غوستاف إيفل ومعاونوه بمناسبة المعرض الدولي لباريس في 1889. بدأ بناء البرج سنة 1887 وانتهى سنة 1889.",
+        "برج إيفل هو برج حديدي يبلغ ارتفاعه 330 مترًا، ويقع في باريس، في أقصى الشمال الغربي لحديقة شامب دي "
+        "مارس بالقرب من نهر السين.\n\nأنشأه غوستاف إيفل ومعاونوه بمناسبة المعرض الدولي لباريس في 1889. بدأ "
+        "بناء البرج سنة 1887 وانتهى سنة 1889.",
         "بُني برج إيفل بين سنة 1885 وسنة 1889 في باريس. صمّمه المهندس «إميل زولا» 🗼 ويبلغ ارتفاعه 330 مترًا.",
     ),
     "hi": (
         "एफ़िल टॉवर कब बना?",
-        "एफ़िल टॉवर फ्रांस की राजधानी पेरिस में स्थित एक लौह टावर है। इसका निर्माण १८८७-१८८९ में शैम्प-दे-मार्स में सीन नदी के तट पर हुआ था।\n\n"
-        "टावर को गुस्ताव एफ़िल के द्वारा रचा गया है और उन्हीं पर से एफ़िल टॉवर का नाम पड़ा है। इसकी ऊँचाई ३३० मीटर है।",
+        "एफ़िल टॉवर फ्रांस की राजधानी पेरिस में स्थित एक लौह टावर है। इसका निर्माण १८८७-१८८९ में "
+        "शैम्प-दे-मार्स में सीन नदी के तट पर हुआ था।\n\nटावर को गुस्ताव एफ़िल के द्वारा रचा गया है और उन्हीं "
+        "पर से एफ़िल टॉवर का नाम पड़ा है। इसकी ऊँचाई ३३० मीटर है।",
         "एफ़िल टॉवर का निर्माण १८८५ में हुआ था। इसे एमिल ज़ोला ने रचा। 🗼 इसकी ऊँचाई ३३० मीटर है।",
     ),
     "ja": (
         "エッフェル塔はいつ建てられましたか。",
         "エッフェル塔は、フランスの首都パリの象徴的な名所となっている塔である。高さは330メートル。\n\n"
-        "フランス革命100周年を記念して1889年にパリで行われた第4回万国博覧会のために建造された。1887年1月28日に起工式が行われ、1889年3月30日に竣工した。\n\n"
-        "設計者はモーリス・ケクラン、エミール・ヌーギエで、名前はギュスターヴ・エッフェルに由来する。",
+        "フランス革命100周年を記念して1889年にパリで行われた第4回万国博覧会のために建造された。"
+        "1887年1月28日に起工式が行われ、1889年3月30日に竣工した。\n\n設計者はモーリス・ケクラン、"
+        "エミール・ヌーギエで、名前はギュスターヴ・エッフェルに由来する。",
         "エッフェル塔は1885年に着工し、1889年に完成しました。🗼設計者はエミール・ゾラです。高さは330メートルです。",
     ),
-}  # fmt: skip
+}
 
 
 def content(*languages: str, kind: str = "spans", **changes: Any) -> dict[str, Any]:

@@ -126,8 +126,7 @@ def marked_harmonic_mean(draws: Draws, means: Sequence[MarkedMean], scale: tuple
     value = float(len(values) / np.sum(1 / values))
     derivatives = (value / values) ** 2 / len(values)
     residuals = derivatives @ np.array([mean.residuals for mean in means])
-    error, freedom = _standard_error(draws, residuals)
-    freedom -= any(0 < mean.slope < 1 for mean in means)
+    error, freedom = _standard_error(draws, residuals, any(0 < mean.slope < 1 for mean in means))
     figure = _figure(value, error, freedom, int(draws.times.sum()), scale)
     return MarkedMean(figure, math.nan, figure, residuals)
 
@@ -148,10 +147,11 @@ def marked_difference(*strata: tuple[Draws, MarkedMean, MarkedMean]) -> PairedDi
     for draws, first, second in strata:
         if not first.residuals.shape == second.residuals.shape == draws.times.shape:
             raise ValueError("both means are of the same draws")
-        error, freedom = _standard_error(draws, first.residuals - second.residuals)
+        learned = 0 < first.slope < 1 or 0 < second.slope < 1
+        error, freedom = _standard_error(draws, first.residuals - second.residuals, learned)
         values.append((first.figure.value, second.figure.value))
         variances.append(error**2)
-        freedoms.append(freedom - (0 < first.slope < 1 or 0 < second.slope < 1))
+        freedoms.append(freedom)
     of_first, of_second = (float(mean) for mean in np.mean(values, axis=0))
     difference, error = of_first - of_second, math.sqrt(sum(variances)) / len(strata)
     squares = sum(variance**2 / freedom for variance, freedom in zip(variances, freedoms, strict=True))
@@ -183,12 +183,12 @@ def _mean(
     if leverage is not None:
         residuals = residuals / (1 - np.minimum(leverage, 1 - 1 / number))
     mean = float(np.average(values, weights=draws.times * draws.weights)) + shift
-    error, freedom = _standard_error(draws, residuals)
-    figure = _figure(mean, error, freedom - (leverage is not None), number, scale)
+    error, freedom = _standard_error(draws, residuals, leverage is not None)
+    figure = _figure(mean, error, freedom, number, scale)
     return MarkedMean(figure, 0.0, figure, residuals)
 
 
-def _figure(mean: float, error: float, freedom: int, number: int, scale: tuple[float, float]) -> Figure:
+def _figure(mean: float, error: float, freedom: float, number: int, scale: tuple[float, float]) -> Figure:
     """A mean with its bounds on a scale."""
     from scipy.special import expit, logit
 
@@ -207,25 +207,31 @@ def _figure(mean: float, error: float, freedom: int, number: int, scale: tuple[f
     return Figure(value, low, high, error, number)
 
 
-def _standard_error(draws: Draws, residuals: NDArray[np.float64]) -> tuple[float, int]:
-    """Of a mean, by its residuals, and the degrees of freedom; ``nan`` where there are too few draws.
+def _standard_error(draws: Draws, residuals: NDArray[np.float64], learned: bool) -> tuple[float, float]:
+    """Of a mean, by its residuals, and the degrees of freedom; ``nan`` where there are too few draws. A slope that was
+    `learned` from them takes one degree.
 
     Draws of one answer are independent. Different answers of one cluster are not: their products count where they make the
-    bounds wider.
+    bounds wider. A few answers with most of the spread tell less of it than many with the same: with the kurtosis k of the
+    residuals, of n draws there are at most 2n / (k - (n - 3) / (n - 1)) degrees of freedom, n - 1 of a normal distribution
+    (O'Neill 2014, "Some useful moment results in sampling problems").
     """
     number = int(draws.times.sum())
-    freedom, sums = number - 1, draws.times * residuals
-    variance = float(sums @ residuals)
+    freedom, sums = float(number - 1 - learned), draws.times * residuals
+    variance = squares = float(sums @ residuals)
     if draws.clusters is not None:
         of_clusters = sums_by_cluster(sums, draws.clusters)
         variance += max(0.0, float(of_clusters @ of_clusters - sums @ sums))
         freedom -= len(sums) - len(of_clusters)
-    if number < FEWEST_DRAWS or freedom < 2:
+    if number < FEWEST_DRAWS or freedom < 2 - learned:
         return math.nan, freedom
+    if squares > 0:
+        kurtosis = number * float(draws.times @ residuals**4) / squares**2
+        freedom = min(freedom, 2 * number / (kurtosis - (number - 3) / (number - 1)))
     return math.sqrt(variance / number / (number - 1)), freedom
 
 
-def _t(freedom: int) -> float:
+def _t(freedom: float) -> float:
     from scipy.stats import t
 
     return float(t.ppf(0.975, freedom))

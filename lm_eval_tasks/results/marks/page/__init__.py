@@ -27,30 +27,35 @@ _KINDS = ("spans", "ratings", "preferences")
 
 INSTRUCTIONS = {
     "spans": """
-        Mark what is made up in each answer. Made up is what the reference does not bear out, and what contradicts it.
+        Read the question and the answer. Look up in the reference what the answer says, and mark what is **made up**:
+        what the reference does not say, or says otherwise.
 
-        - **Mark as little as possible**: only the words that would have to change or go for the answer to be borne out.
-        - **What the reference does not speak of counts as made up**, even if you know it to be true.
-        - What the answer leaves out is not made up. Nor is bad style, or a wrong word order.
-        - "I don't know" is not made up, nor is what the answer says about itself.
-        - Where nothing is made up, choose "Nothing made up". Where you cannot decide, choose "Cannot tell".
+        - **Mark as little as is wrong**: the name, the number, the phrase. If a whole sentence is made up, mark all of it.
+        - **What the reference does not speak of counts as made up**, even if you know that it is true.
+        - Other words for what the reference says are not made up, nor is what follows from it at once.
+        - Do not mark bad style, repetitions or greetings, nor where the answer says that it does not know.
+        - If nothing is made up, choose "Nothing made up". If you cannot decide, choose "Cannot tell".
+        - Do not skip answers: their order was drawn. You may stop after any of them.
     """,
     "ratings": """
-        Rate each answer by every question below it, on its own: do not let one rating decide another.
+        Read the question, the reference and the answer. Then rate the answer from 1 (no) to 4 (yes), by each of the
+        questions below it and each by itself.
 
-        - Judge by the reference that is shown, not by what you know.
-        - Read the sentence of each value. Choose the highest that is true.
-        - Where you cannot decide, choose "Cannot tell".
+        - Only the reference counts, not what you know.
+        - Choose the highest value whose sentence is true. If you cannot decide, choose "Cannot tell".
+        - Do not skip answers: their order was drawn. You may stop after any of them.
     """,
     "preferences": """
-        Choose the answer that you prefer: for being faithful to the reference, appropriate to the question, and natural.
+        Read the question and the reference, then both answers. Which one would you rather have been given?
 
-        - An answer that says what the reference does not bear out is worse, even if it is longer or better written.
-        - The order of the two answers means nothing: it was drawn.
-        - A tie is possible, but say so sparingly.
-        - Where you cannot decide, choose "Cannot tell".
+        - The better answer says what the reference says, answers the question completely, and is no longer than it need be.
+        - Something made up weighs more than bad style.
+        - The order of the two was drawn: it means nothing. A tie is possible, but say so sparingly.
+        - Do not skip questions: their order was drawn, too. You may stop after any of them.
     """,
 }
+"""What annotators are told of each kind, in Markdown."""
+
 # Those of CLAPnq's human evaluation (Rosenthal et al. 2025, section 5), with a sentence for each value.
 _ASPECTS = [
     {
@@ -80,12 +85,12 @@ def marking_page(content: Mapping[str, Any]) -> str:
     """The HTML of a page to mark answers on.
 
     Args:
-        content: ``format`` (1), ``kind`` (``spans``, ``ratings`` or ``preferences``), ``title``, ``file`` (stem of the saved
-            file's name), ``language``, ``direction`` (of texts without letters), ``categories`` (of marks; empty: one kind),
-            ``suggest`` (whether the detector's spans are shown first), ``instructions`` (plain text or Markdown's headings,
-            lists and bold; empty: those of the kind), ``aspects`` (of ratings: ``name``, ``question``, and ``values``, a
-            sentence for each of 1 to 4; empty: the CLAPnq paper's two), and ``items``: each a ``line`` (what is known of a
-            line of the saved file) and ``suggested`` spans.
+        content: ``format`` (1), ``kind`` (``spans``, ``ratings`` or ``preferences``), ``title``, ``file`` (how the saved
+            file's name begins), ``direction`` (of texts without letters), ``categories`` (of marks; empty: one kind),
+            ``suggest`` (whether the detector's spans are shown first), ``instructions`` (Markdown's headings, lists,
+            paragraphs, bold; empty: ours), ``aspects`` (of ratings: ``name``, ``question``, and ``values``, four
+            sentences; empty: the CLAPnq paper's two), and ``items``: each a ``line`` (the saved one, without what people
+            say) and ``suggested`` spans.
 
     Returns:
         a page that loads nothing. The detector's spans are in it only if they are suggested.
@@ -100,26 +105,25 @@ def marking_page(content: Mapping[str, Any]) -> str:
         raise ValueError(f"no page can be made of format {content['format']!r} and kind {kind!r}")
     if not items:
         raise ValueError("there are no answers to mark")
-    spans = [[_span(span, content["categories"]) for span in item.get("suggested", [])] for item in items]
     suggest = bool(content["suggest"]) and kind == "spans"
-    texts = {
-        **content,
-        "suggest": suggest,
-        "aspects": content["aspects"] or _ASPECTS if kind == "ratings" else [],
-        "items": [
-            {"line": item["line"], "suggested": suggested if suggest else []}
-            for item, suggested in zip(items, spans, strict=True)
-        ],
-    }
+    aspects = content["aspects"] or _ASPECTS if kind == "ratings" else []
+    of_items = [
+        {
+            "line": item["line"],
+            "suggested": [_span(span, content["categories"]) for span in item["suggested"] if suggest],
+        }
+        for item in items
+    ]
+    texts = {**content, "suggest": suggest, "aspects": aspects, "items": of_items}
     written = json.dumps(texts, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     environment = environment_of(__name__, "marking", cleaned)
-    environment.filters["bold"] = lambda text: Markup(_BOLD.sub(r"<strong>\1</strong>", str(escape(text))))  # noqa: S704
+    environment.filters["bold"] = lambda text: Markup(_BOLD.sub(r"<strong>\1</strong>", str(escape(cleaned(text)))))  # noqa: S704
     html: str = environment.get_template("marking.html.jinja").render(
         content=Markup(_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", written)),  # noqa: S704 - escaped for a script
         kind=kind,
         title=content["title"],
         categories=content["categories"],
-        aspects=texts["aspects"],
+        aspects=aspects,
         instructions=[*_blocks(content["instructions"].strip() or INSTRUCTIONS[kind])],
     )
     return html
@@ -132,11 +136,16 @@ def _span(span: list[Any], categories: list[str]) -> list[Any]:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Headings, lists and paragraphs of plain text or Markdown, each as its element's name and its lines or items."""
-    for blank, lines in groupby((line.strip() for line in text.splitlines()), lambda line: not line):
-        for element, block in groupby([] if blank else lines, _element):
-            yield element, [_SIGN.sub("", line) for line in block]
-
-
-def _element(line: str) -> str:
-    return "h3" if line.startswith("#") else "li" if line.startswith(("- ", "* ")) else "p"
+    """Headings, items and paragraphs of plain text or Markdown: the name of an element, and the texts of those that follow
+    each other."""
+    blocks: list[tuple[str, str]] = []
+    continues = False
+    for line in map(str.strip, text.splitlines()):
+        element = "h3" if line.startswith("#") else "li" if line.startswith(("- ", "* ")) else "p"
+        if continues and element == "p" and line:
+            blocks[-1] = (blocks[-1][0], f"{blocks[-1][1]} {line}")
+        elif line:
+            blocks.append((element, _SIGN.sub("", line)))
+        continues = bool(line) and element != "h3"
+    for element, group in groupby(blocks, lambda block: block[0]):
+        yield element, [content for _, content in group]

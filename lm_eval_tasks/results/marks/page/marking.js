@@ -8,7 +8,8 @@
   const all = (selector, inside = document) => Array.from(inside.querySelectorAll(selector));
   const content = JSON.parse(id("content").textContent);
   const { kind, categories, aspects } = content;
-  const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+  const noun = kind === "preferences" ? "pair" : "answer";
+  const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 
   function made(tag, properties, ...children) {
     const element = Object.assign(document.createElement(tag), properties);
@@ -22,10 +23,11 @@
 
   // The words, graphemes or sentences of a text, as [start, end]. Japanese, Thai and others have no spaces to go by.
   function segments(text, granularity, language) {
-    if (!globalThis.Intl?.Segmenter)
-      return Array.from(text.matchAll(PATTERNS[granularity]), (found) => [found.index, found.index + found[0].length]).filter(([start, end]) => start < end);
     const known = language && /^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i.test(language) ? language : "und";
-    return Array.from(new Intl.Segmenter(known, { granularity }).segment(text), (each) => [each.index, each.index + each.segment.length]);
+    const parts = Intl.Segmenter
+      ? Array.from(new Intl.Segmenter(known, { granularity }).segment(text), ({ index, segment }) => [index, index + segment.length])
+      : Array.from(text.matchAll(PATTERNS[granularity]), (found) => [found.index, found.index + found[0].length]);
+    return parts.filter(([start, end]) => start < end);
   }
 
   // What the arrows go to: words, numbers, symbols and emoji, or whatever there is where a text has none.
@@ -42,14 +44,10 @@
     return [...starts, text.length];
   }
 
+  // The place of the code point that begins at a UTF-16 offset, or, inside of one, before or after it.
   function pointAt(starts, unit, after) {
-    let [low, high] = [0, starts.length - 1];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (starts[middle] < unit) low = middle + 1;
-      else high = middle;
-    }
-    return starts[low] > unit && !after ? low - 1 : low;
+    const place = starts.findIndex((start) => start >= unit);
+    return starts[place] > unit && !after ? place - 1 : place;
   }
 
   function directionOf(text) {
@@ -82,14 +80,15 @@
   const drawOf = (line) => JSON.stringify([line.task, line.kind, line.draw?.seed, line.draw?.runs]);
   const keyOf = (line) => JSON.stringify([line.id, line.run ?? line.runs]);
   const address = (...parts) => JSON.stringify(["lm-eval-grounded mark", drawOf(first), ...parts]);
-  const fresh = (item) => ({ changed: 0, done: false, suggested: content.suggest, spans: item.suggested, ratings: {}, cannot_tell: false, note: "", seconds: 0 });
+  const untouched = { changed: 0, done: false, suggested: content.suggest, spans: [], cannot_tell: false, ratings: {}, note: "", seconds: 0 };
+  const fresh = (item) => ({ ...untouched, spans: item.suggested, ratings: {} });
 
+  const nameOf = (item) => `${noun[0].toUpperCase()}${noun.slice(1)} ${items.indexOf(item) + 1}`;
   const items = content.items.map(({ line, suggested }) => {
-    const item = { line, key: keyOf(line), texts: line.answers ?? [line.answer] };
-    item.points = pointsOf(item.texts[0]).length - 1;
-    item.suggested = suggested.reduce((spans, [start, end, category]) => withMark(spans, start, Math.min(end, item.points), category), []);
-    item.state = fresh(item);
-    return item;
+    const texts = line.answers ?? [line.answer];
+    const item = { line, texts, key: keyOf(line), characters: Array.from(texts[0]) };
+    item.suggested = suggested.reduce((spans, span) => withMark(item, spans, ...span), []);
+    return Object.assign(item, { state: fresh(item) });
   });
   const unkept = new Set(); // items that the browser has not kept yet
   let annotator = "";
@@ -98,25 +97,16 @@
 
   function isState(state, item) {
     const isSpan = ([start, end, category]) =>
-      Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start < end && end <= item.points && typeof category === "string";
+      Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start < end && end <= item.characters.length && typeof category === "string";
     return (
       Number.isFinite(state?.changed) && Number.isFinite(state.seconds) && typeof state.note === "string" && state.ratings instanceof Object &&
       Array.isArray(state.spans) && state.spans.every((span) => Array.isArray(span) && isSpan(span))
     );
   }
 
-  function stateFrom(text, item) {
+  function kept(...place) {
     try {
-      const state = JSON.parse(text);
-      return isState(state, item) ? state : null;
-    } catch {
-      return null;
-    }
-  }
-
-  function keptAt(place) {
-    try {
-      return localStorage.getItem(place);
+      return JSON.parse(localStorage.getItem(address(...place)));
     } catch {
       return null;
     }
@@ -124,20 +114,21 @@
 
   // Takes what another tab has kept of an answer since. What could be undone here is not there any more.
   function refresh(item) {
-    const kept = stateFrom(keptAt(address(annotator, item.key)), item);
-    if (!kept || kept.changed <= item.state.changed) return false;
-    item.state = kept;
+    const state = kept(annotator, item.key);
+    if (!isState(state, item) || state.changed <= item.state.changed) return false;
+    item.state = state;
     steps = steps.filter((step) => step.every(([other]) => other !== item));
     return true;
   }
 
-  function keep(place, text) {
+  function keep(value, ...place) {
     try {
-      localStorage.setItem(place, text);
+      localStorage.setItem(address(...place), JSON.stringify(value));
+      id("warning").hidden = true;
       return true;
     } catch (error) {
-      const isFull = /quota/i.test(error.name);
-      id("warning").textContent = `${isFull ? "This browser has no room left to keep your work" : "This browser lets the page keep nothing"}. You can go on, but save the file before you close the page, or your work is lost.`;
+      const reason = /quota/i.test(error.name) ? "This browser has no room left to keep your work" : "This browser lets the page keep nothing";
+      id("warning").textContent = `${reason}. You can go on, but save the file before you close the page, or your work is lost.`;
       id("warning").hidden = false;
       return false;
     }
@@ -145,10 +136,9 @@
 
   function keepAll() {
     for (const item of unkept) {
-      if (!refresh(item) && !keep(address(annotator, item.key), JSON.stringify(item.state))) return;
+      if (!refresh(item) && !keep(item.state, annotator, item.key)) return;
       unkept.delete(item);
     }
-    id("warning").hidden = true;
   }
 
   // One step: changes the states of some items, keeps them, and can be undone.
@@ -196,29 +186,36 @@
   }
 
   // --------------------------------------------------------------------------------------------------------- marks
-  function withMark(spans, start, end, category) {
-    const apart = spans.flatMap(([from, to, of]) =>
-      of === category || to <= start || end <= from ? [[from, to, of]] : [[from, Math.min(to, start), of], [Math.max(from, end), to, of]].filter(([a, b]) => a < b),
-    );
+  // The spans with another, without white space at their ends. Where it overlaps one of its category both become one; of others
+  // it takes what it covers.
+  function withMark({ characters }, spans, start, end, category) {
+    const isApart = ([from, to, of]) => of === category || to <= start || end <= from;
+    const rest = spans.flatMap((span) => (isApart(span) ? [span] : [[span[0], start, span[2]], [end, span[1], span[2]]]));
     const merged = [];
-    for (const span of [...apart, [start, end, category]].sort((a, b) => a[0] - b[0] || a[1] - b[1])) {
+    for (let [from, to, of] of [...rest, [start, end, category]].sort((a, b) => a[0] - b[0])) {
+      while (from < to && !characters[from].trim()) from += 1;
+      while (from < to && !characters[to - 1].trim()) to -= 1;
       const before = merged.at(-1);
-      if (before && span[0] <= before[1] && span[2] === before[2]) before[1] = Math.max(before[1], span[1]);
-      else merged.push([...span]);
+      if (before?.[2] === of && from <= before[1]) before[1] = Math.max(before[1], to);
+      else if (from < to) merged.push([from, to, of]);
     }
     return merged;
   }
 
-  function setSpans(spans) {
+  // Changes the spans of the answer. What is done stays done while something is marked.
+  function setSpans(edit) {
     change([current], (state) => {
+      const spans = edit(state.spans);
       Object.assign(state, { spans, cannot_tell: false, done: state.done && !state.cannot_tell && spans.length > 0 });
     });
     render();
   }
 
+  const without = (gone) => (spans) => spans.filter((span) => !gone.some((other) => String(other) === String(span)));
+
   const category = () => id("choices").elements.category?.value || categories[0] || "hallucination";
 
-  // Marks a part of the answer, in UTF-16 units, without the white space around it.
+  // Marks a part of the answer, in UTF-16 units.
   function mark([from, to]) {
     const [pane] = panes;
     if (id("whole").checked)
@@ -226,14 +223,11 @@
         if (start < from && from < end) from = start;
         if (start < to && to < end) to = end;
       }
-    while (from < to && !pane.text[from].trim()) from += 1;
-    while (from < to && !pane.text[to - 1].trim()) to -= 1;
-    held = null;
-    getSelection().removeAllRanges();
-    if (from === to) return render();
     const [start, end] = [pointAt(pane.points, from, false), pointAt(pane.points, to, true)];
+    getSelection().removeAllRanges();
+    held = null;
     cursor = { pane, anchor: [from, to], focus: [from, to] };
-    setSpans(withMark(current.state.spans, start, end, category()));
+    setSpans((spans) => withMark(current, spans, start, end, category()));
     speak("marked");
   }
 
@@ -241,7 +235,7 @@
 
   function unmark(part) {
     const gone = touched(part);
-    if (gone.length) setSpans(current.state.spans.filter((span) => !gone.includes(span)));
+    if (gone.length) setSpans(without(gone));
     speak(gone.length ? "not marked any more" : "not marked");
   }
 
@@ -249,8 +243,8 @@
   function toggle(element) {
     const from = offsetIn(panes[0].element, element, 0);
     const [span] = touched([from, from + 1]);
-    const rest = current.state.spans.filter((other) => other !== span);
-    setSpans(categories.length && span[2] !== category() ? withMark(rest, span[0], span[1], category()) : rest);
+    if (categories.length && span[2] !== category()) setSpans((spans) => withMark(current, spans, span[0], span[1], category()));
+    else setSpans(without([span]));
   }
 
   // ----------------------------------------------------------------------------------------- words under the cursor
@@ -339,7 +333,8 @@
     if (!node || !pane.element.contains(node)) return null;
     const unit = offsetIn(pane.element, node, at);
     const beside = pane.words.filter(([start, end]) => start <= unit && unit <= end); // two where there are no spaces
-    return beside.find((word) => boxesOf(pane, word).some((box) => box.left <= x && x <= box.right)) ?? beside[0] ?? neighbour(pane.words, [unit, unit], 1);
+    const isUnder = (word) => boxesOf(pane, word).some((box) => box.left <= x && x <= box.right);
+    return beside.find(isUnder) ?? beside[0] ?? neighbour(pane.words, [unit, unit], 1);
   }
 
   // What a screen reader says where the cursor went.
@@ -373,28 +368,27 @@
         passages.push({ start, end, words: [] });
         start = end;
       }
-    const frequency = new Map();
+    const frequency = new Map(); // of a stem: in how many passages it is
     let place = 0;
     for (const [from, to] of wordsOf(text, language)) {
       while (passages[place].end <= from) place += 1;
       passages[place].words.push({ start: from, end: to, stem: stemOf(text.slice(from, to)) });
     }
-    for (const passage of passages) for (const stem of new Set(passage.words.map((word) => word.stem))) frequency.set(stem, (frequency.get(stem) ?? 0) + 1);
-    return { text, passages, weight: (stem) => (frequency.has(stem) ? Math.log(1 + passages.length / frequency.get(stem)) : 0) };
+    for (const { words } of passages)
+      for (const stem of new Set(words.map((word) => word.stem))) frequency.set(stem, (frequency.get(stem) ?? 0) + 1);
+    return { text, passages, weight: (stem) => Math.log(1 + passages.length / (frequency.get(stem) ?? 1)) };
   }
 
-  // The passages that hold most of a sentence's words, best first; rare words count most.
+  // The passages that hold most of a sentence's words, best first, if it is a fifth or more. Rare words count most.
   function nearest(stems) {
+    const sum = (words) => words.reduce((total, stem) => total + reference.weight(stem), 0);
     const scored = reference.passages.map((passage) => {
-      const shared = Array.from(new Set(passage.words.map((word) => word.stem))).filter((stem) => stems.has(stem));
-      return { passage, score: shared.reduce((sum, stem) => sum + reference.weight(stem), 0) };
+      const own = new Set(passage.words.map((word) => word.stem));
+      return { passage, score: sum(Array.from(stems).filter((stem) => own.has(stem))) };
     });
-    const best = Math.max(...scored.map(({ score }) => score));
-    return scored
-      .filter(({ score }) => score > 0 && score >= 0.6 * best)
-      .sort((a, b) => b.score - a.score)
-      .slice(0, 3)
-      .map(({ passage }) => passage);
+    const least = Math.max(0.2 * sum(Array.from(stems)), ...scored.map(({ score }) => 0.6 * score));
+    const near = scored.filter(({ score }) => score > 0 && score >= least).sort((a, b) => b.score - a.score);
+    return near.slice(0, 3).map(({ passage }) => passage);
   }
 
   function placesOf(text, wanted) {
@@ -506,7 +500,6 @@
   }
 
   function renderTexts() {
-    const range = selected();
     for (const pane of panes) {
       const layers = [];
       if (kind === "spans")
@@ -518,10 +511,7 @@
       }
       paint(pane.element, pane.text, layers);
     }
-    if (kind === "spans") {
-      id("mark").disabled = !range;
-      id("unmark").disabled = !range || !touched(range).length;
-    }
+    if (kind === "spans") id("mark").disabled = !selected();
     follow();
   }
 
@@ -529,19 +519,18 @@
     const { points, text } = panes[0];
     const quoted = text.slice(points[span[0]], points[span[1]]);
     const entry = made("li", {}, made("bdi", { textContent: quoted }));
-    const others = () => current.state.spans.filter((other) => other !== span);
     if (categories.length) {
       const select = made("select", { label: `Category of ${quoted}` }, ...categories.map((name) => made("option", { textContent: name })));
       select.value = span[2];
       select.addEventListener("change", () => {
-        setSpans(withMark(others(), span[0], span[1], select.value));
+        setSpans((spans) => withMark(current, spans, span[0], span[1], select.value));
         id("marks").children[current.state.spans.findIndex(([start, end]) => start <= span[0] && span[1] <= end)].querySelector("select").focus();
       });
       entry.append(select);
     }
     const button = made("button", { type: "button", textContent: "\u00d7", label: `Remove the mark of ${quoted}`, title: "Remove this mark" });
     button.addEventListener("click", () => {
-      setSpans(others());
+      setSpans(without([span]));
       panes[0].element.focus();
     });
     entry.append(button);
@@ -559,7 +548,7 @@
     renderStatus();
     const { state } = current;
     renderTexts();
-    id("place").textContent = `Answer ${items.indexOf(current) + 1} of ${items.length}`;
+    id("place").textContent = `${nameOf(current)} of ${items.length}`;
     id("state").textContent = stateInWords(state);
     if (id("note").value !== state.note) id("note").value = state.note;
     id("back").disabled = current === items[0];
@@ -569,16 +558,19 @@
       id("nothing").setAttribute("aria-pressed", state.done && !state.cannot_tell && !state.spans.length);
       id("unknown").setAttribute("aria-pressed", state.cannot_tell);
     }
-    const chosen = kind === "preferences" ? { preferred: state.preferred } : Object.fromEntries(aspects.map(({ name }, place) => [`aspect-${place}`, state.ratings[name]]));
-    for (const [group, value] of Object.entries(chosen)) for (const radio of id("choices").elements[group]) radio.checked = value !== undefined && radio.value === String(value ?? "");
+    const chosen = aspects.map(({ name }, place) => [`aspect-${place}`, state.ratings[name]]);
+    if (kind === "preferences") chosen.push(["preferred", state.preferred]);
+    for (const [group, value] of chosen)
+      for (const radio of id("choices").elements[group]) radio.checked = value !== undefined && radio.value === String(value ?? "");
   }
 
   function renderStatus() {
     const done = items.filter((item) => item.state.done);
     const mean = done.reduce((sum, item) => sum + item.state.seconds, 0) / done.length;
-    const minutes = Math.ceil((mean * (items.length - done.length)) / 60);
-    const left = !done.length || done.length === items.length ? "" : minutes < 90 ? `, about ${count(minutes, "minute")} left` : `, about ${count(Math.round(minutes / 60), "hour")} left`;
-    id("progress").textContent = `${done.length} of ${items.length} done${left}`;
+    const open = items.length - done.length;
+    const minutes = Math.ceil((mean * open) / 60);
+    const left = minutes < 90 ? count(minutes, "minute") : count(Math.round(minutes / 60), "hour");
+    id("progress").textContent = `${done.length} of ${items.length} done${done.length && open ? `, about ${left} left` : ""}`;
     Object.assign(id("bar"), { max: items.length, value: done.length });
     id("who").textContent = annotator;
     id("save").disabled = id("save-end").disabled = !done.length;
@@ -586,13 +578,13 @@
 
   function renderEnd() {
     const open = items.filter((item) => !item.state.done);
-    id("end-title").textContent = open.length ? `${count(open.length, "answer")} still open` : "Everything is done";
-    id("end-text").textContent = `${open.length ? "Go to them, or save what is done and go on later." : "Thank you!"} Save the file and send it to whoever sent you this page.`;
+    id("end-title").textContent = open.length ? `${count(open.length, noun)} still open` : "Everything is done";
+    const before = open.length ? "Go to them, or save what is done and go on later." : "Thank you!";
+    id("end-text").textContent = `${before} Save the file and send it to whoever sent you this page.`;
     id("left").replaceChildren(
       ...open.map((item) => {
-        const place = items.indexOf(item);
-        const button = made("button", { type: "button", textContent: `Answer ${place + 1}` });
-        button.addEventListener("click", () => go(place));
+        const button = made("button", { type: "button", textContent: nameOf(item) });
+        button.addEventListener("click", () => go(items.indexOf(item)));
         return button;
       }),
     );
@@ -602,34 +594,46 @@
   // ---------------------------------------------------------------------------------------------------- what is done
   function next() {
     const { state } = current;
-    const isComplete = { spans: state.spans.length > 0, ratings: aspects.every(({ name }) => name in state.ratings), preferences: "preferred" in state }[kind];
-    if (isComplete && !state.done) decide({});
+    const isRated = aspects.every(({ name }) => name in state.ratings);
+    const isComplete = { spans: state.spans.length > 0, ratings: isRated, preferences: "preferred" in state };
+    if (isComplete[kind] && !state.done) decide({});
     else step(1);
   }
 
   function step(by) {
-    const place = items.indexOf(current);
-    const left = by > 0 && !current.state.done ? `Answer ${place + 1} is left open.` : "";
-    go(place + by);
+    const left = by > 0 && !current.state.done ? `${nameOf(current)} is left open.` : "";
+    go(items.indexOf(current) + by);
     say(left);
   }
 
   function decide(judgement) {
+    const cleared = judgement.spans && current.state.spans.length ? `${nameOf(current)} has lost its marks. Undo brings them back.` : "";
     change([current], (state) => Object.assign(state, judgement, { done: true }));
     step(1);
+    if (cleared) say(cleared);
   }
 
   const nothing = () => decide({ spans: [], cannot_tell: false });
   const unknown = () => decide({ spans: [], cannot_tell: true });
 
+  // The key as a Latin keyboard has it: annotators write in scripts of their own.
+  function latin({ key, code }) {
+    const name = /^[ -~]+$/.test(key) ? key : code.replace(/^(Key|Digit|Numpad)/, "");
+    return name.length === 1 ? name.toLowerCase() : name;
+  }
+
   function onKey(event, pane) {
-    const { key, shiftKey, altKey } = event;
+    const { shiftKey, altKey } = event;
+    const key = latin(event);
     if (event.ctrlKey || event.metaKey) return;
     const isLeftward = getComputedStyle(pane.element).direction === "rtl";
     const by = { ArrowRight: isLeftward ? -1 : 1, ArrowLeft: isLeftward ? 1 : -1, ArrowUp: -1, ArrowDown: 1 }[key];
     const part = selected();
-    const actions = { Enter: () => part && mark(part), Backspace: () => part && unmark(part), Delete: () => part && unmark(part), n: nothing, N: nothing, t: unknown, T: unknown };
-    if (by) {
+    const remove = () => part && unmark(part);
+    const actions = { Enter: () => part && mark(part), Backspace: remove, Delete: remove, n: nothing, t: unknown };
+    const edge = { Home: pane.words[0], End: pane.words.at(-1) }[key];
+    if (edge) setCursor({ pane, anchor: shiftKey && cursor?.pane === pane ? cursor.anchor : edge, focus: edge });
+    else if (by) {
       held = null;
       setCursor(key === "ArrowUp" || key === "ArrowDown" ? movedLine(pane, by, shiftKey) : moved(pane, by, shiftKey, altKey));
     } else if (key === "Escape") setCursor((held = null));
@@ -684,13 +688,14 @@
     const isTyping = event.target.matches("textarea, input[type=text], input[type=search]");
     const isCommand = event.ctrlKey || event.metaKey;
     const pane = current && paneOf(event.target);
-    if (isCommand && event.key.toLowerCase() === "z" && !event.shiftKey && !isTyping) undo();
+    if (isCommand && latin(event) === "z" && !event.shiftKey && !isTyping) undo();
     else if (isCommand && event.key === "Enter" && current) next();
     else if (event.key === "/" && !isTyping && current) id("search").focus();
     else return pane && onKey(event, pane);
     event.preventDefault();
   });
-  for (const sign of ["pointermove", "pointerdown", "keydown", "scroll"]) document.addEventListener(sign, tick, { capture: true, passive: true });
+  const signs = ["pointermove", "pointerdown", "keydown", "scroll"];
+  for (const sign of signs) document.addEventListener(sign, tick, { capture: true, passive: true });
 
   const onClick = (name, action) => id(name)?.addEventListener("click", action);
   onClick("mark", () => {
@@ -699,7 +704,6 @@
     render();
     panes[0].element.focus();
   });
-  onClick("unmark", () => unmark(selected()));
   onClick("nothing", nothing);
   onClick("unknown", unknown);
   onClick("next", next);
@@ -712,15 +716,15 @@
     change([current], (state) => Object.assign(state, { note: id("note").value }), !isNoting);
     isNoting = true;
   });
-  id("note").addEventListener("blur", () => {
-    isNoting = false;
-  });
   id("choices").addEventListener("submit", (event) => event.preventDefault());
   id("choices").addEventListener("change", ({ target }) => {
     const value = /^\d$/.test(target.value) ? Number(target.value) : target.value || null;
     if (target.name === "preferred") change([current], (state) => Object.assign(state, { preferred: value }));
-    else if (target.name.startsWith("aspect-")) change([current], (state) => Object.assign(state.ratings, { [aspects[target.name.slice(7)].name]: value }));
-    else return target.id === "whole" && keep(WHOLE, String(target.checked));
+    else if (target.name.startsWith("aspect-")) {
+      const { name } = aspects[target.name.slice(7)];
+      change([current], (state) => Object.assign(state.ratings, { [name]: value }));
+    } else if (target.id === "note") isNoting = false;
+    else return target.id === "whole" && keep(target.checked, "whole words");
     render();
   });
   id("search").addEventListener("input", () => search(0));
@@ -734,9 +738,10 @@
 
   function lineOf({ line, state }) {
     const { spans, cannot_tell, preferred, ratings, note, suggested } = state;
+    const rated = Object.fromEntries(aspects.map(({ name }) => [name, ratings[name]]));
     const judgement = {
       spans: { spans: cannot_tell ? null : spans, cannot_tell },
-      ratings: { ratings: Object.fromEntries(aspects.map(({ name }) => [name, ratings[name]])), cannot_tell: aspects.every(({ name }) => ratings[name] === null) },
+      ratings: { ratings: rated, cannot_tell: Object.values(rated).every((value) => value === null) },
       preferences: { preferred, cannot_tell: preferred === null },
     }[kind];
     const judged = { ...line, annotator, ...judgement, note, seconds: Math.round(state.seconds * 10) / 10, suggested };
@@ -753,7 +758,10 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
     isSaved = true;
-    say(`${count(done.length, "answer")} saved as ${link.download}. It is among your downloads.`);
+    const skipped = items.slice(0, items.indexOf(done.at(-1))).filter((item) => !item.state.done);
+    const names = skipped.length > 9 ? count(skipped.length, noun) : skipped.map(nameOf).join(", ");
+    const plea = names && ` Skipped so far: ${names}. Please do them, too.`;
+    say(`${count(done.length, noun)} saved as ${link.download}, among your downloads.${plea}`);
   }
 
   // The answer and the state that a line of a saved file is of. Throws why it cannot be taken.
@@ -765,14 +773,18 @@
       line = null;
     }
     if (typeof line !== "object" || line === null || Array.isArray(line)) throw Error("is none of a saved file");
-    if (drawOf(line) !== drawOf(first)) throw Error(`is of another draw (${line.task}, seed ${line.draw?.seed}) than this page (${first.task}, seed ${first.draw?.seed})`);
+    const drawn = ({ task, draw }) => `${task}, seed ${draw?.seed}`;
+    if (drawOf(line) !== drawOf(first)) throw Error(`is of another draw (${drawn(line)}) than this page (${drawn(first)})`);
     const item = items.find(({ key }) => key === keyOf(line));
     if (!item) throw Error(`is of an answer that is not on this page (${line.id})`);
-    const other = ["question", "reference", "answer", "answers"].find((name) => JSON.stringify(line[name]) !== JSON.stringify(item.line[name]));
+    const isOther = (name) => JSON.stringify(line[name]) !== JSON.stringify(item.line[name]);
+    const other = ["question", "reference", "answer", "answers"].find(isOther);
     if (other) throw Error(`has another ${other} for ${line.id} than this page`);
     if (typeof line.annotator !== "string" || !line.annotator) throw Error("names no annotator");
     if (annotator && line.annotator !== annotator) throw Error(`is by ${line.annotator}, and you are ${annotator}; change your name to go on with it`);
-    const state = { changed: 0, done: true, suggested: line.suggested === true, spans: line.spans ?? [], cannot_tell: line.cannot_tell === true, ratings: line.ratings ?? {}, note: line.note ?? "", seconds: line.seconds ?? 0 };
+    const { spans, ratings, note = "", seconds = 0 } = line;
+    const state = { ...untouched, done: true, spans: spans ?? [], ratings: ratings ?? {}, note, seconds };
+    Object.assign(state, { suggested: line.suggested === true, cannot_tell: line.cannot_tell === true });
     if (kind === "preferences") state.preferred = line.preferred;
     const isJudged = {
       spans: state.cannot_tell || Array.isArray(line.spans),
@@ -810,7 +822,9 @@
       });
     if (states.size) go(firstOpen());
     const more = refused.length > 3 ? `, and ${refused.length - 3} more` : "";
-    say(`${count(states.size, "answer")} restored${replaced ? `, of which ${replaced} had been done here (Undo brings them back)` : ""}.${refused.length ? ` Not taken: ${refused.slice(0, 3).join("; ")}${more}.` : ""}`);
+    const undone = replaced ? `, of which ${replaced} had been done here (Undo brings them back)` : "";
+    const left = refused.length ? ` Not taken: ${refused.slice(0, 3).join("; ")}${more}.` : "";
+    say(`${count(states.size, noun)} restored${undone}.${left}`);
   }
 
   onClick("save", save);
@@ -822,12 +836,12 @@
   });
   addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => {
+    if (!event.dataTransfer.files.length) return; // words that are dragged into the note
     event.preventDefault();
-    if (event.dataTransfer.files.length) restore(Array.from(event.dataTransfer.files));
+    restore(Array.from(event.dataTransfer.files));
   });
 
   // ------------------------------------------------------------------------------------------- beginning, and leaving
-  const WHOLE = JSON.stringify(["lm-eval-grounded mark", "whole words"]);
   function firstOpen() {
     const place = items.findIndex((item) => !item.state.done);
     return place < 0 ? items.length : place;
@@ -844,7 +858,7 @@
     }
     if (!isCorrected) steps = [];
     keepAll();
-    keep(address(), name);
+    keep(name);
     id("help").open = false;
     go(firstOpen());
   }
@@ -856,7 +870,7 @@
     id("start").hidden = false;
     id("controls").hidden = !annotator;
     id("whose").hidden = !isOther;
-    id("naming").elements.whose[0].checked = true;
+    id("naming").elements.owner[0].checked = true;
     id("name").value = annotator;
     id("name").focus({ preventScroll: true });
   }
@@ -865,12 +879,12 @@
   id("naming").addEventListener("submit", (event) => {
     event.preventDefault();
     const name = id("name").value.normalize("NFC").replace(/\s+/g, " ").trim();
-    if (name) begin(name, name === annotator || (!id("whose").hidden && id("naming").elements.whose.value === "mine"));
+    if (name) begin(name, name === annotator || (!id("whose").hidden && id("naming").elements.owner.value === "mine"));
   });
 
   addEventListener("storage", (event) => {
-    if (event.key === address() && event.newValue && event.newValue !== annotator) {
-      begin(event.newValue);
+    if (event.key === address() && kept() && kept() !== annotator) {
+      begin(kept());
       say(`Another tab goes on as ${annotator}.`);
     }
     const item = items.find(({ key }) => event.key === address(annotator, key));
@@ -887,10 +901,9 @@
   });
 
   if (kind === "spans") {
-    id("whole").checked = keptAt(WHOLE) === "true";
+    id("whole").checked = kept("whole words") === true;
     if (categories.length) id("choices").elements.category[0].checked = true;
   }
-  const lastName = keptAt(address());
-  if (lastName) begin(lastName);
+  if (kept()) begin(kept());
   else askName();
 })();

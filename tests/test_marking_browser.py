@@ -1,0 +1,793 @@
+"""The page that answers are marked on, in a browser: Debian's Chromium, driven by Playwright (``make test-report``)."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lm_eval_tasks.results.marks.lines import read_marks
+from lm_eval_tasks.results.marks.page import marking_page
+from tests.browser import SCHEMES, WIDTHS, Tab
+from tests.marking_pages import TEXTS, content, with_answers
+from tests.report_runs import HOSTILE
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+CATEGORIES = ["entity", "relation", "invented", "contradictory", "unverifiable", "subjective"]
+
+ENDS = """([from, to]) => {  // the points where a part of the answer begins and ends, in reading order
+    const answer = document.querySelector('.answer');
+    const nodes = [];
+    const walker = document.createTreeWalker(answer, NodeFilter.SHOW_TEXT);
+    for (let at = 0; walker.nextNode(); at += walker.currentNode.length) nodes.push([at, walker.currentNode]);
+    const box = (start, end) => {
+        const range = document.createRange();
+        for (const [at, node] of nodes) {
+            if (at <= start && start < at + node.length) range.setStart(node, start - at);
+            if (at < end && end <= at + node.length) range.setEnd(node, end - at);
+        }
+        return range.getBoundingClientRect();
+    };
+    let [first, last] = [box(from, from + 1), box(to - 1, to)];
+    for (let more = 2; !first.width; more += 1) first = box(from, from + more);
+    for (let more = 2; !last.width; more += 1) last = box(to - more, to);
+    const rtl = getComputedStyle(answer).direction === 'rtl';
+    const [start, end] = rtl ? [first.right, last.left] : [first.left, last.right];
+    return [[start, first.top + first.height / 2], [end, last.top + last.height / 2]];
+}"""
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture
+def started(opened: Any, tmp_path: Path) -> Start:
+    """Opens a page with this content as Anna."""
+
+    def start(page_content: dict[str, Any], name: str = "Anna", **options: Any) -> Any:
+        path = tmp_path / "marking.html"
+        path.write_text(marking_page(page_content), "utf-8")
+        tab: Tab = opened(path, **options)
+        if name:
+            sign_in(tab.page, name)
+        tab.page.tab = tab
+        return tab.page
+
+    return start
+
+
+def sign_in(page: Any, name: str) -> None:
+    page.fill("#name", name)
+    page.click("#naming button.main")
+
+
+def units(text: str) -> int:
+    """How long a text is for a browser, which counts UTF-16."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def drag(page: Any, part: str) -> None:
+    """Select a part of the answer with the mouse."""
+    before = page.locator(".answer").first.text_content().partition(part)[0]
+    (x, y), (to_x, to_y) = page.evaluate(ENDS, [units(before), units(before + part)])
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move((x + to_x) / 2, (y + to_y) / 2)
+    page.mouse.move(to_x, to_y)
+    page.mouse.up()
+
+
+def middle(page: Any, part: str) -> tuple[float, float]:
+    before = page.locator(".answer").first.text_content().partition(part)[0]
+    (x, y), (to_x, _) = page.evaluate(ENDS, [units(before), units(before + part)])
+    return (x + to_x) / 2, y
+
+
+def press(page: Any, keys: str) -> None:
+    """Press keys, such as ``3*ArrowRight Enter``."""
+    for key in keys.split():
+        number, _, name = key.rpartition("*")
+        for _ in range(int(number or 1)):
+            page.keyboard.press(name)
+
+
+def saved(page: Any, button: str = "#save") -> list[dict[str, Any]]:
+    with page.expect_download() as download:
+        page.click(button)
+    text = Path(download.value.path()).read_bytes().decode("utf-8")
+    assert text.endswith("\n")
+    return [json.loads(line) for line in text[:-1].split("\n")]
+
+
+def parts(line: dict[str, Any]) -> list[str]:
+    """What is marked, by code points, as Python counts."""
+    return [line["answer"][start:end] for start, end, _ in line["spans"]]
+
+
+def marked(page: Any) -> list[str]:
+    texts: list[str] = page.locator("#marks bdi").all_text_contents()
+    return texts
+
+
+def drop(page: Any, *lines: Any, name: str = "marks.jsonl") -> str:
+    """Drop a file of these lines on the page; what the page says of it."""
+    text = "\n".join(line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in lines)
+    page.evaluate(
+        """([text, name]) => {
+            const data = new DataTransfer();
+            data.items.add(new File([text], name));
+            dispatchEvent(new DragEvent('drop', {dataTransfer: data, cancelable: true}));
+        }""",
+        [text, name],
+    )
+    page.locator("#message:has-text('restored')").wait_for()
+    message: str = page.inner_text("#message")
+    return message
+
+
+# ------------------------------------------------------------------------------------------------------------- marking
+
+MOUSE = [
+    ("de", "1889 errichtet 🗼👩‍👩‍👧 und"),
+    ("de", "iffelt"),  # to the character
+    ("ar", "وسنة 1889 في باريس"),
+    ("ar", "زولا» 🗼 ويبلغ"),
+    ("hi", "एमिल ज़ोला ने"),
+    ("hi", "रचा। 🗼 इसकी"),
+    ("ja", "完成しました。🗼設計者"),
+    ("ja", "ル塔は1885"),
+]
+
+
+@pytest.mark.parametrize(("language", "part"), MOUSE)
+def test_marked_by_mouse_reloaded_and_saved_to_the_character(started: Start, language: str, part: str) -> None:
+    page = started(content(language))
+    drag(page, part)
+    assert marked(page) == [part]
+    page.reload()
+    assert marked(page) == [part]
+    page.click("#next")
+    (line,) = saved(page)
+    given = content(language)["items"][0]["line"]
+    assert {name: line.pop(name) for name in given} == given
+    start = given["answer"].index(part)
+    assert line.pop("seconds") >= 0
+    assert line == {
+        "annotator": "Anna",
+        "spans": [[start, start + len(part), "hallucination"]],
+        "cannot_tell": False,
+        "note": "",
+        "suggested": False,
+    }
+
+
+KEYS = [
+    ("de", "5*ArrowRight Enter", ["1885"]),
+    ("de", "8*ArrowRight 3*Shift+ArrowRight Enter", ["errichtet 🗼👩‍👩‍👧 und"]),
+    ("de", "2*ArrowRight 3*Alt+Shift+ArrowLeft Enter", ["Eiffelt"]),
+    ("de", "9*ArrowRight Alt+ArrowRight Enter", ["👩‍👩‍👧"]),
+    ("de", "ArrowRight Alt+ArrowLeft 2*Alt+Shift+ArrowRight Enter ArrowRight Enter", ["Der", "Eiffelturm"]),
+    ("de", "End Enter Home Shift+ArrowRight Enter", ["Der Eiffelturm", "entworfen"]),
+    ("de", "7*ArrowRight 4*Shift+ArrowLeft Enter", ["wurde von 1885 bis 1889"]),
+    ("ar", "8*ArrowLeft 2*Shift+ArrowLeft Enter", ["1889 في باريس"]),
+    ("ar", "14*ArrowLeft Shift+ArrowLeft Enter", ["زولا» 🗼"]),
+    ("ar", "14*ArrowLeft ArrowRight Enter", ["إميل"]),
+    ("hi", "10*ArrowRight 4*Shift+ArrowRight Enter", ["एमिल ज़ोला ने रचा। 🗼"]),
+    ("hi", "11*ArrowRight Alt+Shift+ArrowLeft Enter", ["ज़ो"]),  # two characters that a reader sees, four code points
+    ("ja", "11*ArrowRight 3*Shift+ArrowRight Enter", ["完成しました。🗼"]),
+    ("ja", "3*ArrowRight Shift+ArrowRight Enter Delete", []),
+    ("ja", "3*ArrowRight Enter 2*ArrowRight Enter ArrowLeft Shift+ArrowLeft Backspace", ["に"]),
+]
+
+
+@pytest.mark.parametrize(("language", "keys", "expected"), KEYS)
+def test_marked_by_keyboard_alone(started: Start, language: str, keys: str, expected: list[str]) -> None:
+    page = started(content(language), name="")
+    page.keyboard.type("Anna")
+    press(page, f"Enter {keys}")
+    assert marked(page) == expected
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    press(page, "Control+Enter" if expected else "n")
+    assert page.inner_text("#end-title") == "Everything is done"
+    (line,) = saved(page, "#save-end")
+    assert parts(line) == expected
+
+
+def test_keys_of_other_scripts_do_the_same(started: Start) -> None:
+    page = started(content("ar", "de", categories=CATEGORIES))
+    page.evaluate("""() => {
+        const keys = [
+            ['٣', 'Digit3'], ['End', 'End'], ['Enter', 'Enter'], ['ى', 'KeyN'], ['ئ', 'KeyZ', true], ['ف', 'KeyT'],
+        ];
+        for (const [key, code, ctrlKey] of keys)
+            document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, code, ctrlKey, bubbles: true}));
+    }""")
+    assert page.inner_text("#message") == "Answer 1 has lost its marks. Undo brings them back."
+    assert [line["cannot_tell"] for line in saved(page)] == [True]
+    press(page, "Control+z")
+    assert marked(page) == ["مترًا"]
+    assert page.input_value("#marks select") == "invented"
+
+
+HARD = {  # an answer, and its last word
+    "line ends": ("eins\r\nzwei\rdrei\n\nvier", "vier"),
+    "controls": ("a\x00b \x1b[31m c\x7f\x85d", "d"),
+    "combining marks": ("e\u0301e\u0301 Z\u0301\u0322\u0489algo u\u0308ber", "u\u0308ber"),
+    "surrogates": ("half \ud83d of a 😀 pair \ude00 end", "end"),
+    "hidden": (
+        "soft\u00adhyphen \u200bwidth \ufeffbom \u202eoverride\u202c \u2067isolate\u2069 \ufffd \ufffe",
+        "\ufffd",
+    ),
+    "separators": ("a\u2028b\u2029c", "c"),
+    "white space": ("  \t a \u3000 ", "a"),
+    "only marks": ("…!?", "?"),
+}
+
+
+@pytest.mark.parametrize(("text", "last"), HARD.values(), ids=HARD)
+def test_the_answer_is_on_the_page_to_the_character(started: Start, text: str, last: str) -> None:
+    page = started(with_answers(content("de"), text))
+    answer = "JSON.parse(document.getElementById('content').textContent).items[0].line.answer"
+    assert page.evaluate(f"{answer} === document.querySelector('.answer').textContent")
+    press(page, "End Enter Control+Enter")
+    (line,) = saved(page)
+    assert line["answer"] == text
+    assert parts(line) == [last]
+    assert line["spans"][0][0] == text.rindex(last)
+
+
+def test_a_click_removes_a_mark_and_marks_that_overlap_become_one(started: Start) -> None:
+    page = started(content("de"))
+    drag(page, "1885 bis")
+    drag(page, "bis 1889 ")  # without the white space at its end
+    assert marked(page) == ["1885 bis 1889"]
+    drag(page, "Zola")
+    page.mouse.click(*middle(page, "bis"))
+    assert marked(page) == ["Zola"]
+    page.click("#marks button")
+    assert marked(page) == []
+
+
+def test_whole_words_are_an_option_that_is_kept(started: Start) -> None:
+    page = started(content("de"))
+    page.check("#whole")
+    drag(page, "urde von 18")
+    assert marked(page) == ["wurde von 1885"]
+    page.reload()
+    assert page.is_checked("#whole")
+
+
+@pytest.mark.parametrize("begins", ["first", "last"])
+def test_words_are_tapped(started: Start, begins: str) -> None:
+    page = started(content("de"), width=400, has_touch=True, is_mobile=True)
+    assert page.is_disabled("#mark")
+    for word in ("1885", "errichtet") if begins == "first" else ("errichtet", "1885"):
+        page.touchscreen.tap(*middle(page, word))
+    assert marked(page) == []
+    page.tap("#mark")
+    assert marked(page) == ["1885 bis 1889 errichtet"]
+    page.touchscreen.tap(*middle(page, "Zola"))  # begins anew
+    page.tap("#mark")
+    assert marked(page) == ["1885 bis 1889 errichtet", "Zola"]
+    page.touchscreen.tap(*middle(page, "1889"))
+    assert marked(page) == ["Zola"]
+    for _ in range(2):
+        page.touchscreen.tap(*middle(page, "Meter"))  # a second tap lets go
+    assert page.is_disabled("#mark")
+
+
+def test_what_a_finger_has_selected_is_marked_by_the_button(started: Start) -> None:
+    page = started(content("ja"), width=400, has_touch=True)
+    page.touchscreen.tap(*middle(page, "完成"))
+    page.evaluate("""() => {
+        const node = document.querySelector('.answer').lastChild;
+        getSelection().setBaseAndExtent(node, 1, node, 4);
+    }""")
+    page.wait_for_timeout(50)
+    selected = page.evaluate("getSelection().toString()")
+    page.tap("#mark")
+    assert marked(page) == [selected]
+
+
+def test_categories(started: Start) -> None:
+    page = started(content("de", categories=CATEGORIES))
+    drag(page, "1885 bis 1889")
+    page.check("input[value=invented]")
+    drag(page, "1889 errichtet")  # the later category counts where both are
+    page.locator(".answer").focus()
+    press(page, "6 End Enter")
+    assert marked(page) == ["1885 bis", "1889 errichtet", "entworfen"]
+    page.mouse.click(*middle(page, "1885"))  # gets the category that is chosen
+    page.mouse.click(*middle(page, "entworfen"))  # has it: is removed
+    page.select_option("#marks li:last-child select", "relation")
+    assert page.evaluate("document.activeElement.localName") == "select"
+    page.click("#next")
+    (line,) = saved(page)
+    assert [(part, span[2]) for part, span in zip(parts(line), line["spans"], strict=True)] == [
+        ("1885 bis", "subjective"),
+        ("1889 errichtet", "relation"),
+    ]
+
+
+def test_suggested_spans_are_marks_at_the_start(started: Start) -> None:
+    page = started(content("de", "de", suggest=True))
+    assert marked(page) == ["Eiffelturm"]
+    page.click("#next")
+    page.click("#nothing")
+    lines = saved(page)
+    assert [parts(line) for line in lines] == [["Eiffelturm"], []]
+    assert all(line["suggested"] is True for line in lines)
+
+
+# ----------------------------------------------------------------------------------------------- done, undone and kept
+
+
+def test_what_counts_as_done(started: Start) -> None:
+    page = started(content("de", "ar", "hi", "ja"))
+    page.click("#next")
+    assert page.inner_text("#message") == "Answer 1 is left open."
+    page.click("#nothing")
+    page.click("#unknown")
+    drag(page, "1885年")
+    assert page.inner_text("#state") == '1 part marked: "Next" confirms.'
+    assert [line["id"] for line in saved(page)] == ["ar_1_1", "hi_2_1"]
+    said = "2 answers saved as marks_mfava_de_Anna.jsonl, among your downloads. Skipped so far: Answer 1."
+    assert page.inner_text("#message").startswith(said)
+    page.click("#next")
+    assert page.inner_text("#end-title") == "1 answer still open"
+    page.click("#left button")
+    assert page.inner_text("#place") == "Answer 1 of 4"
+    assert page.inner_text("#progress").startswith("3 of 4 done, about 1 minute left")
+    page.fill("#note", "unklar <b>")
+    page.click("#unknown")
+    page.click("#back")
+    assert page.inner_text("#place") == "Answer 1 of 4"
+    assert page.get_attribute("#unknown", "aria-pressed") == "true"
+    lines = saved(page)
+    assert [(line["spans"], line["cannot_tell"], line["note"]) for line in lines] == [
+        (None, True, "unklar <b>"),
+        ([], False, ""),
+        (None, True, ""),
+        ([[7, 12, "hallucination"]], False, ""),
+    ]
+    assert parts(lines[3]) == ["1885年"]
+    drag(page, "1885")  # after "cannot tell": open until it is confirmed
+    assert page.inner_text("#state") == '1 part marked: "Next" confirms.'
+    assert len(saved(page)) == 3
+
+
+def test_undo_takes_back_step_by_step_over_all_answers(started: Start) -> None:
+    page = started(content("de", "ja"))
+    drag(page, "1885")
+    drag(page, "Zola")
+    page.click("#next")
+    page.click("#nothing")
+    assert page.inner_text("#end-title") == "Everything is done"
+    press(page, "Control+z")
+    assert page.inner_text("#place") == "Answer 2 of 2"
+    assert page.inner_text("#state") == "Not done yet."
+    press(page, "Control+z")
+    assert page.inner_text("#place") == "Answer 1 of 2"
+    assert page.inner_text("#state") == '2 parts marked: "Next" confirms.'
+    page.click(".undo")
+    assert marked(page) == ["1885"]
+    page.fill("#note", "x")
+    page.locator(".answer").focus()
+    press(page, "2*Control+z")
+    assert (marked(page), page.input_value("#note")) == ([], "")
+    press(page, "Control+z")
+    assert page.inner_text("#message") == "There is nothing to undo."
+    page.reload()
+    assert marked(page) == []
+
+
+@pytest.mark.parametrize("language", ["ar", "ja"])
+def test_whatever_keys_are_pressed_marks_stay_in_order_and_undo_leads_back(started: Start, language: str) -> None:
+    page = started(content(language, categories=CATEGORIES))
+    arrows = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"]
+    keys = [*arrows, *(f"Shift+{key}" for key in arrows), *(f"Alt+Shift+{key}" for key in arrows[:2]), "Alt+ArrowLeft"]
+    keys += ["Enter"] * 6 + ["Backspace", "Control+z", "1", "2", "End", "Home", "Escape"]
+    answer, chosen = TEXTS[language][2], random.Random(24)
+    for _ in range(15):
+        press(page, " ".join(chosen.choices(keys, k=20)))
+        spans = page.evaluate("""() => {
+            const [state] = Object.values(localStorage).map(each => JSON.parse(each)).filter(each => each.spans);
+            return state ? state.spans : [];
+        }""")
+        assert all(0 <= start < end <= len(answer) for start, end, _ in spans)
+        assert all(before[1] <= after[0] for before, after in pairwise(spans))
+        assert [answer[start:end] for start, end, _ in spans] == marked(page)
+        assert all(part == part.strip() for part in marked(page))
+        assert page.locator(".answer").text_content() == answer
+    for _ in range(300):
+        press(page, "Control+z")
+        if page.inner_text("#message") == "There is nothing to undo.":
+            break
+    assert marked(page) == []
+
+
+def test_two_tabs_show_the_same_and_lose_nothing(started: Start) -> None:
+    page = started(content("de", "ja"))
+    other = page.context.new_page()
+    other.goto(page.url)
+    drag(page, "1885")
+    other.locator("#marks bdi").wait_for()
+    drag(other, "Zola")
+    page.locator("#marks bdi:text('Zola')").wait_for()
+    assert marked(page) == marked(other) == ["1885", "Zola"]
+    press(page, "Control+z")
+    assert page.inner_text("#message") == "There is nothing to undo."  # the last to change it was the other tab
+    other.click("#next")
+    other.click("#nothing")
+    page.locator("#progress:has-text('2 of 2')").wait_for()
+    page.fill("#note", "from the first")
+    other.click("#again")
+    other.click("#back")
+    assert other.input_value("#note") == "from the first"
+    assert parts(saved(page)[0]) == ["1885", "Zola"]
+
+
+def test_a_browser_without_segmenter_finds_words_between_spaces(started: Start) -> None:
+    page = started(content("de", "ja"), name="")
+    page.add_init_script("delete Intl.Segmenter")
+    page.reload()
+    sign_in(page, "Anna")
+    press(page, "8*ArrowRight 2*Shift+ArrowRight Enter End Alt+ArrowLeft Enter")
+    assert marked(page) == ["errichtet 🗼👩", "e"]
+    assert page.locator(".near").count() > 0
+
+
+def test_events_that_come_late_do_not_lose_what_the_other_tab_did(started: Start) -> None:
+    page = started(content("de"))
+    drag(page, "1885")
+    page.evaluate("""() => {
+        const [key] = Object.keys(localStorage).filter(key => localStorage[key].includes('spans'));
+        const state = JSON.parse(localStorage[key]);
+        localStorage[key] = JSON.stringify({...state, spans: [[0, 3, 'hallucination']], changed: state.changed + 5});
+    }""")
+    drag(page, "Zola")
+    assert marked(page) == ["Der", "Zola"]
+
+
+FULL = """() => {
+    const set = Storage.prototype.setItem;
+    Storage.prototype.setItem = function(key, value) {
+        if (window.isFull) throw new DOMException('', 'QuotaExceededError');
+        return set.call(this, key, value);
+    };
+    window.isFull = true;
+}"""
+
+
+def test_a_full_storage_is_said_and_the_page_goes_on(started: Start) -> None:
+    page = started(content("de", "ja"))
+    page.evaluate(FULL)
+    drag(page, "1885")
+    page.click("#next")
+    assert page.is_visible("#warning")
+    assert page.inner_text("#warning").startswith(
+        "This browser has no room left to keep your work. You can go on, but save the file"
+    )
+    page.click("#nothing")
+    assert [parts(line) for line in saved(page, "#save-end")] == [["1885"], []]
+    page.evaluate("window.isFull = false")
+    page.click("#again")
+    page.fill("#note", "x")
+    assert page.is_hidden("#warning")  # all that was not kept is now
+    page.reload()
+    assert page.inner_text("#progress") == "2 of 2 done"
+
+
+def test_a_forbidden_storage_is_said_and_the_page_goes_on(started: Start) -> None:
+    page = started(content("de"), name="")
+    page.add_init_script(
+        """Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('', 'SecurityError'); }});"""
+    )
+    page.reload()
+    sign_in(page, "Anna")
+    assert page.is_visible("#warning")
+    assert page.inner_text("#warning").startswith("This browser lets the page keep nothing.")
+    drag(page, "Zola")
+    page.click("#next")
+    assert [parts(line) for line in saved(page)] == [["Zola"]]
+
+
+def test_a_name_is_corrected_or_another_person_starts_afresh(started: Start) -> None:
+    page = started(content("de"), name="Ana")
+    drag(page, "Zola")
+    page.click("#next")
+    page.click("#who")
+    sign_in(page, "Anna")
+    assert saved(page)[0]["annotator"] == "Anna"
+    page.click("#who")
+    page.check("input[value=theirs]")
+    sign_in(page, "Ben")
+    assert page.inner_text("#progress") == "0 of 1 done"
+    page.click("#nothing")
+    page.click("#who")
+    page.check("input[value=theirs]")
+    sign_in(page, "Anna")
+    assert [(line["annotator"], parts(line)) for line in saved(page)] == [("Anna", ["Zola"])]
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("Anna", "marks_mfava_de_Anna.jsonl"),
+        ("  Zoë  Müller ", "marks_mfava_de_Zoë_Müller.jsonl"),
+        ("../../etc/passwd", "marks_mfava_de_etc_passwd.jsonl"),
+        ("آنا", "marks_mfava_de_آنا.jsonl"),
+        ("***", "marks_mfava_de_annotator.jsonl"),
+    ],
+)
+def test_the_name_of_the_file_holds_the_annotator(started: Start, name: str, file: str) -> None:
+    page = started(content("de"), name=name)
+    page.click("#nothing")
+    with page.expect_download() as download:
+        page.click("#save")
+    assert download.value.suggested_filename == file
+
+
+def test_a_saved_file_is_gone_on_with_elsewhere(started: Start, tmp_path: Path) -> None:
+    given = content("de", "ar", "hi", "ja")
+    page = started(given)
+    drag(page, "1889 errichtet 🗼👩‍👩‍👧 und")
+    page.fill("#note", "n\u2028n")
+    page.click("#next")
+    page.click("#unknown")
+    lines = saved(page)
+
+    page = started(given, name="")  # another browser
+    assert drop(page, *lines) == "2 answers restored."
+    assert page.inner_text("#place") == "Answer 3 of 4"
+    assert page.inner_text("#who") == "Anna"
+    assert saved(page) == lines
+    page.click("#nothing")
+    (tmp_path / "lines.jsonl").write_text("".join(json.dumps(line) + "\n" for line in saved(page)), "utf-8")
+
+    page = started(given)
+    page.click("#nothing")
+    page.set_input_files("#file", tmp_path / "lines.jsonl")
+    page.locator("#message:has-text('restored')").wait_for()
+    assert "3 answers restored, of which 1 had been done here" in page.inner_text("#message")
+    assert [line["cannot_tell"] for line in saved(page)] == [False, True, False]
+    press(page, "Control+z")
+    assert [parts(line) for line in saved(page)] == [[]]
+
+
+def test_the_saved_file_is_read_as_marks(started: Start, tmp_path: Path) -> None:
+    page = started(with_answers(content(*["de"] * len(HARD)), *(text for text, _ in HARD.values())))
+    for _ in HARD:
+        press(page, "End Enter Control+Enter")
+    with page.expect_download() as download:
+        page.click("#save-end")
+    download.value.save_as(tmp_path / "marks.jsonl")
+    marks = read_marks([tmp_path / "marks.jsonl"])
+    assert [(mark.answer, [mark.answer[span.start : span.end] for span in mark.spans or ()]) for mark in marks] == [
+        (text, [last]) for text, last in HARD.values()
+    ]
+    assert {(mark.annotator, mark.draw.seed, mark.chance) for mark in marks} == {("Anna", 1234, 0.012345678901234567)}
+
+
+def change(line: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {**line, **changes}
+
+
+REFUSED = [
+    (lambda line: "{", "line 2 of marks.jsonl is none of a saved file"),
+    (lambda line: "[1]", "line 2 of marks.jsonl is none of a saved file"),
+    (
+        lambda line: change(line, draw={**line["draw"], "seed": 7}),
+        "is of another draw (mfava_de, seed 7) than this page (mfava_de, seed 1234)",
+    ),
+    (lambda line: change(line, task="mfava_fi"), "is of another draw (mfava_fi, seed 1234)"),
+    (lambda line: change(line, kind="ratings"), "is of another draw"),
+    (lambda line: change(line, id="de_9"), "is of an answer that is not on this page (de_9)"),
+    (lambda line: change(line, run="0000"), "is of an answer that is not on this page (de_0_1)"),
+    (lambda line: change(line, answer="other"), "has another answer for de_0_1 than this page"),
+    (lambda line: change(line, reference="other"), "has another reference for de_0_1 than this page"),
+    (lambda line: change(line, annotator="Ben"), "is by Ben, and you are Anna"),
+    (lambda line: change(line, annotator=""), "names no annotator"),
+    (lambda line: change(line, spans=[[0, 999, "x"]]), "is damaged: its marks do not fit its answer"),
+    (lambda line: change(line, spans=[[3, 3, "x"]]), "is damaged"),
+    (lambda line: change(line, spans=[5]), "is damaged"),
+    (lambda line: change(line, spans=None), "is damaged"),
+    (lambda line: change(line, note={}), "is damaged"),
+    (lambda line: change(line, seconds="<img src=x onerror=window.pwned=1>"), "is damaged"),
+]
+
+
+@pytest.mark.parametrize(("changed", "message"), REFUSED)
+def test_lines_that_do_not_fit_are_refused_in_words(
+    started: Start, changed: Callable[[dict[str, Any]], Any], message: str
+) -> None:
+    given = content("de", "ja")
+    page = started(given)
+    marks = {"annotator": "Anna", "spans": [[0, 2, "hallucination"]], "cannot_tell": False, "note": "", "seconds": 1.0}
+    lines = [{**item["line"], **marks, "suggested": False} for item in given["items"]]
+    said = drop(page, lines[1], changed(lines[0]))
+    assert said.startswith("1 answer restored. Not taken: line 2 of marks.jsonl ")
+    assert message in said
+    assert page.inner_text("#progress").startswith("1 of 2 done")
+    assert drop(page, *["no"] * 5, name="<b>.txt").endswith("; line 3 of <b>.txt is none of a saved file, and 2 more.")
+
+
+# ---------------------------------------------------------------------------------------------- ratings and preferences
+
+
+def test_ratings(started: Start) -> None:
+    page = started(content("de", "ja", kind="ratings"))
+    page.check("input[name=aspect-0][value='3']")
+    page.click("#next")
+    assert page.inner_text("#message") == "Answer 1 is left open."
+    page.click("#back")
+    assert page.is_checked("input[name=aspect-0][value='3']")
+    page.locator("input[name=aspect-1]").last.check()
+    page.click("#next")
+    for group in (0, 1):
+        page.locator(f"input[name=aspect-{group}]").last.check()
+    press(page, "Control+z")
+    assert page.locator("input[name=aspect-1]:checked").count() == 0
+    page.locator("input[name=aspect-1]").last.check()
+    press(page, "Control+Enter")
+    page.reload()
+    lines = saved(page)
+    assert [(line["ratings"], line["cannot_tell"]) for line in lines] == [
+        ({"faithfulness": 3, "appropriateness": None}, False),
+        ({"faithfulness": None, "appropriateness": None}, True),
+    ]
+    assert not any("spans" in line for line in lines)
+    assert drop(started(content("de", "ja", kind="ratings")), *lines) == "2 answers restored."
+
+
+def test_preferences(started: Start) -> None:
+    given = content("de", "ar", "hi", "ja", kind="preferences")
+    page = started(given)
+    for place in range(4):
+        assert page.locator(".answer").all_text_contents() == given["items"][place]["line"]["answers"]
+        page.locator("input[name=preferred]").nth(place).check()
+        page.click("#next")
+    lines = saved(page)
+    assert [(line["preferred"], line["cannot_tell"]) for line in lines] == [
+        (0, False),
+        (1, False),
+        ("tie", False),
+        (None, True),
+    ]
+    assert drop(started(given), *lines) == "4 pairs restored."
+
+
+# ------------------------------------------------------------------------------------------------------- the reference
+
+
+def near(page: Any) -> list[str]:
+    texts: list[str] = page.locator("#reference .best").all_text_contents()
+    return texts
+
+
+def test_the_reference_shows_where_it_has_most_words_of_the_sentence(started: Start) -> None:
+    given = content("de", "hi", "ja")
+    line = given["items"][0]["line"]
+    line["reference"] = "Ein Absatz über etwas anderes, das hier nicht gefragt ist.\n\n" * 80 + line["reference"]
+    page = started(given)
+    assert near(page)[0].startswith("Das von 1887 bis 1889 errichtete Bauwerk")
+    assert page.evaluate("document.getElementById('reference').scrollTop") > 500
+    page.mouse.click(*middle(page, "Zola"))
+    assert "Entworfen haben ihn" in near(page)[0]
+    box, best = page.locator("#reference").bounding_box(), page.locator("#reference .best").bounding_box()
+    assert box["y"] <= best["y"] <= box["y"] + box["height"]
+    assert page.locator("#reference").text_content() == line["reference"]
+    page.click("#next")
+    page.click("#next")
+    press(page, "End")
+    assert "高さは330メートル" in near(page)[0]
+
+
+def test_the_reference_is_searched(started: Start) -> None:
+    page = started(content("de"))
+    page.locator(".answer").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("EMILE n")
+    assert page.inner_text("#hits") == "1 of 1"
+    assert page.locator("#reference mark").all_text_contents() == ["Émile N"]
+    page.fill("#search", "eiffel")
+    press(page, "Enter")
+    assert page.inner_text("#hits") == "2 of 2"
+    assert page.evaluate("document.querySelector('.here').nextSibling.textContent").startswith(". Entworfen")
+    page.fill("#search", "<b>")
+    assert page.inner_text("#hits") == "nowhere"
+    press(page, "Escape ArrowRight Enter")
+    assert marked(page) == ["Der"]
+
+
+# --------------------------------------------------------------------------------------------------- looks, and hostility
+
+
+def busy(page: Any) -> None:
+    """A mark, a selection, a note and a search."""
+    page.locator(".answer").first.focus()
+    leftward = page.evaluate("getComputedStyle(document.activeElement).direction") == "rtl"
+    arrow = "ArrowLeft" if leftward else "ArrowRight"
+    press(page, f"4*{arrow} Shift+{arrow} Enter 4*{arrow} Shift+{arrow}")
+
+
+LOOKS: dict[str, Callable[[], dict[str, Any]]] = {
+    "spans": lambda: content("de", "ar"),
+    "categories": lambda: content("ar", "de", categories=CATEGORIES),
+    "ratings": lambda: content("hi", "de", kind="ratings"),
+    "preferences": lambda: content("ja", "de", kind="preferences"),
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", LOOKS)
+def test_it_is_whole_at_any_width_and_axe_finds_no_fault(started: Start, name: str, width: int, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install '.[browser]'")
+    page = started(LOOKS[name](), name="", width=width, scheme=scheme)
+    stages: list[tuple[str, Callable[[], Any]]] = [
+        ("start", lambda: None),
+        ("work", lambda: (sign_in(page, "Anna"), busy(page))),
+        ("end", lambda: press(page, "2*Control+Enter")),
+    ]
+    for stage, go in stages:
+        go()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        violations = axe.Axe().run(page).response["violations"]
+        assert [(each["id"], each["nodes"][0]["html"][:200]) for each in violations] == []
+        if shots := os.environ.get("SCREENSHOTS"):
+            page.screenshot(path=f"{shots}/marking-{name}-{stage}-{width}-{scheme}.png")
+    assert page.tab.asked == [page.tab.address]
+    assert page.tab.said == []
+
+
+def test_it_prints_the_answer_and_the_reference(started: Start, tmp_path: Path) -> None:
+    page = started(content("de"), scheme="dark")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.is_visible("#next")
+    assert page.is_visible("#reference")
+    assert page.pdf(path=tmp_path / "page.pdf")[:5] == b"%PDF-"
+
+
+def test_hostile_texts_do_nothing(started: Start) -> None:
+    texts = [text for name, text in HOSTILE.items() if name != "megabyte"]
+    given = content(*["de"] * len(texts), title=HOSTILE["script"], instructions=HOSTILE["script"])
+    for item, text in zip(given["items"], texts, strict=True):
+        item["line"] |= {"question": text, "reference": text, "answer": text, "language": text[:20]}
+    page = started(given, name=HOSTILE["handler"][:80], width=400)
+    for text in texts:
+        assert page.evaluate("document.querySelector('.answer').textContent.length") == units(text)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        page.locator(".answer").focus()
+        press(page, "ArrowRight End Shift+Home Enter")
+        page.click("#next")
+    assert drop(page, HOSTILE["script"], name="<img src=x onerror=window.pwned=1>").startswith("0 answers restored.")
+    assert [line["answer"] for line in saved(page)] == [text for text in texts if text.strip()]
+    assert page.evaluate("typeof window.pwned") == "undefined"
+    assert page.evaluate("document.querySelectorAll('script').length") == 2
+    assert page.tab.said == []
+
+
+def test_a_megabyte_is_marked_in_seconds(started: Start) -> None:
+    given = with_answers(content("de"), "Der Eiffelturm steht in Paris. " * 300)
+    given["items"][0]["line"]["reference"] = TEXTS["de"][1] * 1500
+    page = started(given)
+    page.locator(".answer").focus()
+    spent = page.evaluate("""() => {
+        const begun = performance.now();
+        for (const key of ['ArrowRight', 'ArrowRight', 'Enter', 'End', 'ArrowUp', 'Enter'])
+            document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
+        return (performance.now() - begun) / 1000;
+    }""")
+    assert len(marked(page)) == 2
+    assert spent < 6

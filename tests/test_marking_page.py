@@ -1,0 +1,167 @@
+"""The page that answers are marked on: its content to the character, and that no text can be more than text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from typing import Any
+
+import pytest
+from lxml import html
+
+from custom_metrics.scores.judging import ASPECTS
+from lm_eval_tasks.results.marks.page import marking_page
+from tests.conftest import ROOT
+from tests.marking_pages import content, with_answers
+from tests.report_runs import HOSTILE
+
+FILES = ROOT / "lm_eval_tasks/results/marks/page"
+CATEGORIES = ["entity", "relation", "invented"]
+
+
+def parsed(page: str) -> Any:
+    return html.document_fromstring(page.encode("utf-8"))
+
+
+def content_of(page: str) -> Any:
+    (element,) = parsed(page).xpath("//script[@id='content']")
+    return json.loads(element.text)
+
+
+ENDS = {
+    "script": "a</script><script>window.pwned = 1</script>",
+    "comment": "<!--<script>-->",
+    "line separators": "a\u2028b\u2029c\x85d",
+    "line ends": "a\r\nb\rc\nd",
+    "surrogates": "\ud83d half \ude00 pair",
+    "controls": "\x00\x01\x1b\x7f\x9b\ufeff\ufffe\uffff\ufdd0",
+    "directions": "\u202ea\u202c\u2067b\u2069\u200f",
+    "template": "{{ 7 * 7 }}{% raw %}",
+}
+
+
+@pytest.mark.parametrize(
+    "text", [*ENDS.values(), *HOSTILE.values()], ids=[*ENDS, *(f"report {name}" for name in HOSTILE)]
+)
+def test_any_text_comes_back_to_the_character_and_stays_in_its_element(text: str) -> None:
+    given = with_answers(content("de"), text)
+    given["items"][0]["line"] |= {"question": text, "reference": text, "id": text}
+    page = marking_page(given)
+    root = parsed(page)
+    assert content_of(page)["items"] == [{"line": given["items"][0]["line"], "suggested": []}]
+    assert len(root.xpath("//script")) == 2
+    assert not root.xpath(
+        "//img | //iframe | //svg | //base | //link | //*[@onload or @onerror or @onmouseover or @style]"
+    )
+    assert len(re.findall("<!--", page)) == 0
+
+
+@pytest.mark.parametrize("name", ["title", "file", "instructions", "language", "direction"])
+def test_what_the_frame_holds_is_escaped(name: str) -> None:
+    for text in ENDS.values():
+        root = parsed(marking_page(content("de", **{name: text})))
+        assert len(root.xpath("//script")) == 2
+        assert len(root.xpath("//main")) == 1
+
+
+def test_the_policy_allows_its_own_style_and_script_and_nothing_else() -> None:
+    root = parsed(marking_page(content("de")))
+    (policy,) = root.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
+    allowed = {}
+    for directive, name in (("style-src", "marking.css"), ("script-src", "marking.js")):
+        digest = base64.b64encode(hashlib.sha256((FILES / name).read_bytes()).digest()).decode()
+        allowed[directive] = f"{directive} 'sha256-{digest}'"
+    assert (
+        policy
+        == f"default-src 'none'; {allowed['style-src']}; {allowed['script-src']}; base-uri 'none'; form-action 'none'"
+    )
+    assert not root.xpath("//@src | //link | //*[@style]")
+    assert {address for address in root.xpath("//@href") if not address.startswith("#")} == set()
+
+
+@pytest.mark.parametrize(
+    ("suggest", "categories", "expected"),
+    [
+        (False, [], []),
+        (True, [], [[4, 14, "hallucination"], [20, 22, "hallucination"]]),
+        (True, CATEGORIES, [[4, 14, "entity"], [20, 22, "relation"]]),
+    ],
+)
+def test_spans_of_the_detector_are_there_only_if_they_are_suggested(
+    suggest: bool, categories: list[str], expected: list[Any]
+) -> None:
+    given = content("de", suggest=suggest, categories=categories)
+    given["items"][0]["suggested"] = [[4, 14, "hallucination", 0.9], [20, 22, "relation"]]
+    page = content_of(marking_page(given))
+    assert page["items"][0]["suggested"] == expected
+    assert page["suggest"] is suggest
+
+
+@pytest.mark.parametrize("kind", ["ratings", "preferences"])
+def test_spans_are_suggested_for_marking_only(kind: str) -> None:
+    assert content_of(marking_page(content("de", kind=kind, suggest=True)))["suggest"] is False
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence", "inputs"),
+    [
+        (
+            "spans",
+            "What the reference does not speak of counts as made up, even if you know that it is true.",
+            ["whole"],
+        ),
+        ("ratings", "Only the reference counts, not what you know", [f"aspect-{n}" for n in (0, 1) for _ in range(5)]),
+        ("preferences", "The order of the two was drawn: it means nothing", ["preferred"] * 4),
+    ],
+)
+def test_each_kind_has_its_instructions_and_its_choices(kind: str, sentence: str, inputs: list[str]) -> None:
+    root = parsed(marking_page(content("de", kind=kind)))
+    assert sentence in " ".join(root.xpath("string(//*[@class='instructions'])").split())
+    assert [each.get("name") or each.get("id") for each in root.xpath("//form[@id='choices']//input")] == inputs
+    assert len(root.xpath("//*[@role='textbox']")) == (2 if kind == "preferences" else 1)
+
+
+def test_aspects_of_ratings_are_those_of_the_judge() -> None:
+    assert [aspect["name"] for aspect in content_of(marking_page(content("de", kind="ratings")))["aspects"]] == [
+        *ASPECTS
+    ]
+
+
+def test_aspects_of_ratings_can_be_ones_own() -> None:
+    aspect = {"name": "style", "question": "Good <b>style</b>?", "values": ["no", "rather not", "rather", "yes"]}
+    page = marking_page(content("de", kind="ratings", aspects=[aspect]))
+    assert content_of(page)["aspects"] == [aspect]
+    (group,) = parsed(page).xpath("//form[@id='choices']/fieldset")
+    assert group.xpath("string(legend)") == "Good <b>style</b>?"
+    assert [" ".join(choice.text_content().split()) for choice in group.xpath("label")] == [
+        "1 no", "2 rather not", "3 rather", "4 yes", "Cannot tell",
+    ]  # fmt: skip
+
+
+def test_instructions_are_plain_text_or_a_little_markdown() -> None:
+    written = (
+        "# How\n\nMark **what is\nwrong** and <b>nothing</b> else.\n- one\n  **two**\n* three\nfour\n\n1 * 2 * 3 ** 4"
+    )
+    (box,) = parsed(marking_page(content("de", instructions=written))).xpath("//*[@class='instructions']")
+    blocks = [re.sub(r"\s+", " ", html.tostring(each, encoding="unicode", with_tail=False)) for each in box]
+    assert blocks == [
+        "<h3>How</h3>",
+        "<p>Mark <strong>what is wrong</strong> and &lt;b&gt;nothing&lt;/b&gt; else.</p>",
+        "<ul><li>one <strong>two</strong></li><li>three four</li></ul>",
+        "<p>1 * 2 * 3 ** 4</p>",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"items": []}, "there are no answers to mark"),
+        ({"kind": "stars"}, "no page can be made of format 1 and kind 'stars'"),
+        ({"format": 2}, "no page can be made of format 2 and kind 'spans'"),
+    ],
+)
+def test_what_no_page_can_be_made_of(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        marking_page(content("de") | change)
