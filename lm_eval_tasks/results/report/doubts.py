@@ -104,7 +104,7 @@ def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
 
 def one_sided(task: TaskRun, filter_name: str, fewest: int = FEWEST_EQUAL) -> tuple[str, int]:
     """The description of a run that gives every question the same verdict, with the number of questions; empty for other
-    runs and where there are fewer than `fewest`. Such a run has the best value of one of two rates, whatever it was asked."""
+    runs and for fewer than `fewest`. Such a run has the best value of one of two rates, whatever it was asked."""
     for verdict, ends in _ONE_SIDED:
         figures = [task.figure(metric, filter_name) for metric in ends]
         number = sum(figure.n for figure in figures)
