@@ -200,6 +200,9 @@ def sixty(hub: str) -> list[dict[str, Any]]:
         ("La capitale est Berlin.", ANSWER),
         ("Nada Surf", ANSWER),
         ("Ne", ANSWER),
+        ("I", INVALID),
+        ("The name of the largest of all of them is on the first page.", ANSWER),
+        ("zerbla kondri wumqui falzo grintu plexva", INVALID),
         ("</div></div>", INVALID),
         ("the the the the", INVALID),
         ("def answer(question):", INVALID),
@@ -324,12 +327,21 @@ def test_of_48631_released_answers_these_are_no_answer(shared: Path) -> None:
                 labels[row["label"], label := robust_label(row["response"], code, question)] += 1
                 if label == INVALID:
                     text = final_answer(row["response"])
-                    kinds[no_answer(text, question) or no_answer(without_prompt(text, question)) or "asks back"] += 1
+                    kind = no_answer(text, question) or no_answer(without_prompt(text, question))
+                    kinds[kind or ("broken off" if text.strip("\n .,") == "I" else "asks back")] += 1
     assert (labels.total(), asked) == (48_631, 41_591)
     # what is said plainly stays; the rest is "No, answer is present" and answers that repeat an instruction
     for label, kept in ((NO_ANSWER, 0.98), (ANSWER, 0.99)):
         assert labels[label, label] > kept * sum(n for (strict, _), n in labels.items() if strict == label)
-    assert kinds == {"asks back": 2892, "empty": 158, "failure": 33, "prompt": 144, "loop": 80, "noise": 12}
+    assert kinds == {
+        "asks back": 2892,
+        "broken off": 130,
+        "empty": 158,
+        "failure": 33,
+        "prompt": 144,
+        "loop": 80,
+        "noise": 12,
+    }
 
 
 @pytest.mark.xdist_group("phrase tables")  # one worker reads all of them
