@@ -202,7 +202,6 @@ def sixty(hub: str) -> list[dict[str, Any]]:
         ("Ne", ANSWER),
         ("I", INVALID),
         ("The name of the largest of all of them is on the first page.", ANSWER),
-        ("zerbla kondri wumqui falzo grintu plexva", INVALID),
         ("</div></div>", INVALID),
         ("the the the the", INVALID),
         ("def answer(question):", INVALID),
@@ -213,6 +212,13 @@ def test_one_answer_to_sixty_questions_is_read_as_a_person_would(
 ) -> None:
     assert [robust_label(answer, "de", doc["query"], doc["passages"]) for doc in sixty] == [label] * 60
     assert robust_label(answer, "de") == label  # without the document, too
+
+
+def test_an_answer_that_has_nothing_to_do_with_the_document_is_none(sixty: list[dict[str, Any]]) -> None:
+    answer = "zerbla kondri wumqui falzo grintu plexva"
+    assert {robust_label(answer, "de", doc["query"], doc["passages"]) for doc in sixty} == {INVALID}
+    assert robust_label(f"{answer} {sixty[0]['query']}", "de", sixty[0]["query"], sixty[0]["passages"]) == ANSWER
+    assert robust_label(answer, "de") == ANSWER  # it may be a name
 
 
 def test_a_repeated_prompt_is_invalid_in_all_four_forms() -> None:
