@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from custom_metrics.abstention import (
@@ -58,7 +59,7 @@ _SUBSTANCE = re.compile(r"[^\W_]")
 _PLAIN = {
     phrase.lower() + mark: phrase for phrase in (ANSWER, NO_ANSWER) for mark in ("", ".")
 }  # most answers of a run
-_LETTERS = {"Y": ANSWER, "y": ANSWER, "N": NO_ANSWER, "n": NO_ANSWER}
+_LETTERS = {"Y": ANSWER, "y": ANSWER, "N": NO_ANSWER, "n": NO_ANSWER, "I": INVALID}  # an answer that was broken off
 _PHRASES = re.compile(r"yes, answer is present|i don't know")
 _CUT_QUOTE = re.compile(r"\"(?<=\w \")[^\"\n]{0,60}\Z")
 _SENTENCE_END = re.compile(r"[.!?。！？।\n]")
@@ -93,8 +94,8 @@ def robust_label(
       and a "no" in one of them, also under a label ("Answer: No", ``{"answerable": false}``).
     - ``"Yes, answer is present"``: also an answer that simply answers ("Paris", "[3]"), as its model took the passages to
       answer the question.
-    - ``"Invalid"``: an answer that only turns the task around ("Please answer the question"), and text that is no answer.
-      :mod:`custom_metrics.reading.no_answer` defines the kinds of the latter.
+    - ``"Invalid"``: an answer that only turns the task around ("Please answer the question"), or has nothing to do with
+      question and passages, and text that is no answer, of the kinds of :mod:`custom_metrics.reading.no_answer`.
 
     An answer with both of the prompt's phrases counts as the first of them, or as the last where it turns round before that
     ("But wait, ..."). An answer that judges each context is "Yes" if any of its verdicts is. A phrase that is quoted as the
@@ -134,7 +135,30 @@ def robust_label(
         return INVALID
     if abstains_in_other_language(text, language):
         return NO_ANSWER
-    return INVALID if no_answer(text, question, passages) else ANSWER
+    return INVALID if no_answer(text, question, passages) or _is_unrelated(text, question, passages) else ANSWER
+
+
+_ENGLISH = frozenset("the of and to in is are was were a an that this it for by on with as there from".split())
+"""Of the prompt's language, in which some models answer questions of any other."""
+_CONTENT = re.compile(r"\d+|[^\W\d_]{4,}")
+_UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff]")
+
+
+def _is_unrelated(text: str, question: str | None, passages: Sequence[str]) -> bool:
+    """Whether an answer of six words or more holds no number, word or name of question and passages, and is no English
+    either. A word is known by its first six letters, or where words are not separated, a pair of its letters."""
+    spoken = text.casefold().split()
+    if not passages or len(spoken) < 6 or sum(word in _ENGLISH for word in spoken) > len(spoken) / 6:
+        return False
+    return _content(text).isdisjoint(_content("\n".join((question or "", *passages))))
+
+
+def _content(text: str) -> set[str]:
+    content: set[str] = set()
+    for word in _CONTENT.findall(text.casefold()):
+        pairs = map("".join, pairwise(word)) if _UNSPACED.search(word) else ()
+        content |= {word[:6], *pairs}
+    return content
 
 
 def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | None:

@@ -455,3 +455,18 @@ def test_files_keep_what_is_not_measurable(whole: Comparison) -> None:
     corrected, detected = found["rogan_gladen_rate"], found["detected_rate"]
     assert (corrected["first_value"], corrected["first_measurable"]) == (0.0, False)
     assert (detected["first_measurable"], detected["second_measurable"]) == (True, True)
+
+
+def test_samples_alone_have_the_same_measurable_values(two_models: Path, tmp_path: Path, whole: Comparison) -> None:
+    """The bounds of shares and means are computed from the documents' values."""
+    tasks = ("nomiracl_de", "nomiracl_fi", "clapnq_rag")
+    places = copied_models(two_models, tmp_path, tasks)
+    for folder in places:
+        next(folder.glob("results_*.json")).unlink()
+    alone = compared(*places, tasks=tasks, every_metric=True)
+    measurable, expected = (
+        {(row.task, row.metric): (row.first_measurable, row.second_measurable) for row in rows if row.task in tasks}
+        for rows in (alone.differences, whole.differences)
+    )
+    assert measurable == expected
+    assert measurable["nomiracl_de", "error_rate"] == (True, False)  # one question of four

@@ -16,8 +16,10 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard import write_leaderboard
+from lm_eval_tasks.results.leaderboard.entry import entry_of
 from lm_eval_tasks.runs import read_runs
 from tests.changed_runs import change_results, change_samples
+from tests.logged_runs import in_this_process
 
 HOSTILE = [
     '</title><script>alert(1)</script><img src=x onerror="alert(2)">',
@@ -160,6 +162,16 @@ def test_a_run_that_declines_everything_is_marked_and_leads_nowhere(folder: Path
     assert "No rank: it declines every question" in own
 
 
+def test_nothing_unknown_leads_where_questions_are_few(tmp_path: Path) -> None:
+    """Of eight questions that are all declined, and of nine answers without a flagged word."""
+    in_this_process(["nomiracl_de", "mfava_de"], "grounded-baseline", "strategy=abstain", tmp_path)
+    (run,) = read_runs([tmp_path])
+    entry = {task.task: task for task in entry_of(run, "").tasks}
+    assert entry["nomiracl_de"].alike == ["it declines every question"]
+    assert [figure.metric.name for figure in entry["mfava_de"].headlines] == ["rogan_gladen_rate"]
+    assert "estimated_rate" in run.tasks["mfava_de"].figures["answer"]
+
+
 def test_a_page_loads_nothing_and_says_what_a_screen_reader_needs(folder: Path, tmp_path: Path) -> None:
     site = write_leaderboard(folder, tmp_path / "site")
     for path in (site.index, *(site.index.parent / "runs").glob("*.html")):
@@ -187,7 +199,7 @@ def test_a_row_leads_to_its_run_and_to_a_report_that_lies_beside(folder: Path, t
     details = page_of(index.parent / own)
     assert details.xpath("string(//h1)") == "lm-eval-grounded/baseline-answer"
     assert "answerable questions with a gold answer" in details.text_content()
-    assert len(page.xpath("//a[text()='report']")) == 5  # in each table that this run is in
+    assert len(page.xpath("//a[text()='report']")) == 4  # in each table that this run is in
 
 
 def test_reports_are_written_for_runs_without_one(folder: Path, tmp_path: Path) -> None:

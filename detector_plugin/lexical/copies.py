@@ -43,14 +43,14 @@ def _words_and_layout(text: str, language: str) -> tuple[list[tuple[int, int]], 
     return places, Layout(text, places) if places else None
 
 
-def _within_sentences(text: str, language: str) -> list[tuple[int, int]]:
-    """(start, end) of the words that begin no sentence, without quotes and punctuation around them."""
+def _within_sentences(text: str, language: str, first_words: bool = False) -> list[tuple[int, int]]:
+    """(start, end) of the words that begin no sentence, or of those that do, without quotes and punctuation around them."""
     places, layout = _words_and_layout(text, language)
     if layout is None:
         return []
     edges = strip_punctuation(text, places).tolist()
     first = set(layout.sentence_starts.tolist())
-    return [(start, end) for number, (start, end) in enumerate(edges) if number not in first]
+    return [(start, end) for number, (start, end) in enumerate(edges) if (number in first) == first_words]
 
 
 def collect_names(texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
@@ -107,7 +107,11 @@ def draw_copy(document: LabelledAnswer, random: np.random.Generator) -> Labelled
 
 
 def swap_name(
-    document: LabelledAnswer, names: Sequence[str], random: np.random.Generator, absent: bool = True
+    document: LabelledAnswer,
+    names: Sequence[str],
+    random: np.random.Generator,
+    absent: bool = True,
+    first_words: bool = False,
 ) -> LabelledAnswer | None:
     """A copy with one name replaced by another, which is its only span; ``None`` where that cannot be done.
 
@@ -117,9 +121,11 @@ def swap_name(
         random: draws both names.
         absent: the new name is neither in the reference nor in the question; otherwise it is in the reference, but not in
             the answer.
+        first_words: a name that begins a sentence is replaced; otherwise one within a sentence.
     """
     known = frozenset(names)
-    places = [(a, b) for a, b in _within_sentences(document.answer, document.language) if document.answer[a:b] in known]
+    edges = _within_sentences(document.answer, document.language, first_words)
+    places = [(start, end) for start, end in edges if document.answer[start:end] in known]
     in_reference = _tokens(document.reference)
     if absent:
         excluded = in_reference | _tokens(document.question)

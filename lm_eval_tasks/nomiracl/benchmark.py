@@ -76,7 +76,7 @@ def _group(prompt: str) -> Group:
 _GROUPS = tuple(map(_group, PROMPTS))
 
 BENCHMARK = Benchmark(
-    version=1.6,
+    version=1.7,
     tasks=tuple(task for group in _GROUPS for task in group.tasks),
     groups=_GROUPS,
     languages={code: folder.capitalize() for code, folder in LANGUAGES.items()},

@@ -91,15 +91,14 @@ def abstention() -> None:
         report(what, f"{len(released) / seconds[0]:,.0f}/s", "")
         from custom_metrics.relevance import robust_label
 
-        distinct = list(dict.fromkeys(released))
         for language in LANGUAGES:
             lexicon_of(language)
-        _reads_as_abstention.cache_clear()
-        with timed(time.process_time) as seconds:
-            for text, language in distinct:
-                robust_label(text, language)
-        what = f"robust label, {len(distinct)} distinct released answers"
-        report(what, f"{len(distinct) / seconds[0]:,.0f}/s", ">= 10,000/s")
+        for name, answers, bar in (("distinct", list(dict.fromkeys(released)), ""), ("all", released, ">= 20,000/s")):
+            _reads_as_abstention.cache_clear()
+            with timed(time.process_time) as seconds:
+                for text, language in answers:
+                    robust_label(text, language)
+            report(f"robust label, {name} {len(answers)} released answers", f"{len(answers) / seconds[0]:,.0f}/s", bar)
     for kilobytes in (10, 100, 1000):
         hostile = f"{kilobytes} " + "i don't know, but the text does not " * (kilobytes * 28)
         with timed(time.process_time) as seconds:

@@ -43,6 +43,7 @@ class Found(NamedTuple):
     absent_numbers: float
     absent_words: float
     other_names: float
+    first_names: float  # absent ones that begin a sentence
     false_alarms: float
 
 
@@ -91,6 +92,7 @@ def copies(
                 swap_number(copy, random),
                 swap_word(copy, uncommon, random),
                 swap_name(copy, names, random, absent=False),
+                swap_name(copy, names, random, first_words=True),
             )
             for kind, one in zip(kinds, (*swapped, copy), strict=True):
                 if one is not None and len(kind) < most:
@@ -143,7 +145,7 @@ def table(mirror: str, most: int = MOST) -> Mapping[tuple[str, str, bool], Found
 def main(mirror: str = "../shared/hub") -> None:
     """Print the rows of the README's table."""
     for (source, language, asked), row in table(mirror).items():
-        shares = " | ".join(f"{100 * share:.1f}" for share in row[:4])
+        shares = " | ".join(f"{100 * share:.1f}" for share in row[:5])
         print(
             f"| {language} | {source} | {'yes' if asked else 'no'} | {shares} | {100 * row.false_alarms:.2f} |",
             flush=True,

@@ -13,16 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
-from statistics import fmean
 
 import numpy as np
 
+from custom_metrics.statistics.figures import Figure, mean_figure, share_figure
 from custom_metrics.statistics.multiple_comparisons import holm
-from custom_metrics.statistics.strata import mean_of
+from custom_metrics.statistics.strata import mean_of, mean_of_strata
 from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, DocumentCounts, Incomparable, Refusal
 from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
 from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure
@@ -41,8 +41,7 @@ _REMEDIES = {
 
 @dataclass
 class _Task:
-    """A task whose metrics are compared: one of its runs, the filter that reads the answers, and its metrics, some of which
-    have values."""
+    """A task that is compared: one of its runs, the filter that reads the answers, and its metrics; some have values."""
 
     run: TaskRun
     filter: str
@@ -142,9 +141,6 @@ def compare_runs(
         if unshared and not tasks:
             messages.append(f"only {model} has {_abbreviated(unshared)}")
     return Comparison(tuple(models), tuple(_sorted(_corrected(rows))), tuple(joined), tuple(messages), tuple(refused))
-
-
-# ---------------------------------------------------------------------------------------------------- what is compared
 
 
 def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:
@@ -248,9 +244,6 @@ def _refusal_message(refused: Sequence[Refusal]) -> str:
     return "the runs cannot be compared. " + " ".join(lines)
 
 
-# --------------------------------------------------------------------------------------------------------- the results
-
-
 def _difference_rows(
     runs: Sequence[Run], groups: Mapping[str, Sequence[str]], compared: Mapping[str, _Task]
 ) -> Iterator[Difference]:
@@ -258,60 +251,65 @@ def _difference_rows(
     for name, members in (*groups.items(), *((name, [name]) for name in compared)):
         if not all(member in compared for member in members):
             continue
-        tasks = {member: compared[member] for member in members}
-        run, group = tasks[members[0]].run, name not in tasks
-        filters = dict.fromkeys(task.filter for task in tasks.values())
-        pairs = combinations(range(len(runs)), 2)
-        for metric, filter_name, pair in product(tasks[members[0]].metrics, filters, pairs):
-            of_filter = [task.measured for task in tasks.values() if task.filter == filter_name]
+        tasks = [compared[member] for member in members]
+        task_run, group = tasks[0].run, name not in members
+        for metric, filter_name in product(tasks[0].metrics, dict.fromkeys(task.filter for task in tasks)):
+            of_filter = [task.measured for task in tasks if task.filter == filter_name]
             all_measured = [by_metric[metric.name] for by_metric in of_filter if metric.name in by_metric]
-            both = [measured for measured in all_measured if all(number in measured.values for number in pair)]
-            if group:  # a single task keeps its row, which then says that no document counts
-                both = [measured for measured in both if all(measured.counted(number).any() for number in pair)]
-            if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
-                continue
-            result = compare_measured(both, *pair)
-            counted = [[measured.counted(number) for number in pair] for measured in both]
-            own_values, measurable = [], []
-            for number in pair:  # over all tasks that the run has
-                values = [value for measured in all_measured if not math.isnan(value := measured.run_value(number))]
-                own_values.append(fmean(values) if values else math.nan)
-                done = runs[number].tasks
-                figures = [done[member].figure(metric.name, filter_name) for member in tasks if member in done]
-                measurable.append(is_measurable(mean_of(figures, metric.is_share), metric.unit))
-            yield Difference(
-                task=name,
-                benchmark=run.benchmark,
-                language="" if group else run.language,
-                group=group,
-                tasks=len(both),
-                metric=metric.name,
-                filter=filter_name,
-                higher_is_better=metric.higher_is_better,
-                headline=run.is_headline(metric.name),
-                first=pair[0],
-                second=pair[1],
-                first_value=result.first,
-                second_value=result.second,
-                difference=result.difference,
-                low=result.low,
-                high=result.high,
-                p=result.p,
-                p_exact=result.p_exact,
-                p_adjusted=result.p,
-                family=1,
-                n=result.n,
-                unit=both[0].unit,
-                only_first=sum(int((first & ~second).sum()) for first, second in counted),
-                only_second=sum(int((second & ~first).sum()) for first, second in counted),
-                first_own=own_values[0],
-                second_own=own_values[1],
-                method=result.method,
-                denominator=metric.denominator,
-                measured=metric,
-                first_measurable=measurable[0],
-                second_measurable=measurable[1],
-            )
+            own = []
+            for number, run in enumerate(runs):
+                figures = [run.tasks[task].figure(metric.name, filter_name) for task in members if task in run.tasks]
+                own.append(_own_value(number, all_measured, figures, metric))
+            for first, second in combinations(range(len(runs)), 2):
+                both = [task for task in all_measured if {first, second} <= task.values.keys()]
+                if group:  # a single task keeps its row, which then says that no document counts
+                    both = [task for task in both if task.counted(first).any() and task.counted(second).any()]
+                if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
+                    continue
+                result = compare_measured(both, first, second)
+                yield Difference(
+                    task=name,
+                    benchmark=task_run.benchmark,
+                    language="" if group else task_run.language,
+                    group=group,
+                    tasks=len(both),
+                    metric=metric.name,
+                    filter=filter_name,
+                    higher_is_better=metric.higher_is_better,
+                    headline=task_run.is_headline(metric.name),
+                    first=first,
+                    second=second,
+                    first_value=result.first,
+                    second_value=result.second,
+                    difference=result.difference,
+                    low=result.low,
+                    high=result.high,
+                    p=result.p,
+                    p_exact=result.p_exact,
+                    p_adjusted=result.p,
+                    family=1,
+                    n=result.n,
+                    unit=both[0].unit,
+                    only_first=sum(int((task.counted(first) & ~task.counted(second)).sum()) for task in both),
+                    only_second=sum(int((task.counted(second) & ~task.counted(first)).sum()) for task in both),
+                    first_own=own[first][0],
+                    second_own=own[second][0],
+                    method=result.method,
+                    denominator=metric.denominator,
+                    measured=metric,
+                    first_measurable=own[first][1],
+                    second_measurable=own[second][1],
+                )
+
+
+def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], metric: Metric) -> tuple[float, bool]:
+    """The value of a run (by its number) over all tasks that it has, and whether it may be shown, by the bounds of its
+    results files' figures. For shares and means without any, bounds are computed from the documents' values."""
+    value = mean_of_strata([Figure(task.run_value(run)) for task in tasks]).value
+    figure_of = {DEFINED_MEAN: mean_figure, DEFINED_SHARE: share_figure}.get(metric.aggregation)
+    if figure_of and all(math.isnan(figure.low) for figure in figures):
+        figures = [figure_of(task.values[run].tolist()) for task in tasks if task.is_mean and run in task.values]
+    return value, is_measurable(mean_of(figures, metric.is_share), metric.unit)
 
 
 def _corrected(rows: Sequence[Difference]) -> list[Difference]:

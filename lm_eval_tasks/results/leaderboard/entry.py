@@ -125,7 +125,7 @@ def entry_of(run: Run, folder: str) -> Entry:
 
 def _headlines(task: TaskRun) -> list[Metric]:
     """The metrics of a task that have a rank: its headlines with a direction, except uncorrected counts of what a detector
-    flags. Preferred metrics come before their fallbacks."""
+    flags, and fallbacks of a metric that is there: where that is not measurable, they are no better known."""
     figures = task.figures.get(task.headline_filter, {})
     ranked = [
         metric
@@ -135,12 +135,13 @@ def _headlines(task: TaskRun) -> list[Metric]:
         and metric.higher_is_better is not None
         and not metric.is_raw
     ]
-    return preferred_first(ranked)
+    names = {metric.name for metric in ranked}
+    return [metric for metric in preferred_first(ranked) if metric.fallback_for not in names]
 
 
 def _task(task: TaskRun) -> TaskEntry:
     filter_name, conditions = task.headline_filter, _conditions(task)
-    verdict, _ = one_sided(task, filter_name)
+    verdict, _ = one_sided(task, filter_name, fewest=4)  # it has no rank, however few the questions
     alike, joined, unranked = [verdict] if verdict else [], None, ""
     try:
         answers = task.answers()

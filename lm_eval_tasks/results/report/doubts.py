@@ -102,13 +102,13 @@ def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
     return f"{summary} ({where}: {'; '.join([*texts[:_NAMED], *more])})"
 
 
-def one_sided(task: TaskRun, filter_name: str) -> tuple[str, int]:
+def one_sided(task: TaskRun, filter_name: str, fewest: int = FEWEST_EQUAL) -> tuple[str, int]:
     """The description of a run that gives every question the same verdict, with the number of questions; empty for other
-    runs. Such a run has the best value of one of two rates, whatever it was asked."""
+    runs and for fewer than `fewest`. Such a run has the best value of one of two rates, whatever it was asked."""
     for verdict, ends in _ONE_SIDED:
         figures = [task.figure(metric, filter_name) for metric in ends]
         number = sum(figure.n for figure in figures)
-        if number >= FEWEST_EQUAL and [figure.value for figure in figures] == [*ends.values()]:
+        if number >= fewest and [figure.value for figure in figures] == [*ends.values()]:
             return verdict, number
     return "", 0
 
