@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.hallucination import UNLIKELY, drawn_rates, rogan_gladen_rate
+from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.statistics.paired_difference import (
     ITERATIONS,
     NO_DIFFERENCE,
-    SIGNIFICANCE,
     Floats,
     PairedDifference,
     bounds_and_p,

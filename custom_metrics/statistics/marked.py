@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from custom_metrics.statistics.figures import UNDEFINED, Figure
-from custom_metrics.statistics.intervals import sums_by_cluster
+from custom_metrics.statistics.intervals import SIGNIFICANCE, sums_by_cluster
 
 FEWEST_DRAWS = 5
 """Of fewer there are no bounds."""
@@ -149,7 +149,7 @@ def _mean(
         if reach > 1e-9 and half < _FAR:
             low, high = map(float, expit(logit(place) + np.array([-half, half])))
         else:
-            reach = max(reach, 1 - 0.025 ** (1 / number))
+            reach = max(reach, 1 - (SIGNIFICANCE / 2) ** (1 / number))
             low, high = max(0.0, place - reach), min(1.0, place + reach)
     value, low, high = (lowest + part * width for part in (place, low, high))
     figure = Figure(value, low, high, error, number)
@@ -177,4 +177,4 @@ def _standard_error(draws: Draws, residuals: NDArray[np.float64]) -> tuple[float
 def _t(freedom: int) -> float:
     from scipy.stats import t
 
-    return float(t.ppf(0.975, freedom))
+    return float(t.ppf(1 - SIGNIFICANCE / 2, freedom))

@@ -23,13 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.statistics.intervals import RESAMPLES, SEED
+from custom_metrics.statistics.intervals import RESAMPLES, SEED, SIGNIFICANCE
 
 Floats = NDArray[np.float64]
 
 ITERATIONS = RESAMPLES - 1  # with the observed one 2,000, of which 2.5 % are a whole number
-SIGNIFICANCE = 0.05
-"""Below this p, or adjusted p, a difference is called significant; bounds are for one less this: 95 %."""
 
 _BLOCK = 1 << 22  # counts held at once: 32 MB
 
@@ -178,7 +176,9 @@ def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     Bounds are ``nan`` where resamples do not vary: one row, or equal differences. p is then that of the sign test.
     """
     iterations = pivots.squares.shape[1]
-    outside = max(0, math.ceil(SIGNIFICANCE * (iterations + 1)) - 2)  # beyond the bounds; with one more p is 0.05
+    outside = max(
+        0, math.ceil(SIGNIFICANCE * (iterations + 1)) - 2
+    )  # beyond the bounds; with one more p is SIGNIFICANCE
     places = [iterations - min(TAIL, iterations), iterations - 1 - outside]  # from the smallest
     ordered = np.partition(pivots.squares, sorted(set(places)))
     anchor, limit = (ordered[:, place] for place in places)
