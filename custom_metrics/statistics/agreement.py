@@ -25,11 +25,8 @@ _BLOCK = 1 << 21  # cells of resampled tables that a statistic sees at once: 16 
 
 
 def contingency_table(pairs: Sequence[tuple[int, int]], labels: int) -> Table:
-    """(labels, labels): how often each pair of labels occurs, from the labels that A and B give each unit.
-
-    Raises:
-        ValueError: a label is not in [0, `labels`).
-    """
+    """(labels, labels): how often each pair of labels occurs, from the labels in [0, `labels`) that A and B give each
+    unit."""
     array = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
     if array.size and not 0 <= array.min() <= array.max() < labels:
         raise ValueError(f"labels must be between 0 and {labels - 1}, got {array.min()} to {array.max()}")

@@ -92,12 +92,8 @@ def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: in
 
 
 def sums_by_cluster(rows: NDArray[Any], clusters: Sequence[Any] | None) -> NDArray[Any]:
-    """Sum rows by cluster: (clusters, ...), in the order in which clusters come first. `clusters` names that of each row;
-    with ``None`` each row is its own.
-
-    Raises:
-        ValueError: not as many names as rows.
-    """
+    """Sum rows by cluster: (clusters, ...), in the order in which clusters come first. `clusters` names that of each
+    row, as many as there are rows (else a ValueError); with ``None`` each row is its own."""
     if clusters is None:
         return rows
     if len(clusters) != len(rows):

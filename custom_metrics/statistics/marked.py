@@ -108,11 +108,7 @@ def marked_mean(
 
 
 def marked_difference(draws: Draws, first: MarkedMean, second: MarkedMean) -> Figure:
-    """The first mean less the second, of the same draws, with 95 % bounds by Student's t.
-
-    Raises:
-        ValueError: a mean is of other draws.
-    """
+    """The first mean less the second, of the same draws (else a ValueError), with 95 % bounds by Student's t."""
     if not first.residuals.shape == second.residuals.shape == draws.times.shape:
         raise ValueError("both means are of the same draws")
     difference = first.figure.value - second.figure.value

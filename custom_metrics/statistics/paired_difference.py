@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,17 +83,26 @@ def paired_values(first: Any, second: Any, share: bool = False) -> Floats:
     return np.column_stack(arrays)
 
 
-def compare_means(strata: Sequence[tuple[Any, Any]], method: str = BOOTSTRAP) -> PairedDifference:
+def pairs_of(strata: Sequence[tuple[Any, Any]], others: Sequence[Any], share: bool = False) -> list[Floats]:
+    """:func:`paired_values` of each stratum, of the documents that count for both models; strata without one are left
+    out. Strata that are no pairs, and `others`, are a ValueError."""
+    if others or not all(isinstance(pair, Sequence | np.ndarray) and len(pair) == 2 for pair in strata):
+        raise ValueError("values are a list with a pair of each language, such as [(first, second)] for one language")
+    pairs = [paired_values(*pair, share=share) for pair in strata]
+    return [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
+
+
+def compare_means(strata: Sequence[tuple[Any, Any]], *others: NoReturn, method: str = BOOTSTRAP) -> PairedDifference:
     """The difference of two means, or of their means over languages, in which each language counts the same.
 
     Args:
         strata: of each language, the two models' values: a number of each document, in the same order; ``nan`` where a
             document is not in the model's denominator. Documents count that are in both. A language without one is left
-            out. Errors are those of :func:`paired_values`.
+            out. Errors are those of :func:`pairs_of`.
+        others: there are none; two lists of values are refused in words.
         method: its name, for the result.
     """
-    pairs = [paired_values(*pair) for pair in strata]
-    pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
+    pairs = pairs_of(strata, others)
     if not pairs:
         return NO_DIFFERENCE
     values = np.mean([pair.mean(axis=0) for pair in pairs], axis=0)
