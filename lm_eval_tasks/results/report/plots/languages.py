@@ -181,7 +181,9 @@ def detectors(models: Sequence[Model]) -> Plot:
         values = [number for line in lines for figure in line.figures for number in figure[:3]]
         values += [team for line in lines for team in line.behind]
         lowest = min([0.0, *(number for number in values if not math.isnan(number))])  # of a negative correlation
-        panels.append(ranges.Panel(metric, lines, Axis(metric_of(metric).heading, limits=(lowest - 0.03, 1.03))))
+        panels.append(
+            ranges.Panel(metric, lines, Axis(wrapped(metric_of(metric).heading, 34), limits=(lowest - 0.03, 1.03)))
+        )
     caveat = f" Measured otherwise than the teams: {'; '.join(dict.fromkeys(differing))}." if differing else ""
     names = short_names(model.name for model in models).values()
     return Plot(
