@@ -44,8 +44,8 @@ def equal_share(tables: Table) -> Table:
     return _ratio(np.trace(cells, axis1=-2, axis2=-1), cells.sum(axis=(-2, -1)))
 
 
-# Kappa and tau-b are our own because a bootstrap needs them of 2,000 tables at once. Of 1,000 units with four labels that
-# takes 1 ms and 2 ms; a call for each resample takes scikit-learn's cohen_kappa_score 2.4 s, scipy's kendalltau 0.6 s.
+# Kappa and tau-b are our own because a bootstrap needs them of 2,000 tables at once. Of 1,000 units with four labels
+# that takes 1 ms and 2 ms; called for each resample, scikit-learn's cohen_kappa_score takes 2.4 s, scipy's kendalltau 0.6.
 def cohen_kappa(tables: Table, weights: Table | None = None) -> Table:
     """Cohen's kappa (Cohen 1960), or with weights of the disagreements his weighted kappa (1968): 1 - observed / expected
     disagreement; ``nan`` where none is expected. Weights (labels, labels) are not negative, and 0 on the diagonal.

@@ -112,7 +112,7 @@ def calibration_of(detector: str, options: Mapping[str, Any], calibration: str |
 
 
 class CalibrationKey(NamedTuple):
-    """The key under which the calibration of an answer's rates is looked up. It travels as text (:meth:`__str__`), because
+    """The key under which the calibration of an answer's rates is looked up. It travels as text (:meth:`__str__`):
     samples hold plain text only, and ranks exchange it."""
 
     calibration: str  # identity; empty where there is none, ``none`` where none is wanted

@@ -34,7 +34,7 @@ def install() -> None:
 
 
 def one_line(error: BaseException, program: str = "lm_eval: error") -> str:
-    """The program's name and the message, printable and on one line. An error of the system is said without its number."""
+    """The program's name and the message, printable and on one line; errors of the system without their number."""
     message = str(error)
     if isinstance(error, OSError) and error.filename:
         missing = isinstance(error, FileNotFoundError)

@@ -122,8 +122,8 @@ def ratings(models: Sequence[Model]) -> Plot:
         title=f"A judge's ratings ({models[0].family.name})",
         caption=(
             "Means on a scale from 1 (no) to 4 (yes): is the answer faithful to its passages; does it look appropriate, "
-            "useful, concise and complete. F+A: the harmonic mean of both. Lines are 95 % bounds over questions. A judge's "
-            "ratings are as good as its agreement with people."
+            "useful, concise and complete. F+A: the harmonic mean of both. Lines are 95 % bounds over questions. "
+            "A judge's ratings are as good as its agreement with people."
         ),
         columns=("judge", "system", *columns_of(*ASPECTS)),
         rows=rows_of(entries),
