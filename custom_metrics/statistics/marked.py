@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from custom_metrics.statistics.figures import UNDEFINED, Figure
-from custom_metrics.statistics.intervals import sums_by_cluster
+from custom_metrics.statistics.intervals import SIGNIFICANCE, sums_by_cluster
 
 FEWEST_DRAWS = 5
 """Of fewer there are no bounds."""
@@ -108,11 +108,7 @@ def marked_mean(
 
 
 def marked_difference(draws: Draws, first: MarkedMean, second: MarkedMean) -> Figure:
-    """The first mean less the second, of the same draws, with 95 % bounds by Student's t.
-
-    Raises:
-        ValueError: a mean is of other draws.
-    """
+    """The first mean less the second, of the same draws (else a ValueError), with 95 % bounds by Student's t."""
     if not first.residuals.shape == second.residuals.shape == draws.times.shape:
         raise ValueError("both means are of the same draws")
     difference = first.figure.value - second.figure.value
@@ -149,7 +145,7 @@ def _mean(
         if reach > 1e-9 and half < _FAR:
             low, high = map(float, expit(logit(place) + np.array([-half, half])))
         else:
-            reach = max(reach, 1 - 0.025 ** (1 / number))
+            reach = max(reach, 1 - (SIGNIFICANCE / 2) ** (1 / number))
             low, high = max(0.0, place - reach), min(1.0, place + reach)
     value, low, high = (lowest + part * width for part in (place, low, high))
     figure = Figure(value, low, high, error, number)
@@ -177,4 +173,4 @@ def _standard_error(draws: Draws, residuals: NDArray[np.float64]) -> tuple[float
 def _t(freedom: int) -> float:
     from scipy.stats import t
 
-    return float(t.ppf(0.975, freedom))
+    return float(t.ppf(1 - SIGNIFICANCE / 2, freedom))
