@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.hallucination import UNLIKELY, drawn_rates, rogan_gladen_rate
+from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.statistics.paired_difference import (
     ITERATIONS,
     NO_DIFFERENCE,
-    SIGNIFICANCE,
     Floats,
     PairedDifference,
     bounds_and_p,
@@ -62,7 +62,7 @@ def compare_ratios(
     pairs = [paired_values(values_of_ratios(a, harmonic), values_of_ratios(b, harmonic)) for a, b in strata]
     if clusters is not None and has_shared(clusters):
         pairs = across_strata(pairs, clusters)
-    return compare_means([(pair[:, 0], pair[:, 1]) for pair in pairs], CLUSTERS)
+    return compare_means([(pair[:, 0], pair[:, 1]) for pair in pairs], method=CLUSTERS)
 
 
 def values_of_ratios(sums: Any, harmonic: bool = False) -> Floats:

@@ -148,9 +148,6 @@ def test_long_texts_are_aligned_by_words() -> None:
     assert [original[span.start : span.end] for span in alignment.spans] == ["wort59000"]
 
 
-# ------------------------------------------------------------------------------------------------------ the real data
-
-
 def gold(hub: str) -> list[dict[str, str]]:
     return json.loads(Path(hub, "WueNLP/mHallucination_Detection/combined_gold_languages.json").read_text("utf-8"))
 

@@ -31,13 +31,9 @@ def test_the_picture_is_current() -> None:
 
 
 def defines(text: str, name: str) -> bool:
-    """Whether a file has a function, a class, a value or an import of a name, or a key of YAML."""
+    """Whether a file has a function, a class or a value of a name, or a key of YAML."""
     last = re.escape(name.rpartition(".")[2])
-    return bool(
-        re.search(
-            rf"^\s*(?:(?:def|class) {last}\b|{last}\b[^=\n]*[:=]|from .* import .*\b{last}\b|{last},$)", text, re.M
-        )
-    )
+    return bool(re.search(rf"^\s*(?:(?:def|class) {last}\b|{last}\b[^=\n]*[:=])", text, re.M))
 
 
 def cells(row: str) -> list[str]:

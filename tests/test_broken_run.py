@@ -16,7 +16,7 @@ import pytest
 from custom_metrics.broken_run import Answered, Labels, Signs, is_repetitive, signs_of, warning
 from custom_metrics.harness import filters
 from custom_metrics.relevance import NO_ANSWER, nomiracl_label, robust_label
-from lm_eval_tasks.harness import run_warnings as outcome
+from lm_eval_tasks.harness import run_warnings
 from lm_eval_tasks.nomiracl.dataset import load
 
 Harness = Callable[..., dict[str, Any]]
@@ -170,7 +170,7 @@ def test_answers_are_not_labelled_again(harness: Harness, monkeypatch: pytest.Mo
     """The filters' labels are those that are counted."""
     read: list[Any] = []
     monkeypatch.setattr(filters, "robust_label", lambda response, *_: read.append(response) or "Invalid")
-    monkeypatch.setattr(outcome, "signs_of", lambda answers: counted.extend(answers) or signs_of(answers))
+    monkeypatch.setattr(run_warnings, "signs_of", lambda answers: counted.extend(answers) or signs_of(answers))
     counted: list[Answered] = []
     harness(["nomiracl_de"], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"}, limit=4)
     assert len(read) == 4
@@ -185,7 +185,7 @@ def test_a_task_with_one_parser_is_looked_at_with_both(parser: str, caplog: pyte
         SimpleNamespace(doc={"query": QUESTION, "language": "de"}, resps=[city, city], filtered_resps={"one": label})
         for city in ("Berlin", "Bonn", "Köln")
     ]
-    outcome.warn_broken("t", [listed], requests, generated=False)
+    run_warnings.warn_broken("t", [listed], requests, generated=False)
     assert "t: strict and robust differ on 6 of 6 answers" in caplog.text
 
 

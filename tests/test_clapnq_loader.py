@@ -225,9 +225,6 @@ def test_options_of_a_detector_without_a_detector_change_nothing(
     assert logged(caplog)[0].endswith("change nothing here: calibration")
 
 
-# -------------------------------------------------------------------------------------------------------- gold passages
-
-
 def asked(*rows: tuple[str, bool, str]) -> list[dict[str, Any]]:
     return [{"id": id, "answerable": answerable, "passages": [{"text": text}]} for id, answerable, text in rows]
 

@@ -262,9 +262,6 @@ def test_the_command_ranks_by_vectors_that_it_makes_once(
     assert "encoding" not in caplog.text
 
 
-# ------------------------------------------------------------------------------------------------------- the real data
-
-
 def test_minilm_and_the_hybrid_on_a_part_of_the_mirror(
     hub: str, minilm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

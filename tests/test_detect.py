@@ -116,6 +116,7 @@ def test_detect_shows_one_answer(
     [
         (["score", "nowhere"], "nowhere: no samples file"),
         (["detect", "--reference", "binary", "--answer", "-"], "binary is no UTF-8 text"),
+        (["detect", "--reference", "nowhere", "--answer", "-"], "grounded: nowhere: there is no such file or folder$"),
         (["train", "--mirror", "nowhere"], "The mirror folder .*nowhere"),
     ],
 )

@@ -42,6 +42,12 @@ def test_the_table_of_metrics_is_current() -> None:
     assert metric_table.with_table(page) == page, "run `python -m tests.metric_table`"
 
 
+def test_printed_tables_have_the_version_of_their_task() -> None:
+    current = {task.name: str(table.version) for table in map(benchmark_of, folders()) for task in table.tasks}
+    printed = [re.findall(r"^\|(\w+) *\| *(\d\.\d)\|", line.text) for line in lines()]
+    assert [(task, version) for rows in printed for task, version in rows if current[task] != version] == []
+
+
 def lines() -> Iterator[Mention]:
     for page in PAGES:
         for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):

@@ -245,9 +245,6 @@ def test_long_answers_and_references_are_read(detector: LexicalDetector, size: i
     assert len(probabilities) == size
 
 
-# -------------------------------------------------------------------------------------------------------------- weights
-
-
 def test_the_weights_are_small_and_of_the_paper_languages() -> None:
     files = [path for path in lexical.WEIGHTS.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= 2_000_000

@@ -154,9 +154,6 @@ def test_a_page_is_read_in_linear_time(body: Callable[[int], str]) -> None:
     assert exponent(read_page, lambda size: html(f"<p>Anfang</p>{body(size)}").encode(), 40_000) < 1.5
 
 
-# ------------------------------------------------------------------------------------------------------------ archives
-
-
 def packed(path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> Path:
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w") as tar:

@@ -97,6 +97,9 @@ def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]
 @pytest.mark.parametrize(
     ("compare", "message"),
     [
+        (lambda: compare_means([1, 2], [3, 4]), r"a pair of each language, such as \[\(first, second\)\]"),
+        (lambda: compare_means([1, 2]), "a pair of each language"),
+        (lambda: compare_shares([0.3, 0.2, 1], [0, 0, 1]), "a pair of each language"),
         (lambda: compare_shares([([0.3, 0.2, 1], [0, 0, 1])]), "the first model's values are 1 .* or 0 .*, not 0.3"),
         (
             lambda: compare_shares([([0, 0, 1], [0, NAN, 2])]),

@@ -227,3 +227,82 @@ def test_before_a_gap_the_nearest_place_counts() -> None:
 )
 def test_a_clause_starts_behind_a_mark_or_an_opener(text: str, read: bool) -> None:
     assert ("abstains" in hits(text, abstains=["^no"], openers=["well"])) is read
+
+
+@pytest.mark.parametrize(
+    ("changed", "text", "folded"),
+    [
+        ({}, "Ọjọ́  KẸTA", "ọjọ́ kẹta"),
+        ({"fold_marks": False}, "Ọjọ́  KẸTA", "ọjọ́ kẹta"),
+        ({"fold_marks": True}, "Ọjọ́  KẸTA", "ojo keta"),
+        ({"same": "дd аa"}, "Да, da", "da, da"),
+        ({"same": "љlj џdž"}, "Људи, УЏБЕНИК", "ljуди, уdžбеник"),
+        ({"same": "x"}, "Cxu ŝi scias?", "cu ŝi scias?"),  # a character alone is dropped
+        ({"same": "x", "fold_marks": True}, "Cxu ŝi scias?", "cu si scias?"),
+        ({"same": "]a ^b -c"}, "\\ ] ^ - [ ,", "\\ a b c [ ,"),  # characters that a class of characters reads otherwise
+        ({"same": "дd"}, "nothing to respell", "nothing to respell"),
+    ],
+)
+def test_a_text_is_folded_as_its_table_says(changed: dict[str, Any], text: str, folded: str) -> None:
+    assert build_lexicon([table(**changed)]).fold(text) == folded
+
+
+@pytest.mark.parametrize("changed", [{"fold_marks": True}, {"same": "дd аa"}, {"fold_marks": True, "same": "x"}])
+def test_phrases_and_words_are_folded_as_texts_are(changed: dict[str, Any]) -> None:
+    text = "Да, Ọjọ́ Cxu"
+    lexicon = build_lexicon([table(abstains=[text], yes=[text], no=[text], answer_marker=[text], **changed)])
+    folded = lexicon.fold(text)
+    assert lexicon.search(folded) == {"abstains": [(0, len(folded))]}
+    assert lexicon.yes == lexicon.no == (folded,)
+    assert lexicon.answer_marker.fullmatch(f"{folded}:")
+
+
+def test_the_first_table_says_how_all_are_folded() -> None:
+    english = table(abstains=["café"], yes=["Évet"], fold_marks=True, same="x")
+    lexicon = build_lexicon([table(same="дd"), english])
+    assert lexicon.fold("дx") == "dx"
+    assert lexicon.yes == ("évet",)
+    assert lexicon.search(lexicon.fold("Café")) == {"abstains": [(0, 4)]}
+    assert lexicon.search("cafe") == {}
+
+
+@pytest.mark.parametrize("key", ["yes", "no"])
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (["Ja", "jawohl"], ["Yes"], ("ja", "jawohl", "yes")),  # in the order of the tables
+        (["ja", "JA", "ja!"], ["Ja."], ("ja",)),  # each once
+        ([" ¿Sí? ", "oh, no\n"], ["«yes»"], ("sí", "oh, no", "yes")),  # without marks at their ends
+        (["", "?!", " "], ["**"], ()),  # of marks alone nothing is left
+    ],
+)
+def test_words_are_folded_and_listed_once(
+    key: str, first: list[str], second: list[str], words: tuple[str, ...]
+) -> None:
+    lexicon = build_lexicon([table(**{key: first}), table(**{key: second})])
+    assert {"yes": lexicon.yes, "no": lexicon.no} == {"yes": (), "no": (), key: words}
+
+
+@pytest.mark.parametrize(
+    ("text", "introduced"),
+    [
+        ("answer: four", "four"),
+        ("answer : four", "four"),
+        ("answer:four", "four"),
+        ("answer  : four", None),  # one blank at most, as texts are folded
+        ("answer:  four", " four"),
+        ("answer, four", None),
+        ("answer four", None),
+        ("answer in short: four", "four"),  # a marker that begins with another
+        ("final answer: four", "four"),  # a marker that ends with another
+        ("c++ (or c) says: four", "four"),
+        ("so: four", "four"),  # of the second table
+        ("ccc or c says: four", None),  # a marker is no regular expression
+        ("concluding: four", None),
+    ],
+)
+def test_an_answer_marker_is_a_word_before_a_colon(text: str, introduced: str | None) -> None:
+    first = table(answer_marker=["Answer", "Final answer", "answer in short", "C++ (or C) says"])
+    lexicon = build_lexicon([first, table(answer_marker=["so", "¡answer!"])])
+    found = lexicon.answer_marker.search(text)
+    assert (text[found.end() :] if found else None) == introduced

@@ -340,7 +340,7 @@ def test_a_file_that_is_none_of_ours_is_said_in_a_line(
 def test_a_missing_file_and_an_unknown_task(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, _ = results_below(world / "out")
     for arguments, said in (
-        ([str(world / "none.json")], "No such file"),
+        ([str(world / "none.json")], "there is no such file"),
         ([str(file), "--task", "clapnq_gold"], "has no task clapnq_gold; it has "),
     ):
         assert main(["reproduce", *arguments]) == 2

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lm_eval_tasks.clapnq.retrieval import dense, vectors
-from lm_eval_tasks.clapnq.retrieval.vectors import Floats, Halves, best_rows
+from lm_eval_tasks.clapnq.retrieval.vectors import Floats, Halves, best_rows, top_k
 
 OF = {"weights": "w1", "passage_prefix": "", "max_length": 256, "normalised": True, "corpus": "c1"}
 CALLED = {"model": "owner/name", "revision": "v1"}
@@ -247,3 +247,31 @@ def test_scores_are_those_of_the_whole_product_ties_and_all(
     expected, expected_scores = naive(matrix, wanted, k)
     assert np.array_equal(found, expected)
     assert np.array_equal(scores, expected_scores)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.data())
+def test_the_largest_scores_are_those_of_a_stable_sort(scores: list[int], data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(scores)))
+    expected = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:k]
+    assert top_k(np.array(scores, np.float32), k).tolist() == expected
+
+
+@needs_torch
+@pytest.mark.parametrize("dimension", [3, 64, 384, 1001])
+def test_equal_vectors_have_equal_scores_wherever_they_stand(dimension: int) -> None:
+    """A product of matrices adds up in another order at the edges of a block: the scores of doubles would differ."""
+    rng = np.random.default_rng(dimension)
+    different = rng.standard_normal((5, dimension)).astype(np.float16)
+    places = rng.integers(0, 5, 1000)
+    vectors = different[places]
+    questions = rng.standard_normal((9, dimension)).astype(np.float32)
+    exact = np.array(
+        [[sum(map(float, q.astype(np.float64) * v.astype(np.float64))) for v in different] for q in questions]
+    )
+    order = np.argsort(-exact[:, places], axis=1, kind="stable")
+    for size in (1000, 333, 7):
+        blocks = [vectors[start : start + size] for start in range(0, 1000, size)]
+        for k in (1, 5, 200, 999, 1000):
+            rows, scores = best_rows(blocks, questions, k)
+            assert np.array_equal(rows, order[:, :k])
+            assert np.array_equal(scores, np.take_along_axis(exact[:, places], order, 1)[:, :k].astype(np.float32))

@@ -54,11 +54,8 @@ class Lexicon:
 
 @cache
 def phrase_table(language: str) -> dict[str, Any]:
-    """The phrase table of one language.
-
-    Raises:
-        ValueError: an unknown key, or a value that is not a list of phrases; it names the file and the key.
-    """
+    """The phrase table of one language. A ValueError names the file and the key that is unknown, or whose value is no
+    list of phrases."""
     import yaml
 
     name = f"tables/{language}.yaml"
@@ -100,11 +97,8 @@ def lexicon_of(language: str) -> Lexicon:
 
 
 def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
-    """Compile phrase tables. The first one decides how phrases and texts are folded (`fold_marks`, `same`).
-
-    Raises:
-        ValueError: a phrase that cannot be read; it names the language, the key and the phrase.
-    """
+    """Compile phrase tables. The first one decides how phrases and texts are folded (`fold_marks`, `same`). A
+    ValueError names the language, the key and the phrase that cannot be read."""
     marks, respellings = bool(tables[0].get("fold_marks")), _respellings(tables[0])
 
     def folded(text: str) -> str:

@@ -142,7 +142,6 @@ def annotated_and_predicted(doc: Mapping[str, Any], results: Sequence[Any]) -> t
 
 
 def _numerator_and_denominator(metric: str, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Numerator and denominator of a metric of counts (..., 4)."""
     tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
     return {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
 

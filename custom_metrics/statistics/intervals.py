@@ -18,7 +18,10 @@ RESAMPLES = 2000
 SEED = 1234
 """The seed of every resampling: the same answers have the same bounds."""
 
-Z95 = 1.959963984540054  # the 97.5th percentile of the standard normal
+SIGNIFICANCE = 0.05
+"""Below this p, or adjusted p, a difference is called significant. All bounds are for one less this: 95 %."""
+
+Z95 = 1.959963984540054  # the 97.5th percentile of the standard normal: that of 1 - SIGNIFICANCE / 2
 
 
 def wilson(successes: float, trials: float) -> tuple[float, float]:
@@ -89,12 +92,8 @@ def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: in
 
 
 def sums_by_cluster(rows: NDArray[Any], clusters: Sequence[Any] | None) -> NDArray[Any]:
-    """Sum rows by cluster: (clusters, ...), in the order in which clusters come first. `clusters` names that of each row;
-    with ``None`` each row is its own.
-
-    Raises:
-        ValueError: not as many names as rows.
-    """
+    """Sum rows by cluster: (clusters, ...), in the order in which clusters come first. `clusters` names that of each
+    row, as many as there are rows (else a ValueError); with ``None`` each row is its own."""
     if clusters is None:
         return rows
     if len(clusters) != len(rows):
@@ -115,5 +114,5 @@ def spread(resampled: NDArray[Any]) -> tuple[float, float, float]:
     defined = resampled[~np.isnan(resampled)]
     if defined.size == 0 or defined.size < 0.95 * resampled.size:
         return math.nan, math.nan, math.nan
-    low, high = np.percentile(defined, [2.5, 97.5])
+    low, high = np.quantile(defined, [SIGNIFICANCE / 2, 1 - SIGNIFICANCE / 2])
     return float(low), float(high), float(np.std(defined, ddof=1)) if defined.size > 1 else math.nan

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from custom_metrics.statistics.figures import UNDEFINED, Figure
-from custom_metrics.statistics.intervals import sums_by_cluster
+from custom_metrics.statistics.intervals import SIGNIFICANCE, sums_by_cluster
 from custom_metrics.statistics.paired_difference import PairedDifference
 
 FEWEST_DRAWS = 5
@@ -156,7 +156,7 @@ def marked_difference(*strata: tuple[Draws, MarkedMean, MarkedMean]) -> PairedDi
     difference, error = of_first - of_second, math.sqrt(sum(variances)) / len(strata)
     squares = sum(variance**2 / freedom for variance, freedom in zip(variances, freedoms, strict=True))
     degrees = sum(variances) ** 2 / squares if squares > 0 else min(freedoms)
-    half = float(t.ppf(0.975, degrees)) * error
+    half = _t(degrees) * error
     number = sum(first.figure.n for _, first, _ in strata)
     if error == 0:  # the same difference in all draws: a sign test
         p = 1.0 if difference == 0 else 2.0 ** (1 - number)
@@ -201,7 +201,7 @@ def _figure(mean: float, error: float, freedom: float, number: int, scale: tuple
         if reach > 1e-9 and half < _FAR:
             low, high = map(float, expit(logit(place) + np.array([-half, half])))
         else:
-            reach = max(reach, 1 - 0.025 ** (1 / number))
+            reach = max(reach, 1 - (SIGNIFICANCE / 2) ** (1 / number))
             low, high = max(0.0, place - reach), min(1.0, place + reach)
     value, low, high = (lowest + part * width for part in (place, low, high))
     return Figure(value, low, high, error, number)
@@ -234,4 +234,4 @@ def _standard_error(draws: Draws, residuals: NDArray[np.float64], learned: bool)
 def _t(freedom: float) -> float:
     from scipy.stats import t
 
-    return float(t.ppf(0.975, freedom))
+    return float(t.ppf(1 - SIGNIFICANCE / 2, freedom))

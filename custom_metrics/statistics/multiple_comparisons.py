@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.statistics.paired_difference import SIGNIFICANCE, Floats, bounds_and_p, pivots_of
+from custom_metrics.statistics.intervals import SIGNIFICANCE
+from custom_metrics.statistics.paired_difference import Floats, bounds_and_p, pivots_of
 from custom_metrics.statistics.paired_shares import discordant, mcnemar, stratified_mcnemar
 
 _PAIRS_AT_ONCE = 256  # the arrays of their resamples are 4 MB each

@@ -18,18 +18,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.statistics.intervals import RESAMPLES, SEED
+from custom_metrics.statistics.intervals import RESAMPLES, SEED, SIGNIFICANCE
 
 Floats = NDArray[np.float64]
 
 ITERATIONS = RESAMPLES - 1  # with the observed one 2,000, of which 2.5 % are a whole number
-SIGNIFICANCE = 0.05
-"""Below this p, or adjusted p, a difference is called significant; bounds are for one less this: 95 %."""
 
 _BLOCK = 1 << 22  # counts held at once: 32 MB
 
@@ -85,17 +83,26 @@ def paired_values(first: Any, second: Any, share: bool = False) -> Floats:
     return np.column_stack(arrays)
 
 
-def compare_means(strata: Sequence[tuple[Any, Any]], method: str = BOOTSTRAP) -> PairedDifference:
+def pairs_of(strata: Sequence[tuple[Any, Any]], others: Sequence[Any], share: bool = False) -> list[Floats]:
+    """:func:`paired_values` of each stratum, of the documents that count for both models; strata without one are left
+    out. Strata that are no pairs, and `others`, are a ValueError."""
+    if others or not all(isinstance(pair, Sequence | np.ndarray) and len(pair) == 2 for pair in strata):
+        raise ValueError("values are a list with a pair of each language, such as [(first, second)] for one language")
+    pairs = [paired_values(*pair, share=share) for pair in strata]
+    return [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
+
+
+def compare_means(strata: Sequence[tuple[Any, Any]], *others: NoReturn, method: str = BOOTSTRAP) -> PairedDifference:
     """The difference of two means, or of their means over languages, in which each language counts the same.
 
     Args:
         strata: of each language, the two models' values: a number of each document, in the same order; ``nan`` where a
             document is not in the model's denominator. Documents count that are in both. A language without one is left
-            out. Errors are those of :func:`paired_values`.
+            out. Errors are those of :func:`pairs_of`.
+        others: there are none; two lists of values are refused in words.
         method: its name, for the result.
     """
-    pairs = [paired_values(*pair) for pair in strata]
-    pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
+    pairs = pairs_of(strata, others)
     if not pairs:
         return NO_DIFFERENCE
     values = np.mean([pair.mean(axis=0) for pair in pairs], axis=0)
@@ -178,7 +185,9 @@ def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     Bounds are ``nan`` where resamples do not vary: one row, or equal differences. p is then that of the sign test.
     """
     iterations = pivots.squares.shape[1]
-    outside = max(0, math.ceil(SIGNIFICANCE * (iterations + 1)) - 2)  # beyond the bounds; with one more p is 0.05
+    outside = max(
+        0, math.ceil(SIGNIFICANCE * (iterations + 1)) - 2
+    )  # beyond the bounds; with one more p is SIGNIFICANCE
     places = [iterations - min(TAIL, iterations), iterations - 1 - outside]  # from the smallest
     ordered = np.partition(pivots.squares, sorted(set(places)))
     anchor, limit = (ordered[:, place] for place in places)

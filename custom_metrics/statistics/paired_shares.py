@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from custom_metrics.statistics.intervals import Z95
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, paired_values
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, pairs_of
 
 MCNEMAR = "McNemar mid-p, Tango score interval"
 STRATIFIED = "stratified McNemar score test, MOVER of Tango intervals"
@@ -36,7 +36,7 @@ _BISECTIONS = 60  # halve [-1, 1] to less than a float's step
 _TINY = float(np.finfo(float).tiny)  # instead of a variance of 0
 
 
-def compare_shares(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
+def compare_shares(strata: Sequence[tuple[Any, Any]], *others: NoReturn) -> PairedDifference:
     """The difference of two shares, or of their means over languages, in which each language counts the same.
 
     Strata are as those of :func:`custom_metrics.statistics.paired_difference.compare_means`, of values 1.0 (in the
@@ -45,8 +45,7 @@ def compare_shares(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
     Raises:
         ValueError: values are neither 1 nor 0, nor ``nan``, or not of equally many documents.
     """
-    pairs = [paired_values(*pair, share=True) for pair in strata]
-    pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
+    pairs = pairs_of(strata, others, share=True)
     if not pairs:
         return NO_DIFFERENCE
     counts = [(np.sum(x > y), np.sum(x < y), len(x)) for x, y in (pair.T for pair in pairs)]

@@ -43,11 +43,8 @@ def names(group: str) -> list[str]:
 
 
 def find_offer(group: str, name: str) -> Offer | None:
-    """The offer of a name; ``None`` where no package makes one.
-
-    Raises:
-        UsageError: two packages offer it, or this package was not installed since its files changed.
-    """
+    """The offer of a name; ``None`` where no package makes one. A UsageError where two do, or this package was not
+    installed since its files changed."""
     offers = _offers(group, tuple(sys.path))
     offered = offers.get(name, ())
     if len(offered) > 1:
@@ -64,11 +61,7 @@ def find_offer(group: str, name: str) -> Offer | None:
 
 
 def load(offer: Offer) -> Any:
-    """Import the object of an offer.
-
-    Raises:
-        UsageError: the import fails.
-    """
+    """Import the object of an offer; a UsageError where that fails."""
     try:
         return offer.entry.load()
     except Exception as error:  # somebody else's module may raise anything

@@ -211,7 +211,7 @@ def _load(path: Path) -> Forest:
 def _warn_of_limits() -> None:
     log.warning(
         "the lexical detector reads overlap with the reference. Where all around them is copied, it finds nearly all "
-        "names and numbers within sentences that stand nowhere in it, half of the names that begin a sentence, and of "
+        "names and numbers within sentences that stand nowhere in it, a third of the names that begin a sentence, and of "
         "other single words a good half of the rare ones. It does not see what is wrong in the reference's own words: a "
         "name or number from elsewhere in it, a wrong relation, a missing 'not'. A paraphrase may be flagged. The "
         "calibration says how often."

@@ -317,7 +317,6 @@ def _with_uncased(samples: _Words) -> tuple[Matrix, NDArray[np.float64]]:
 
 
 def _with_uncased_weights(samples: _Words, of_real: float, of_copied: float = COPIED_WEIGHT) -> NDArray[np.float64]:
-    """Weights of the rows of :func:`_with_uncased`."""
     real = samples.of_kind(REAL)
     weight = _sample_weights(samples, of_real, of_copied)
     return np.concatenate([np.where(real, 1 - UNCASED, 1.0) * weight, UNCASED * weight[real]])

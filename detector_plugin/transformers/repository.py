@@ -125,7 +125,6 @@ class StoredSettings:
         return cls(**values)
 
     def save(self, folder: Path) -> None:
-        """Write the file."""
         content = {key: value for key, value in asdict(self).items() if value is not None}
         (folder / DETECTOR_FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
 

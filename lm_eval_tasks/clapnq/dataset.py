@@ -276,7 +276,6 @@ def _retrieve(
 
 
 def open_corpus(mirror: str | Path | None) -> Corpus:
-    """Open the corpus of passages."""
     return Corpus.open(sources.locate(PASSAGES, PASSAGES_FILE, mirror))
 
 

@@ -36,12 +36,10 @@ def say(*lines: object, error: bool = False) -> None:
 
 
 def split_names(listed: str | None) -> list[str]:
-    """The names in a comma-separated list."""
     return [name.strip() for name in (listed or "").split(",") if name.strip()]
 
 
 def print_or_write(text: str, output: Path | None) -> None:
-    """Print a text, or write it to a file."""
     from lm_eval_tasks.data.atomic import whole_file
 
     if output is None:
@@ -76,11 +74,7 @@ def add_output(
 
 
 def check_output(arguments: argparse.Namespace) -> None:
-    """Check that the path of ``--output`` can be written.
-
-    Raises:
-        UsageError: it cannot.
-    """
+    """Raise a UsageError unless the path of ``--output`` can be written."""
     from lm_eval_tasks.data.atomic import check_place, check_writable
 
     output: Path | None = getattr(arguments, "output", None)
@@ -108,7 +102,6 @@ def add_retriever_options(parser: argparse.ArgumentParser) -> None:
 
 
 def retriever_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options of a retriever that were given."""
     from lm_eval_tasks.clapnq.retrieval import OPTIONS
 
     return {name: value for name in OPTIONS if (value := getattr(arguments, _OF_RETRIEVER + name)) is not None}

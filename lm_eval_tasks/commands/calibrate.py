@@ -229,7 +229,6 @@ def _read_detector(samples: Path) -> dict[str, str]:
 
 
 def render_table(calibration: Calibration) -> str:
-    """A calibration as a text table."""
     from detector_plugin.calibration import ANNOTATIONS
 
     lines = [f"{'language':10}{'':8}{'docs':>6}{'precision':>11}{'recall':>8}{'f1':>7}{'FPR':>7}{'prevalence':>12}"]

@@ -37,11 +37,8 @@ _BLOCK = 1 << 20
 def whole_file(path: Path) -> Iterator[Path]:
     """A temporary file that replaces `path` when the block ends, after its content has reached the disk.
 
-    If the block fails, the temporary file is removed, and `path` stays as it was. Partial files that dead processes left
-    beside it are removed first.
-
-    Raises:
-        OSError: it cannot be written; the error names `path`.
+    If the block fails, the temporary file is removed, and `path` stays as it was; an OSError names `path`. Partial
+    files that dead processes left beside it are removed first.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
@@ -61,22 +58,15 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def check_place(file: Path) -> None:
-    """Check that an output file can be written, before its content is computed.
-
-    Raises:
-        UsageError: the path is a folder, or its folder cannot be made or written to.
-    """
+    """Raise a UsageError unless an output file can be written in its folder, before its content is computed."""
     if file.is_dir():
         raise UsageError(f"{file} is a folder; name a file to write")
     check_writable(file.parent)
 
 
 def check_writable(folder: Path) -> None:
-    """Check that a folder can be written to, with a temporary file. Folders that are made for the check are removed again.
-
-    Raises:
-        UsageError: the folder cannot be made or written to; the message has the reason.
-    """
+    """Raise a UsageError with the reason unless a folder can be written to, by a temporary file. Folders that are made
+    for the check are removed again."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -16,11 +16,7 @@ class Digests(NamedTuple):
     size: int
 
     def matches(self, checksum: str) -> bool:
-        """Whether a checksum, ``sha256:<digest>`` or ``git:<blob id>``, is that of the content.
-
-        Raises:
-            ValueError: the checksum is of another kind.
-        """
+        """Whether a checksum, ``sha256:<digest>`` or ``git:<blob id>`` (else a ValueError), is that of the content."""
         kind, _, expected = checksum.partition(":")
         if kind not in ("sha256", "git"):
             raise ValueError(f"unknown kind of checksum in source_files.tsv: {checksum!r}")
@@ -33,11 +29,7 @@ def sha256_of(path: Path) -> str:
 
 
 def digests_of(path: Path) -> Digests:
-    """The digests of a file's content.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """The digests of a file's content."""
     now = path.stat()
     return _hash_file(path.resolve(), now.st_size, now.st_mtime_ns, now.st_ctime_ns)
 

@@ -31,13 +31,9 @@ def task_of(path: Path) -> str | None:
 
 
 def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
-    """Folder to task to samples file, below a file or folder. A folder holds the answers of one model; of several files of
-    a task in it, the newest counts. A file counts as a folder with one task. Partial files are skipped
-    (:func:`lm_eval_tasks.data.atomic.finished`).
-
-    Raises:
-        MissingSource: there is no samples file.
-    """
+    """Folder to task to samples file, below a file or folder; a MissingSource where there is none. A folder holds the
+    answers of one model; of several files of a task in it, the newest counts. A file counts as a folder with one task.
+    Partial files are skipped (:func:`lm_eval_tasks.data.atomic.finished`)."""
     paths = [place] if place.is_file() else finished(place, "samples_*.jsonl")
     dated = sorted((date, task, path) for path in paths for task, date in [dated_task(path) or ("", "")] if task)
     if not dated:
@@ -57,11 +53,8 @@ def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
 
 
 def read_samples(path: Path) -> Iterator[dict[str, Any]]:
-    """The samples of a file, each document once; a truncated last line is left out, with a warning.
-
-    Raises:
-        CorruptSource: a line before the last is no sample.
-    """
+    """The samples of a file, each document once; a truncated last line is left out, with a warning, and any other is a
+    CorruptSource."""
     seen: dict[int, Any] = {}
     differing = 0
     for _, sample in read_rows_with_offsets(path, _sample):
@@ -136,11 +129,8 @@ def read_rows_with_offsets(
 
 
 def read_row_at(stream: BinaryIO, offset: int) -> dict[str, Any]:
-    """The row of an open samples file at an offset in bytes.
-
-    Raises:
-        CorruptSource: no row begins there: the file is damaged, or has changed since :func:`read_rows_with_offsets`.
-    """
+    """The row of an open samples file at an offset in bytes. Where none begins there, the file is damaged or has
+    changed since :func:`read_rows_with_offsets`: a CorruptSource."""
     stream.seek(offset)
     try:
         return _sample(stream.readline())

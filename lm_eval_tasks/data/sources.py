@@ -73,7 +73,6 @@ class SourceFile:
 
     @property
     def mirror_path(self) -> str:
-        """The file's path in a mirror."""
         prefix = "github/" if self.host == "github" else ""
         return f"{prefix}{self.repository}/{self.path}"
 
@@ -104,11 +103,7 @@ def files() -> tuple[SourceFile, ...]:
 
 
 def source_file(repository: str, path: str) -> SourceFile:
-    """The entry of a repository and path.
-
-    Raises:
-        KeyError: there is none in any ``source_files.tsv``.
-    """
+    """The entry of a repository and path; a KeyError where no ``source_files.tsv`` has one."""
     for file in files():
         if file.repository == repository and file.path == path:
             return file
@@ -142,11 +137,8 @@ def recording() -> Iterator[list[Located]]:
 
 
 def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
-    """The mirror in force: the argument, else the environment variable, else ``None``.
-
-    Raises:
-        MissingSource: the named folder does not exist.
-    """
+    """The mirror in force: the argument, else the environment variable, else ``None``. One that does not exist is a
+    MissingSource."""
     named = mirror or os.environ.get(MIRROR_VARIABLE)
     if not named:
         return None

@@ -74,11 +74,8 @@ def read_tsv(path: Path, columns: int, seen: Counter[str] | None = None) -> Iter
 
 
 def read_quoted_tsv(path: Path, required: tuple[str, ...]) -> Iterator[dict[str, str]]:
-    """Rows of a TSV file with a header and quoted fields (which may hold line breaks), as dictionaries.
-
-    Raises:
-        CorruptSource: a required column is missing from the header or from a row.
-    """
+    """Rows of a TSV file with a header and quoted fields (which may hold line breaks), as dictionaries. A required
+    column that is missing from the header or from a row is a CorruptSource."""
     for number, row in _rows(path, "\t", "utf-8"):
         if number == 0:
             absent = [column for column in required if column not in row]
@@ -141,11 +138,8 @@ def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tu
 
 
 def check_readable(path: Path) -> None:
-    """Read a file to its end in the format of its suffix: table, JSON, JSON lines or text, gzipped or not, or archive.
-
-    Raises:
-        CorruptSource: it does not have that format; the message has the line.
-    """
+    """Read a file to its end in the format of its suffix: table, JSON, JSON lines or text, gzipped or not, or archive;
+    a CorruptSource, with the line, where it does not have that format."""
     kind = path.name.removesuffix(".gz").rpartition(".")[2]
     check_end(path)
     if kind in ("jsonl", "csv"):

@@ -22,11 +22,7 @@ def folders() -> list[Path]:
 
 
 def benchmark_of(folder: Path) -> Benchmark:
-    """The table of a benchmark's folder, in this package or elsewhere.
-
-    Raises:
-        UsageError: the folder holds none.
-    """
+    """The table of a benchmark's folder, in this package or elsewhere; a UsageError where it holds none."""
     folder = folder.resolve()
     path = folder / TABLE
     if not path.is_file():

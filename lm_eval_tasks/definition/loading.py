@@ -70,7 +70,6 @@ class TaskLoader:
         return list(self._files(self.options(given)))
 
     def __call__(self, **given: Any) -> dict[str, Dataset]:
-        """Load the documents."""
         return self.load(**self.options(given))
 
     def __repr__(self) -> str:  # in results files: the harness logs the configuration
@@ -93,11 +92,8 @@ def needed_files(loader: Any, options: Options) -> list[sources.SourceFile]:
 
 
 def require_files(loader: Any, options: Options) -> None:
-    """Refuse a task that lacks required files (:func:`needed_files`), with a mirror or offline, where none is downloaded.
-
-    Raises:
-        MissingSource: files are missing; the message has their names and the command that fetches them all.
-    """
+    """Refuse a task that lacks required files (:func:`needed_files`), with a mirror or offline, where none is
+    downloaded: a MissingSource has their names and the command that fetches them all."""
     mirror = options.get("mirror")
     files = needed_files(loader, options) if mirror is None or isinstance(mirror, str) else []
     if not files:

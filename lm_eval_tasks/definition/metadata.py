@@ -19,11 +19,8 @@ _NOT_OURS = frozenset({"sampler"})
 
 def refuse_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: str) -> None:
     """Refuse unknown keys that look like one of a task's options (`known`; see
-    :func:`custom_metrics.usage.options.misspelt`). All others belong to the model or to other tasks, and are ignored.
-
-    Raises:
-        UsageError: there is such a key; the message suggests the option.
-    """
+    :func:`custom_metrics.usage.options.misspelt`) by a UsageError that suggests the option. All others belong to the
+    model or to other tasks, and are ignored."""
     for key in sorted(ignored.keys() - _NOT_OURS - set(known), key=str):
         near = misspelt(str(key), known)
         if near:

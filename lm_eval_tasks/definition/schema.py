@@ -23,7 +23,7 @@ Step = str | Mapping[str, str]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: a row of the harness's table, with its description for comparisons, reports, leaderboards and model cards.
+    """A metric: a row of the harness's table, with its texts for comparisons, reports, plots, leaderboards, model cards.
 
     Attributes:
         name: of the metric. A name that ends in ``_`` stands for every metric with this prefix, such as

@@ -112,7 +112,8 @@ def calibration_of(detector: str, options: Mapping[str, Any], calibration: str |
 
 
 class CalibrationKey(NamedTuple):
-    """The key under which the calibration of an answer's rates is looked up."""
+    """The key under which the calibration of an answer's rates is looked up. It travels as text (:meth:`__str__`):
+    samples hold plain text only, and ranks exchange it."""
 
     calibration: str  # identity; empty where there is none, ``none`` where none is wanted
     language: str  # ISO 639 code
@@ -132,7 +133,7 @@ class CalibrationKey(NamedTuple):
         return cls(*text.rsplit("|", 4))
 
     def __str__(self) -> str:
-        """As text: the values of a metric carry it from rank to rank and into samples, which hold plain text only."""
+        """The fields, the calibration first, between bars."""
         return "|".join(self)
 
 

@@ -178,11 +178,7 @@ _current_tracker: list[weakref.ref[Any]] = []  # of the run that is about to beg
 
 
 def try_output() -> None:
-    """Check, once, that the harness can write the results of this run to its folder.
-
-    Raises:
-        UsageError: it cannot.
-    """
+    """Check, once, that the harness can write the results of this run to its folder; else raise a UsageError."""
     tracker = _current_tracker.pop()() if _current_tracker else None
     if tracker is not None and tracker.output_path:
         check_writable(output_folder(tracker.output_path, tracker.general_config_tracker.model_name_sanitized))

@@ -34,8 +34,12 @@ def install() -> None:
 
 
 def one_line(error: BaseException, program: str = "lm_eval: error") -> str:
-    """The program's name and the message, printable and on one line."""
-    return f"{program}: " + on_one_line(" ".join(line.strip() for line in str(error).splitlines() if line.strip()))
+    """The program's name and the message, printable and on one line; errors of the system without their number."""
+    message = str(error)
+    if isinstance(error, OSError) and error.filename:
+        missing = isinstance(error, FileNotFoundError)
+        message = f"{error.filename}: {'there is no such file or folder' if missing else error.strerror}"
+    return f"{program}: " + on_one_line(" ".join(line.strip() for line in message.splitlines() if line.strip()))
 
 
 def _debugging(trace: TracebackType | None) -> bool:

@@ -124,7 +124,6 @@ def _translated_rows(samples: Sequence[Row], model: str, reasons: Counter[str]) 
 
 
 def _shared_fields(doc: Mapping[str, Any]) -> Row:
-    """The fields that a row takes from its document."""
     fields = {name: str(doc[name]) for name in ("title", "url", "language", "question", "reference")}
     return {**fields, "article": fields["url"] or fields["title"]}
 

@@ -27,7 +27,6 @@ _TASK = re.compile(r"mfava_(?:make_(queries|answers|silver)|(translate))_[a-z]{2
 
 
 def task_name(step: str, language: str) -> str:
-    """The name of a step's task."""
     return f"mfava_{step}_{language}" if step == TRANSLATE else f"mfava_make_{step}_{language}"
 
 

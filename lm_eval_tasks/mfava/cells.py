@@ -64,7 +64,6 @@ def cells(calibration: Calibration) -> list[Cell]:
 
 
 def _share(documents: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> float:
-    """Share of the words that are hallucinated."""
     return float((documents[:, 0] + documents[:, 2]).sum() / documents.sum())
 
 

@@ -209,11 +209,7 @@ OVERLAPPING = "answers with labels that overlap, made disjoint"
 
 
 def hard_spans(labels: Any, length: int, repairs: Counter[str]) -> list[Span]:
-    """Hard labels (``[[start, end], ...]``) of an answer of that length as disjoint spans, in order.
-
-    Raises:
-        ValueError: it is no such list.
-    """
+    """Hard labels (``[[start, end], ...]``, else a ValueError) of an answer of that length as disjoint spans in order."""
     spans = []
     for label in _listed(labels, "hard_labels"):
         if not isinstance(label, list) or len(label) != 2:

@@ -107,7 +107,6 @@ class _Writer:
 
 
 def _lines(body: Any) -> list[str]:
-    """The lines below an element."""
     from lxml import etree
 
     writer = _Writer()

@@ -36,11 +36,8 @@ class Pages(NamedTuple):
 
 
 def open_pages(archive: Path) -> Pages:
-    """The pages of an archive (``.tar.gz`` of HTML files); the first use writes their texts into the cache.
-
-    Raises:
-        CorruptSource: the archive is cut, damaged, or unpacks to more than ``LARGEST_ARCHIVE``.
-    """
+    """The pages of an archive (``.tar.gz`` of HTML files); the first use writes their texts into the cache. An archive
+    that is cut, damaged, or unpacks to more than ``LARGEST_ARCHIVE`` is a CorruptSource."""
 
     def write_pages(folder: Path) -> None:
         pages, left_out = read_pages(archive)

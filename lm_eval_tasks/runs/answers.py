@@ -141,11 +141,7 @@ class Answers:
         return self.select(range(len(self)))
 
     def select(self, documents: Iterable[int]) -> Iterator[Answer]:
-        """Read the answers to some documents again.
-
-        Raises:
-            CorruptSource: the file has changed.
-        """
+        """Read the answers to some documents again; a CorruptSource where the file has changed."""
         with self.path.open("rb") as stream:
             for document in documents:
                 places = (int(readings.places[document]) for readings in self.readings.values())
@@ -165,7 +161,6 @@ class Answers:
                 )
 
     def content(self, document: int) -> str:
-        """:attr:`Answer.content` of a document."""
         return bytes(self.contents[document]).ljust(_DIGEST, b"\0").hex()
 
 

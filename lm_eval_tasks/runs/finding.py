@@ -47,11 +47,8 @@ def read_runs(places: Iterable[Path]) -> list[Run]:
 
 
 def find_files(place: Path) -> list[RunFiles]:
-    """List the files of the runs in a place, folder by folder, without reading them.
-
-    Raises:
-        MissingSource: there are none.
-    """
+    """List the files of the runs in a place, folder by folder, without reading them; a MissingSource where there are
+    none."""
     if not place.exists():
         raise MissingSource(f"{place}: there is no such file or folder")
     folders: dict[Path, RunFiles] = {}
@@ -79,11 +76,7 @@ def find_files(place: Path) -> list[RunFiles]:
 
 
 def read_files(files: RunFiles) -> list[Run]:
-    """Read the files of a folder: one run for each model, with the newest results of each task.
-
-    Raises:
-        ValueError: a results file is damaged.
-    """
+    """Read the files of a folder: one run for each model, with the newest results of each task."""
     runs: dict[str, Run] = {}
     older: dict[str, list[str]] = {}
     dates: dict[tuple[str, str], str] = {}
@@ -111,7 +104,6 @@ def read_files(files: RunFiles) -> list[Run]:
 
 
 def _run_of_date(files: RunFiles, date: str) -> Run:
-    """The run of the files that have one date."""
     path, samples = files.results.get(date), files.samples.get(date, {})
     results: Mapping[str, Any] = read_results(path) if path is not None else {}
     configs: Mapping[str, Any] = results.get("configs", {})

@@ -16,11 +16,7 @@ _ENTRIES = {  # what objects of a results file hold
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """The content of a results file.
-
-    Raises:
-        ValueError: the file is damaged or no results file.
-    """
+    """The content of a results file; a ValueError where it is damaged or none."""
     if path.is_dir():
         names = sorted(file.name for file in path.rglob("results_*.json"))
         raise ValueError(f"{path} is a folder; name a results file" + (f", such as {names[-1]}" if names else ""))

@@ -210,7 +210,6 @@ class Server(Engine):
         raise UnusableDetector(f"detector {self.name}: {server.url}: {problem}{hints.get(status, '')}")
 
     def close(self) -> None:
-        """Close the connections."""
         atexit.unregister(self.close)
         if self._session is not None:
             self.loop.run(self._session.close())

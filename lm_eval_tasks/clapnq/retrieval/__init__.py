@@ -86,11 +86,8 @@ def names() -> list[str]:
 
 
 def hybrid_names(options: Mapping[str, Any]) -> list[str]:
-    """The names of the two retrievers that a hybrid fuses.
-
-    Raises:
-        ValueError: the option does not name two different ones.
-    """
+    """The names of the two retrievers that a hybrid fuses; a ValueError where the option does not name two different
+    ones."""
     named = str(options.get("hybrid") or "minilm+bm25").split("+")
     if len(named) != 2 or len(set(named)) != 2 or "hybrid" in named:
         raise UsageError(f"clapnq: hybrid names two retrievers, as in minilm+bm25, got {'+'.join(named)!r}")
@@ -98,11 +95,7 @@ def hybrid_names(options: Mapping[str, Any]) -> list[str]:
 
 
 def refuse_unfitting(name: str, options: Mapping[str, Any], who: str) -> None:
-    """Refuse options of other retrievers.
-
-    Raises:
-        ValueError: there is one; the message, of the command `who`, names its retrievers.
-    """
+    """Refuse options of other retrievers by a ValueError, whose message, of the command `who`, names these."""
     chosen = (name, *(hybrid_names(options) if name == "hybrid" else ()))
     owners = {retriever if retriever in RETRIEVERS else _THIRD_PARTY for retriever in chosen}
     for option in options:

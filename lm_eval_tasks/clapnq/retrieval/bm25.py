@@ -94,7 +94,6 @@ class BM25:
 
 
 def bm25(corpus: Corpus, options: Mapping[str, Any]) -> BM25:
-    """Create the retriever from its options."""
     return BM25(corpus, split=metadata.flag("bm25_split", options.get("bm25_split", False), "clapnq"))
 
 

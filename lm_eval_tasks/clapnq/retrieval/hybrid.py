@@ -56,6 +56,5 @@ class Hybrid:
 
 
 def hybrid(corpus: Corpus, options: Mapping[str, Any]) -> Hybrid:
-    """The hybrid that the options name."""
     first, second = (open_retriever(name, corpus, options) for name in hybrid_names(options))
     return Hybrid(first, second, len(corpus))

@@ -49,11 +49,7 @@ class Run:
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
         """The first k passages for each question, or as many as the file holds. Questions with fewer are counted in the
-        log.
-
-        Raises:
-            CorruptSource: the file has none of the questions.
-        """
+        log; a file with none of the questions is a CorruptSource."""
         rankings = [self._rankings.get(question.id, [])[:k] for question in questions]
         if questions and not any(rankings):
             raise CorruptSource(
@@ -69,7 +65,6 @@ class Run:
 
 
 def run(corpus: Corpus, options: Mapping[str, Any]) -> Run:
-    """The run file that the options name."""
     return Run(corpus, options.get("run"))
 
 

@@ -241,7 +241,6 @@ def _compare_ratings(pairs: Iterable[Pair], raters: Sequence[Rater], notes: list
 
 
 def _compare_tags(pairs: Iterable[Pair], text_column: str | None, notes: list[str]) -> list[Result]:
-    """Compare each pair in each language, word by word."""
     statistics = {"binary kappa": lambda tables: cohen_kappa(any_label(tables)), "category kappa": cohen_kappa}
     results = []
     for pair in pairs:

@@ -29,11 +29,8 @@ from lm_eval_tasks.runs import Run
 def select_published(
     runs: Sequence[Run], tasks: Sequence[str] | None = None, metrics: Sequence[str] | None = None, every: bool = False
 ) -> list[PublishedComparison]:
-    """The published figures for tasks and metrics of one run or several; arguments as of :func:`compare_runs`.
-
-    Raises:
-        UsageError: no source has a figure for any of them.
-    """
+    """The published figures for tasks and metrics of one run or several, of which there is one (else a UsageError);
+    arguments as of :func:`compare_runs`."""
     groups = {name: members for run in runs for name, members in run.groups.items()}
     task_names = None if tasks is None else {member for name in tasks for member in (name, *groups.get(name, ()))}
     by_name = {task.task: task for run in runs for task in run.tasks.values()}

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.paired_difference import SIGNIFICANCE
+from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric
 

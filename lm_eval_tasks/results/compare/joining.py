@@ -224,6 +224,5 @@ def _distinct(values: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    """A value, shortened for a message."""
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:100]}..."

@@ -144,11 +144,8 @@ def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> Pair
 
 
 def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, corrected: bool = True) -> Measured:
-    """The values of a metric on a joined task. Unless `corrected`, rates with a calibration are the share of flagged words.
-
-    Raises:
-        NotMeasured: it cannot be compared.
-    """
+    """The values of a metric on a joined task, or a NotMeasured. Unless `corrected`, rates with a calibration are the
+    share of flagged words."""
     by_run = task.readings(filter_name)
     if metric in _OF_DETECTOR and (models := _models_without_detector(task, by_run, metric)):
         raise NotMeasured(

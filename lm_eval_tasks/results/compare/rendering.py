@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
+from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import on_one_line, printable
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference
@@ -114,7 +115,7 @@ def _languages_sentence(tasks: Sequence[Difference], first: str, second: str) ->
 def _explanations(comparison: Comparison, names: Sequence[str]) -> list[str]:
     """Notes below a table: what its columns mean, the methods behind bounds and p, and the notes of the comparison."""
     rows = comparison.differences
-    lines = ["Difference: first minus second, over what both models have, with 95 % bounds. * p < 0.05."]
+    lines = [f"Difference: first minus second, over what both models have, with 95 % bounds. * p < {SIGNIFICANCE}."]
     if sizes := sorted({row.family for row in rows if row.family > 1}):
         pairs = " and all pairs of models" if len(comparison.models) > 2 else ""
         lines.append(

@@ -29,20 +29,14 @@ _PLACES = {label: float(place) for place, label in enumerate(_LABELS)}
 
 def read_task(task: TaskRun) -> Answers:
     """Read the answers of a task, with the derived values for signs of a broken run and for the choice of documents.
-
-    Raises:
-        MissingSource, CorruptSource: as of :meth:`lm_eval_tasks.runs.TaskRun.answers`.
-    """
+    Errors are those of :meth:`lm_eval_tasks.runs.TaskRun.answers`, here and in all that reads answers."""
     of_documents, of_signs = derive_documents(task), _derive_signs(task)
     return task.answers(lambda *row: {**of_signs(*row), **of_documents(*row)})
 
 
 def caching_reader(runs: Iterable[Run]) -> ReadAnswers:
-    """A cached :func:`read_task`, which keeps some hundred bytes a document. Large runs are read ahead by two processes.
-
-    Raises:
-        CorruptSource: a samples file of large runs is damaged in the middle.
-    """
+    """A cached :func:`read_task`, which keeps some hundred bytes a document. Large runs are read ahead by two
+    processes."""
     tasks = [task for run in runs for task in run.tasks.values() if task.samples is not None]
     cache: dict[int, tuple[TaskRun, Answers]] = {}
     if sum(task.samples.stat().st_size for task in tasks if task.samples) >= _MUCH and (os.cpu_count() or 1) > 1:
@@ -59,12 +53,8 @@ def caching_reader(runs: Iterable[Run]) -> ReadAnswers:
 
 
 def signs_of_run(task: TaskRun, read_answers: ReadAnswers) -> Signs:
-    """Count the signs of a broken run in the answers of a task. The counts are 0 if no answers were logged, or no signs are
-    known for their kind.
-
-    Raises:
-        CorruptSource: the samples file is damaged in the middle.
-    """
+    """Count the signs of a broken run in the answers of a task. The counts are 0 if no answers were logged, or no signs
+    are known for their kind."""
     has_signs = task.samples is not None and _has_signs(task)
     return count(_signs(read_answers(task), _is_labelled(task)) if has_signs else ())
 

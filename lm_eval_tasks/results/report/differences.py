@@ -58,11 +58,7 @@ class Differences(NamedTuple):
 def differences(
     runs: Sequence[Run], headlines: Sequence[Headline], read_answers: Callable[[TaskRun], Answers] = TaskRun.answers
 ) -> Differences | None:
-    """The differences of runs; ``None`` for a single one.
-
-    Raises:
-        CorruptSource: a samples file is damaged.
-    """
+    """The differences of runs; ``None`` for a single one."""
     if len(runs) < 2:
         return None
     try:
@@ -129,7 +125,6 @@ def _bounds(low: float, high: float, unit: Unit) -> str:
 
 
 def _verdicts(comparison: Comparison, family: str, metric: str, headlines: Sequence[Headline]) -> list[Verdict]:
-    """The verdicts on a metric of a family, whose headlines are given."""
     languages = headlines[-1].languages
     rows, by_language = _split_rows(comparison, family, metric, languages)
     if rows and metric in CORRECTED and all(math.isnan(row.p) for row in rows):

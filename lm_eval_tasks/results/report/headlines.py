@@ -39,7 +39,6 @@ class Headline:
 
     @property
     def metric(self) -> str:
-        """The name of the metric in the results."""
         return self.measured.name
 
     @property
@@ -70,12 +69,8 @@ class Headline:
 
 
 def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task) -> list[Headline]:
-    """The headlines of runs, ordered by family and metric, so that models are next to each other. `read_answers` is used
-    to find signs of a broken run.
-
-    Raises:
-        CorruptSource: a samples file is damaged in the middle.
-    """
+    """The headlines of runs, ordered by family and metric, so that models are next to each other. `read_answers` is
+    used to find signs of a broken run."""
     labelled = [(name, family) for run, name in zip(runs, labels(runs), strict=True) for family in families(run)]
     listed = [row for name, family in labelled for row in headlines_of_family(name, family, read_answers)]
     order = [*dict.fromkeys(row.family for row in listed)]

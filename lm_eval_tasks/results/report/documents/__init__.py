@@ -103,12 +103,8 @@ def _kinds_of(bits: int) -> frozenset[str]:
 
 
 def read_documents(runs: Mapping[str, Run], read_answers: Callable[[TaskRun], Answers]) -> list[DocumentSampler]:
-    """Read the documents of all tasks of runs (label to run), task by task. `read_answers` gives answers with the values of
-    :func:`derive_documents`.
-
-    Raises:
-        CorruptSource: a samples file is damaged in the middle.
-    """
+    """Read the documents of all tasks of runs (label to run), task by task. `read_answers` gives answers with the
+    values of :func:`derive_documents`."""
     names = dict.fromkeys(name for run in runs.values() for name in run.tasks)
     of_tasks = ({label: run.tasks[name] for label, run in runs.items() if name in run.tasks} for name in names)
     return [DocumentSampler(tasks, read_answers) for tasks in of_tasks]
@@ -153,11 +149,8 @@ class DocumentSampler:
         return tuple(columns.values())
 
     def sample(self, number: int | None) -> TaskDocuments:
-        """Lay out at most `number` documents; ``None`` for all.
-
-        Raises:
-            CorruptSource: a samples file has changed since it was read.
-        """
+        """Lay out at most `number` documents; ``None`` for all. A samples file that has changed since is a
+        CorruptSource."""
         task = next(iter(self._tasks.values()))
         kinds = [*map(_kinds_of, self._of_documents.tolist())]
         counts = Counter(kind for document_kinds in kinds for kind in document_kinds)

@@ -48,7 +48,6 @@ class TaskReader:
 
     @property
     def language(self) -> str:
-        """The language of the documents."""
         return self.task.language
 
     def judge(self, answer: Answer) -> ShownAnswer:
@@ -75,7 +74,6 @@ class TaskReader:
         )
 
     def _document(self, answer: Answer) -> Document:
-        """A document without its answers."""
         doc = answer.doc
         question = next((doc[name] for name in ("question", "query") if isinstance(doc.get(name), str)), "")
         return Document(

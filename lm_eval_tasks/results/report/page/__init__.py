@@ -17,6 +17,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
+from custom_metrics.statistics.intervals import SIGNIFICANCE
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.results.report.answers import ReadAnswers
 from lm_eval_tasks.results.report.differences import differences, published_tables
@@ -96,7 +97,9 @@ def render(page: Mapping[str, Any]) -> str:
         "pixels": lambda points: round(_PIXELS * points),
         "thousands": lambda number: f"{number:,}".replace(",", "\u202f"),
     }
-    html: str = environment.get_template("page.html.jinja").render(page=page, kinds=KINDS, examples=examples)
+    html: str = environment.get_template("page.html.jinja").render(
+        page=page, kinds=KINDS, examples=examples, significance=SIGNIFICANCE
+    )
     return html
 
 

@@ -28,7 +28,7 @@ def plots_of(runs: Sequence[Run]) -> list[Plot]:
         if _have_metrics(alike, languages.ERROR_RATES):
             plots += [languages.error_rates(alike), languages.heat_map(alike, languages.ERROR_RATES)]
         if _have_metrics(alike, languages.WORD_RATES):
-            plots += [languages.word_rates(alike), languages.heat_map(alike, [*languages.WORD_RATES][1:])]
+            plots += [languages.word_rates(alike), languages.heat_map(alike, languages.WORD_RATES[1:])]
             plots += correlations(alike)
         if _have_metrics(alike, languages.DETECTOR_FIGURES):
             plots.append(languages.detectors(alike))

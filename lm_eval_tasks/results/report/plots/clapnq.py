@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.report.plots import ranges, scatter
-from lm_eval_tasks.results.report.plots.drawing import Axis, short_names, wrapped
+from lm_eval_tasks.results.report.plots.drawing import Axis, axis_of, short_names, wrapped
 from lm_eval_tasks.results.report.plots.plot import Entry, Model, Plot, by_task, columns_of, not_drawn, rows_of
 
 ANSWERED = ("rougeL", "length", "unanswerable_accuracy", "answerable_abstention_rate")
 RETRIEVED = ("rougeL", "gold_retrieved")
 ASPECTS = ("faithfulness", "appropriateness", "f_plus_a")
-_ASPECT_NAMES = ("faithfulness", "appropriateness", "both (harmonic mean)")
 _WINS = "win_rate_"
 
-_QUALITY = Axis("RougeL", metric="rougeL")
-_LENGTH = Axis("length of an answer (characters)", metric="length")
-_RIGHT = Axis("unanswerable questions declined (%)", 100, metric="unanswerable_accuracy")
-_PRICE = Axis("answerable questions declined (%)", 100, metric="answerable_abstention_rate")
+_QUALITY, _LENGTH, _RIGHT, _PRICE = map(axis_of, ANSWERED)
 
 
 def length(models: Sequence[Model]) -> Plot:
@@ -80,7 +77,6 @@ def retrieval(models: Sequence[Model]) -> Plot:
         counts = ", ".join(f"{entry.figures[metric].n} {case}" for metric, case in zip(rouge, cases, strict=True))
         return f"{model}\n{_setting(entry.group)}: {counts}"
 
-    quality, percent = Axis("RougeL", limits=ranges.SHARE), Axis("questions declined (%)", 100, ranges.PERCENT)
     return Plot(
         name="clapnq_retrieval",
         title="Answers where the gold passage was retrieved, and where it was missed (CLAPnq)",
@@ -93,8 +89,8 @@ def retrieval(models: Sequence[Model]) -> Plot:
         rows=rows_of(entries),
         draw=lambda: ranges.draw(
             [
-                _panel("answer quality", entries, rouge, label, quality),
-                _panel("caution", entries, declined, label, percent),
+                _panel("answer quality", entries, rouge, label, _QUALITY._replace(limits=ranges.SHARE)),
+                _panel("caution", entries, declined, label, _PRICE._replace(limits=ranges.PERCENT)),
             ],
             [f"gold passage {case}" for case in cases],
         ),
@@ -120,18 +116,18 @@ def ratings(models: Sequence[Model]) -> Plot:
         files = family.any_task.provenance.get("local_files") or ()
         systems = [str(file["system"]) for file in files if isinstance(file, dict) and file.get("system")]
         entries.append(entry._replace(group=", ".join(dict.fromkeys(systems))))
-    axis = Axis("rating", limits=(0.9, 4.1))
+    axis, names = Axis("rating", limits=(0.9, 4.1)), [metric_of(aspect).in_prose for aspect in ASPECTS]
     return Plot(
         name=f"{models[0].family.name}_ratings",
         title=f"A judge's ratings ({models[0].family.name})",
         caption=(
             "Means on a scale from 1 (no) to 4 (yes): is the answer faithful to its passages; does it look appropriate, "
-            "useful, concise and complete. Lines are 95 % bounds over questions. A judge's ratings are as good as its "
-            "agreement with people."
+            "useful, concise and complete. F+A: the harmonic mean of both. Lines are 95 % bounds over questions. "
+            "A judge's ratings are as good as its agreement with people."
         ),
         columns=("judge", "system", *columns_of(*ASPECTS)),
         rows=rows_of(entries),
-        draw=lambda: ranges.draw([_panel("", entries, ASPECTS, _judged, axis)], _ASPECT_NAMES),
+        draw=lambda: ranges.draw([_panel("", entries, ASPECTS, _judged, axis)], names),
     )
 
 

@@ -21,13 +21,12 @@ from custom_metrics.statistics.agreement import FEWEST, correlate
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.results.report.families import MEAN, language_name
 from lm_eval_tasks.results.report.plots import scatter
-from lm_eval_tasks.results.report.plots.drawing import Axis
+from lm_eval_tasks.results.report.plots.drawing import Axis, axis_of
 from lm_eval_tasks.results.report.plots.languages import WORD_RATES
 from lm_eval_tasks.results.report.plots.plot import Entry, Model, Plot, by_language, columns_of, not_drawn, rows_of
 
 _WEB_SHARE = Axis("share of the web's pages (%), log scale", 1, (0.0008, 12.5), is_log=True, metric="web_share")
-_LENGTH = Axis("words of an answer", metric="response_words")
-_FLAGGED = Axis("flagged words of an answer", metric="hallucinated_words")
+_LENGTH, _FLAGGED = map(axis_of, ("response_words", "hallucinated_words"))
 
 
 def correlations(models: Sequence[Model]) -> Iterator[Plot]:
@@ -37,8 +36,7 @@ def correlations(models: Sequence[Model]) -> Iterator[Plot]:
     defined = (
         name for name in reversed(WORD_RATES) for model in models if not math.isnan(model.family.mean(name).value)
     )
-    metric = next(defined, next(iter(WORD_RATES)))  # one for all models
-    rate = Axis(f"share of words (%), {WORD_RATES[metric]}", 100, metric=metric)
+    rate = axis_of(next(defined, WORD_RATES[0]))  # one for all models
     made_up = "Share of made-up words against"
     crawl = "CC-MAIN-2026-04; Cantonese has no figure there"
     resources_are = f"A language's resources are its share of the pages of Common Crawl's {crawl}."

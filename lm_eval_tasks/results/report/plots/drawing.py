@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
+from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.report.families import MEAN, language_name
 
 INK = "#010203"
@@ -38,6 +39,12 @@ class Axis(NamedTuple):
         """A figure multiplied by the axis's factor."""
         value, low, high = (self.factor * number for number in figure[:3])
         return Figure(value, low, high)
+
+
+def axis_of(metric: str) -> Axis:
+    """The axis of a metric, with its name in prose; shares are in percent."""
+    is_share, name = metric_of(metric).unit == "share", metric_of(metric).in_prose
+    return Axis(f"{name} (%)", 100, metric=metric) if is_share else Axis(name, metric=metric)
 
 
 def panels(

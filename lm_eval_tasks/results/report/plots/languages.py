@@ -7,13 +7,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from custom_metrics.paired_rates import RATES
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.published.beside import mismatches
 from lm_eval_tasks.results.report.families import MEAN, language_name
 from lm_eval_tasks.results.report.plots import drawing, ranges, scatter
-from lm_eval_tasks.results.report.plots.drawing import Axis, language_label, short_names, wrapped
+from lm_eval_tasks.results.report.plots.drawing import Axis, axis_of, language_label, short_names, wrapped
 from lm_eval_tasks.results.report.plots.plot import (
     Model,
     Plot,
@@ -27,12 +28,8 @@ from lm_eval_tasks.results.report.plots.plot import (
 )
 
 ERROR_RATES = ("hallucination_rate", "error_rate")
-WORD_RATES = {
-    "detected_rate": "detected",
-    "estimated_rate": "estimated (Equation 1)",
-    "rogan_gladen_rate": "Rogan-Gladen",
-}
-DETECTOR_FIGURES = {"iou": "intersection over union", "rho": "rank correlation"}
+WORD_RATES = RATES
+DETECTOR_FIGURES = ("iou", "rho")
 
 _CELL = (0.72, 0.24)  # width and height in a heat map, in inches
 
@@ -40,7 +37,7 @@ _CELL = (0.72, 0.24)  # width and height in a heat map, in inches
 def error_rates(models: Sequence[Model]) -> Plot:
     """NoMIRACL: hallucination rate against error rate, a point for each model and language."""
     entries = by_language(models, ERROR_RATES)
-    x, y = (Axis(f"{metric.replace('_', ' ')} (%)", 100, metric=metric) for metric in ERROR_RATES)
+    x, y = map(axis_of, ERROR_RATES)
     family = models[0].family
     return Plot(
         name=f"{family.name}_rates",
@@ -59,7 +56,7 @@ def error_rates(models: Sequence[Model]) -> Plot:
 
 def word_rates(models: Sequence[Model]) -> Plot:
     """mFAVA: the three rates, a panel for each model, a line for each language."""
-    entries = by_language(models, [*WORD_RATES])
+    entries = by_language(models, WORD_RATES)
     kinds = {
         (model, language): str((task.provenance.get("calibration") or {}).get("annotations") or "")
         for model, _, family in models
@@ -78,7 +75,7 @@ def word_rates(models: Sequence[Model]) -> Plot:
                 for group in languages
             ]
             panels.append(ranges.Panel(wrapped(name, 30), lines, Axis("share of words (%)", 100, ranges.PERCENT)))
-        return ranges.draw(panels, [*WORD_RATES.values()])
+        return ranges.draw(panels, [metric_of(name).in_prose for name in WORD_RATES])
 
     family_name = models[0].family.name
     return Plot(
@@ -162,7 +159,7 @@ def detectors(models: Sequence[Model]) -> Plot:
     rows: list[Row] = []
     panels: list[ranges.Panel] = []
     differing: list[str] = []
-    for metric, label in DETECTOR_FIGURES.items():
+    for metric in DETECTOR_FIGURES:
         lines = []
         for language in sorted({language for model in models for language in model.family.tasks}):
             teams: tuple[float, ...] = ()
@@ -184,7 +181,9 @@ def detectors(models: Sequence[Model]) -> Plot:
         values = [number for line in lines for figure in line.figures for number in figure[:3]]
         values += [team for line in lines for team in line.behind]
         lowest = min([0.0, *(number for number in values if not math.isnan(number))])  # of a negative correlation
-        panels.append(ranges.Panel(metric, lines, Axis(label, limits=(lowest - 0.03, 1.03))))
+        panels.append(
+            ranges.Panel(metric, lines, Axis(wrapped(metric_of(metric).heading, 34), limits=(lowest - 0.03, 1.03)))
+        )
     caveat = f" Measured otherwise than the teams: {'; '.join(dict.fromkeys(differing))}." if differing else ""
     names = short_names(model.name for model in models).values()
     return Plot(
