@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from custom_metrics.abstention import (
@@ -30,7 +29,7 @@ from custom_metrics.abstention import (
 )
 from custom_metrics.abstention.folding import EDGE, legible
 from custom_metrics.abstention.sentence_splitting import MASK, split, without_quotations
-from custom_metrics.reading.no_answer import is_service_failure, no_answer, without_prompt
+from custom_metrics.reading.no_answer import is_service_failure, is_unrelated, no_answer, without_prompt
 from custom_metrics.reading.response import after_reasoning, final_answer
 
 ANSWER = "Yes, answer is present"
@@ -135,30 +134,7 @@ def robust_label(
         return INVALID
     if abstains_in_other_language(text, language):
         return NO_ANSWER
-    return INVALID if no_answer(text, question, passages) or _is_unrelated(text, question, passages) else ANSWER
-
-
-_ENGLISH = frozenset("the of and to in is are was were a an that this it for by on with as there from".split())
-"""Of the prompt's language, in which some models answer questions of any other."""
-_CONTENT = re.compile(r"\d+|[^\W\d_]{4,}")
-_UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff]")
-
-
-def _is_unrelated(text: str, question: str | None, passages: Sequence[str]) -> bool:
-    """Whether an answer of six words or more holds no number, word or name of question and passages, and is no English
-    either. A word is known by its first six letters, or where words are not separated, a pair of its letters."""
-    spoken = text.casefold().split()
-    if not passages or len(spoken) < 6 or sum(word in _ENGLISH for word in spoken) > len(spoken) / 6:
-        return False
-    return _content(text).isdisjoint(_content("\n".join((question or "", *passages))))
-
-
-def _content(text: str) -> set[str]:
-    content: set[str] = set()
-    for word in _CONTENT.findall(text.casefold()):
-        pairs = map("".join, pairwise(word)) if _UNSPACED.search(word) else ()
-        content |= {word[:6], *pairs}
-    return content
+    return INVALID if no_answer(text, question, passages) or is_unrelated(text, question, passages) else ANSWER
 
 
 def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | None:

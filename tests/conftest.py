@@ -154,9 +154,11 @@ def figures_of(results: dict[str, Any], task: str) -> dict[str, Any]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if part := os.environ.get("TESTS_PART"):  # "0/2": the first half of the files
         number, parts = map(int, part.split("/"))
-        others = [item for item in items if zlib.crc32(item.path.name.encode()) % parts != number]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if zlib.crc32(item.path.name.encode()) % parts == number]
+        halves: dict[bool, list[pytest.Item]] = {True: [], False: []}
+        for item in items:
+            halves[zlib.crc32(item.path.name.encode()) % parts == number].append(item)
+        config.hook.pytest_deselected(items=halves[False])
+        items[:] = halves[True]
     if not getattr(config.option, "loadgroup", False):
         return
     # No worker ends with a long test while the others have none.

@@ -241,9 +241,6 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, name: str, content:
         compare([written(tmp_path / "a.jsonl", rows(1)), path])
 
 
-# ------------------------------------------------------------------------------------------------------- tags of spans
-
-
 def tagged(*texts: str | None, **more: Any) -> list[dict[str, Any]]:
     return [{"id": number, "annotated": text, "language": "german", **more} for number, text in enumerate(texts)]
 
@@ -350,9 +347,6 @@ def test_silver_and_gold_of_the_public_data(hub: str) -> None:
         "de 331 52730 0 0 0.823 [0.795, 0.847] 0.689 [0.661, 0.716]".split(),
         "tr 244 30160 0 1 0.703 [0.664, 0.740] 0.588 [0.553, 0.621]".split(),
     ]
-
-
-# ---------------------------------------------------------------------------------------------------------- the command
 
 
 def test_the_table_cannot_act_on_a_terminal() -> None:

@@ -85,9 +85,6 @@ def evaluated(harness: Harness, task: str, **options: Any) -> tuple[dict[str, An
     return {key.removesuffix(",answer"): value for key, value in got["results"][task].items()}, got
 
 
-# ---------------------------------------------------------------------------------------------------------- one step
-
-
 @pytest.mark.parametrize("task", ["clapnq_gold_gpt", "clapnq_rag"])
 def test_the_figures_of_a_run_are_those_counted_by_hand(
     harness: Harness, third: Recording, tmp_path: Path, task: str
@@ -261,9 +258,6 @@ def test_the_share_is_of_words_and_its_bounds_are_over_questions() -> None:
     assert figure([*values[1::2], *values[::2]]) == found  # as two ranks bring them
     assert math.isnan(figure([]).value)
     assert math.isnan(figure([None]).value)
-
-
-# ------------------------------------------------------------------------------------------- checked before generation
 
 
 class Unasked(GroundedBaseline):

@@ -218,9 +218,6 @@ def test_answers_about_one_article_are_drawn_together() -> None:
     assert expected.high - expected.low > 1.25 * (apart.high - apart.low)
 
 
-# ----------------------------------------------------------------------------------------------------- means over languages
-
-
 def share(count: int, n: int) -> Figure:
     return Figure(count / n, *wilson(count, n), math.sqrt(count / n * (1 - count / n) / n), n)
 

@@ -70,9 +70,6 @@ def test_quality_of_a_ranking(ranked: list[str], relevant: list[str], k: int, ga
     assert (quality[f"ndcg@{k}"], quality["recall@10"]) == pytest.approx((gain, found), nan_ok=True)
 
 
-# --------------------------------------------------------------------------------------------------------- CLAPnq's values
-
-
 def test_recall_is_of_the_reference_with_the_best_f_measure() -> None:
     """The long reference is found with more precision and less recall, and has the better F-measure."""
     answer = "a b c d"
@@ -177,9 +174,6 @@ def test_figures_are_split_by_whether_the_gold_passage_was_given() -> None:
     assert found["answerable_abstention_rate_missed"] == (pytest.approx(share_figure([1.0]), nan_ok=True), missed)
     assert found["answerable_abstention_rate_missed"][0].low > 0  # Wilson's bounds
     assert all(math.isnan(figure.value) for _, figure, _ in retrieval_figures({}))
-
-
-# -------------------------------------------------------------------------------------------------------------- K-Precision
 
 
 def published(answer: str, groundings: list[str]) -> float:

@@ -102,9 +102,6 @@ LANGUAGES = Path(calibrations.__file__).parents[1] / "lm_eval_tasks/mfava/langua
 NAMES = dict(line.split("\t")[:2] for line in LANGUAGES.read_text("utf-8").lower().splitlines())
 
 
-# ----------------------------------------------------------------------------------------------------------- estimates
-
-
 def corpus(rng: np.random.Generator, documents: int, prevalence: float) -> np.ndarray:
     """Word counts (tp, fp, fn, tn) of documents whose prevalence and error rates vary from one to the next."""
     total = rng.integers(60, 240, documents)
@@ -315,9 +312,6 @@ def test_one_calibration_document_tells_nothing_of_how_they_differ() -> None:
     assert found.rogan_gladen == approx(Figure((0.5 - 0.1) / (0.8 - 0.1), 0.0, 1.0))
     two_of_one_text = estimate(HALF, measured_errors(np.array([[2, 1, 0, 4], [2, 0, 1, 5]]), clusters=["a", "a"]))
     assert [*two_of_one_text] == [approx(part) for part in found]
-
-
-# ----------------------------------------------------------------------------------------------------------- detection
 
 
 @pytest.mark.parametrize(

@@ -131,9 +131,6 @@ def test_what_the_harness_gives_to_every_model_is_no_mistake(model: str) -> None
     get_model(model).create_from_arg_obj({"trust_remote_code": True, "batch_size": 2}, given)
 
 
-# --------------------------------------------------------------------------------------------------------------- replay
-
-
 def write(path: Path, *records: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in records), "utf-8")
@@ -260,9 +257,6 @@ def test_llama_2_and_orca_2_hallucinate_as_the_paper_says(shared: Path) -> None:
     assert rates["Orca-2-13b"] == pytest.approx(0.857, abs=5e-4)  # in these nine of the paper's 18 languages
     # with Invalid in the denominator hardly any would be
     assert {m for m in over if shares[m] > 0.88} == {"llama-2-70b-chat"}
-
-
-# ------------------------------------------------------------------- replay without a run: which lines are stored answers
 
 
 def request(identity: Any, task: str = "t", number: int = 0, **doc: Any) -> Any:

@@ -219,6 +219,29 @@ def test_an_answer_that_has_nothing_to_do_with_the_document_is_none(sixty: list[
     assert {robust_label(answer, "de", doc["query"], doc["passages"]) for doc in sixty} == {INVALID}
     assert robust_label(f"{answer} {sixty[0]['query']}", "de", sixty[0]["query"], sixty[0]["passages"]) == ANSWER
     assert robust_label(answer, "de") == ANSWER  # it may be a name
+    for short in ("zerbla kondri wumqui a b c d e f", "ze bla kon dri wum qui fal zo gri"):
+        assert robust_label(short, "de", sixty[0]["query"], sixty[0]["passages"]) == ANSWER
+
+
+@pytest.mark.parametrize(
+    ("language", "question", "passage", "answer"),
+    [
+        ("hi", "ताजमहल किसने बनवाया?", "इसे शाहजहाँ ने बनवाया।", "मुगल बादशाह शाहजहाँ ने अपनी पत्नी के लिए"),
+        ("bn", "তাজমহল কে নির্মাণ করেন?", "সম্রাট শাহজাহান।", "মুঘল সম্রাট শাহজাহান তাঁর স্ত্রীর জন্য এটি করেন"),
+        ("te", "తాజ్ మహల్ ఎవరు?", "షాజహాన్ కట్టించాడు.", "చక్రవర్తి షాజహాన్ తన భార్య కోసం దీన్ని కట్టించాడు"),
+        ("vi", "Ai là vua của nước Áo?", "Vua của Áo là ông Karl.", "Ông ấy tên là Karl và là vua ở đó"),
+        (
+            "ja",
+            "塔はいつ建てられましたか。",
+            "塔は1889年に完成した。",
+            "Selon plusieurs historiens, cela remonte vraiment longtemps",
+        ),
+    ],
+)
+def test_answers_whose_words_cannot_be_compared_stay_answers(
+    language: str, question: str, passage: str, answer: str
+) -> None:
+    assert robust_label(answer, language, question, [passage]) == ANSWER
 
 
 def test_a_repeated_prompt_is_invalid_in_all_four_forms() -> None:

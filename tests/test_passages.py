@@ -222,9 +222,6 @@ def test_a_run_has_the_standard_error_by_passage(harness: Harness, tmp_path: Pat
         assert error >= 0.9 * fmean(errors) >= 1.5 * math.hypot(*errors) / len(errors)
 
 
-# -------------------------------------------------------------------------------------------------------- comparisons
-
-
 def logged(rows: list[tuple[str, dict[str, Any]]]) -> Answers:
     """A model's answers: the passage and the values of every document, as a samples file has them."""
     with NamedTemporaryFile("w", encoding="utf-8", suffix=".jsonl") as file:

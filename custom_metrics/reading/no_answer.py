@@ -32,7 +32,7 @@ from importlib import resources
 from itertools import pairwise
 from typing import Any
 
-from custom_metrics.abstention.folding import EDGE, NO_SPACES
+from custom_metrics.abstention.folding import EDGE, NO_SPACES, fold
 from custom_metrics.reading.noise import is_noise, script_of, scripts
 
 KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris", "noise", "script")
@@ -324,6 +324,31 @@ def _is_foreign(text: str, question: str | None, passages: Sequence[str]) -> boo
     if len(text.split()) <= _NAME_WORDS and within:
         return False
     return not any(script_of(char) == script for char in set(question).union(*passages))
+
+
+_ENGLISH = frozenset("the of and to in is are was were a an that this it for by on with as there from".split())
+"""Of the prompt's language, in which some models answer questions of any other."""
+_CONTENT = re.compile("[0-9]+|[a-zß-ɏ]{4,}")
+_FEWEST_CONTENT = 4
+
+
+def is_unrelated(text: str, question: str | None, passages: Sequence[str]) -> bool:
+    """Whether an answer has no longer word, name or number in common with question and passages, and is no English either.
+
+    Only of answers and questions in Latin script: others inflect at the beginning, or do not part words. A word is known by
+    its first six letters. An answer of fewer than four words and numbers may be a name that the passages do not have.
+    """
+    text, words = text.replace("\ufffd", ""), text.casefold().split()
+    if not question or not passages or _BEYOND_LATIN.search(text) or _BEYOND_LATIN.search(question):
+        return False
+    content = _content(text)
+    if len(content) < _FEWEST_CONTENT or sum(word in _ENGLISH for word in words) > len(words) / 6:
+        return False
+    return content.isdisjoint(_content("\n".join((question, *passages))))
+
+
+def _content(text: str) -> set[str]:
+    return {word[:6] for word in _CONTENT.findall(fold(text, marks=True))}
 
 
 def no_answer(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str | None:

@@ -185,7 +185,9 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         aggregations = dict(super().aggregation())
         for name, function in aggregations.items():
             if isinstance(function, Aggregation):
-                aggregations[name] = self._aggregations.setdefault(name, RecordingAggregation(function))
+                if name not in self._aggregations:
+                    self._aggregations[name] = RecordingAggregation(function)
+                aggregations[name] = self._aggregations[name]
         return aggregations
 
     def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -99,7 +98,8 @@ class _RunGroup:
 
     def p_of_pairs(self, strata: Sequence[Floats], by_document: bool) -> Floats:
         """p of all pairs, cached, as two corrections of the same flagged shares have the same."""
-        key = hashlib.sha256(pickle.dumps([by_document, *strata])).hexdigest()
+        described = repr([by_document, *((array.shape, array.dtype.str) for array in strata)]).encode()
+        key = hashlib.sha256(b"".join((described, *(array.tobytes() for array in strata)))).hexdigest()
         if key not in self.tested:
             self.tested[key] = all_pairs(strata, shares=by_document)
         return self.tested[key]
