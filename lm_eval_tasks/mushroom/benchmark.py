@@ -55,4 +55,5 @@ BENCHMARK = Benchmark(
     title="Mu-SHROOM",
     questions={"mushroom": "Does it find what people marked as hallucinated?"},
     task_type="token-classification",
+    detection="mushroom",
 )
