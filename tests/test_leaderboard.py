@@ -402,7 +402,7 @@ def test_all_figures_are_files_too_with_what_a_user_says_of_the_models(
     assert {row["model"] for row in by_csv} == {"'=SUM(A1)", "lm-eval-grounded/baseline-lexical"}
     assert {(row["model"], row["size"]) for row in rows} == {
         ("=SUM(A1)", "7B"),
-        ("lm-eval-grounded/baseline-lexical", ""),
+        ("lm-eval-grounded/baseline-lexical", None),
     }
     (figure,) = (
         row for row in rows if (row["model"], row["benchmark"], row["metric"]) == ("=SUM(A1)", "clapnq_gold", "rougeL")

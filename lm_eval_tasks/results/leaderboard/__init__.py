@@ -30,7 +30,7 @@ from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
 from lm_eval_tasks.results.compare.rendering import csv_of, json_of
 from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries
-from lm_eval_tasks.results.leaderboard.listing import Tags, overview_text, rows_of
+from lm_eval_tasks.results.leaderboard.listing import FIELDS, Tags, overview_text, rows_of
 from lm_eval_tasks.results.leaderboard.standings import Cell, overviews, sections_of
 from lm_eval_tasks.results.report.numbers import not_measurable
 from lm_eval_tasks.results.report.page import environment_of
@@ -79,24 +79,22 @@ def write_leaderboard(folder: Path, site: Path, reports: bool = False, tags: Pat
     if reports:
         _write_reports(entries, folder, site)
     run_labels = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries])
+    run_tags = [
+        by_model.get(entry.model) or by_model.get(label) or {} for entry, label in zip(entries, run_labels, strict=True)
+    ]
     run_pages = []
-    for entry, label in zip(entries, run_labels, strict=True):
+    for entry, label, tags_of_run in zip(entries, run_labels, run_tags, strict=True):
         written = (path for path in _report_paths(entry, folder, site) if path.is_file())
         report = next((quote(os.path.relpath(path, site).replace(os.sep, "/")) for path in written), "")
-        run_page = f"{_RUNS}/run-{_page_id(entry)}.html"
-        run_tags = by_model.get(entry.model) or by_model.get(label) or {}
-        run_pages.append(
-            run := {"label": label, "page": run_page, "report": report, "tags": run_tags, "date": entry.date}
-        )
+        run_pages.append(run := {"label": label, "page": f"{_RUNS}/run-{_page_id(entry)}.html", "report": report})
         to_report = f"../{report}" if report else ""
-        _write(site / run["page"], _render("run.html.jinja", entry=entry, run=run, report=to_report))
+        _write(site / run["page"], _render("run.html.jinja", entry=entry, run=run, tags=tags_of_run, report=to_report))
     other_tasks = Counter(name for entry in entries for name in entry.others)
     sections = sections_of(entries)
     tables = overviews(sections, entries)
     shown = {"sections": sections, "overviews": tables, "unreadable": unreadable, "other_tasks": other_tasks}
-    _write(index, _render("index.html.jinja", runs=run_pages, **shown))
-    all_tags = {key: "" for run in run_pages for key in run["tags"]}
-    rows = [*rows_of(sections, entries, run_labels, [{**all_tags, **run["tags"]} for run in run_pages])]
+    _write(index, _render("index.html.jinja", runs=run_pages, tags=run_tags, **shown))
+    rows = [*rows_of(sections, entries, run_labels, run_tags)]
     _write(site / "leaderboard.csv", csv_of(rows))
     _write(site / "leaderboard.json", json_of({"rows": rows}))
     pages = {site / run["page"] for run in run_pages} | {_report_paths(entry, folder, site)[1] for entry in entries}
@@ -118,21 +116,7 @@ def _read_tags(path: Path) -> dict[str, Tags]:
         raise UsageError(
             f"--tags {path}: its columns are {', '.join(header)}; it needs model and one more, such as size"
         )
-    reserved = {
-        "folder",
-        "date",
-        "benchmark",
-        "group",
-        "column",
-        "metric",
-        "value",
-        "low",
-        "high",
-        "n",
-        "rank",
-        "doubts",
-    }
-    if taken := sorted(reserved & {*header}):
+    if taken := [name for name in FIELDS if name in header and name != "model"]:
         raise UsageError(f"--tags {path}: the leaderboard has a column {taken[0]} of its own; name this one otherwise")
     return {
         row["model"]: {key: value for key, value in row.items() if key != "model" and value}

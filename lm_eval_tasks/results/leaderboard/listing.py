@@ -16,33 +16,30 @@ Tags = Mapping[str, str]
 """What a user says of a model: name to value."""
 
 
+FIELDS = "model folder date benchmark group column metric value low high n rank doubts".split()
+"""Of a row: the model, where its figure stands, the figure with its 95 % bounds, its rank, and doubts about the run."""
+
+
 def rows_of(
     sections: Sequence[Section], entries: Sequence[Entry], labels: Sequence[str], tags: Sequence[Tags]
 ) -> Iterator[dict[str, Any]]:
-    """A row for each cell of the sections' tables: model, its tags, where the cell stands, the figure with its 95 % bounds,
-    and the rank. Values that are not known are ``None``; that of a figure which is not measurable is, too."""
-    for section in sections:
-        for table in (section.summary, *section.tables):
-            for row in table.rows:
-                entry = entries[row.entry]
-                for column, cell in row.cells.items():
-                    shown = is_measurable(cell.figure, cell.unit)
-                    yield {
-                        "model": labels[row.entry],
-                        **tags[row.entry],
-                        "folder": entry.folder,
-                        "date": entry.date,
-                        "benchmark": section.family,
-                        "group": section.number or None,
-                        "column": column.name or section.family,
-                        "metric": column.metric or table.title,
-                        "value": _known(cell.figure.value) if shown else None,
-                        "low": _known(cell.figure.low),
-                        "high": _known(cell.figure.high),
-                        "n": cell.figure.n or None,
-                        "rank": cell.rank,
-                        "doubts": "; ".join(row.marks),
-                    }
+    """A row for each cell of the sections' tables: :data:`FIELDS`, and the tags of any model. What is not known is ``None``,
+    as is the value of a figure that is not measurable."""
+    no_tags = dict.fromkeys(key for of_run in tags for key in of_run)
+    cells = (
+        (section, table, row, column, cell)
+        for section in sections
+        for table in (section.summary, *section.tables)
+        for row in table.rows
+        for column, cell in row.cells.items()
+    )
+    for section, table, row, column, cell in cells:
+        entry, figure = entries[row.entry], cell.figure
+        where = section.family, section.number or None, column.name or section.family, column.metric or table.title
+        value = _known(figure.value) if is_measurable(figure, cell.unit) else None
+        numbers = value, _known(figure.low), _known(figure.high), figure.n or None, cell.rank
+        values = labels[row.entry], entry.folder, entry.date, *where, *numbers, "; ".join(row.marks)
+        yield {**dict(zip(FIELDS, values, strict=True)), **no_tags, **tags[row.entry]}
 
 
 def _known(value: float) -> float | None:

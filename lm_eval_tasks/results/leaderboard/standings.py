@@ -181,9 +181,9 @@ def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Tab
                 by_column = {renamed[column]: row.cells[column] for column in renamed if column in row.cells}
                 cells.setdefault(row.entry, {}).update(by_column)
                 marks.setdefault(row.entry, {}).update(dict.fromkeys(row.marks))
-            for row in section.summary.published:
-                values = {renamed[column]: value for column, value in row.values.items() if column in renamed}
-                published.append(row._replace(values=values))
+            for theirs in section.summary.published:
+                values = {renamed[column]: value for column, value in theirs.values.items() if column in renamed}
+                published.append(theirs._replace(values=values))
         if of_detectors and any(entries[number].speed for number in cells):
             columns.append(speed := Column("", SPEED, True))
             for number, by_column in cells.items():
