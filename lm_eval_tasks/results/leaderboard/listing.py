@@ -23,8 +23,8 @@ FIELDS = "model folder date benchmark group column metric value low high n rank 
 def rows_of(
     sections: Sequence[Section], entries: Sequence[Entry], labels: Sequence[str], tags: Sequence[Tags]
 ) -> Iterator[dict[str, Any]]:
-    """A row for each cell of the sections' tables: :data:`FIELDS`, and the tags of any model. What is not known is ``None``,
-    as is the value of a figure that is not measurable."""
+    """A row for each cell of the sections' tables: :data:`FIELDS`, and the tags of any model. What is not known is
+    ``None``, as is the value of a figure that is not measurable."""
     no_tags = dict.fromkeys(key for of_run in tags for key in of_run)
     cells = (
         (section, table, row, column, cell)
