@@ -59,7 +59,7 @@ class SourceFile:
         host: ``"hub"`` (a Hugging Face dataset) or ``"github"``.
         repository: ``owner/name``.
         revision: the pinned commit; ``main`` where the content is pinned by its checksum instead.
-        path: inside the repository.
+        path: inside the repository; of a folder of files, which count as one, it ends with a slash.
         checksum: ``git:<blob id>``, ``sha256:<digest>``, or empty where the commit alone pins the content.
         also_at: a second path below a mirror, for a file that was published twice; or empty.
     """
@@ -70,6 +70,10 @@ class SourceFile:
     path: str
     checksum: str
     also_at: str = ""
+
+    @property
+    def is_folder(self) -> bool:
+        return self.path.endswith("/")
 
     @property
     def mirror_path(self) -> str:
@@ -195,7 +199,7 @@ def local_copy(file: SourceFile, folder: Path | None) -> Path | None:
 
         cached = try_to_load_from_cache(file.repository, file.path, repo_type="dataset", revision=file.revision)
         places = [Path(cached)] if isinstance(cached, str) else []
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if (place.is_dir() if file.is_folder else place.is_file())), None)
 
 
 def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tuple[str, Path | None]:
