@@ -94,9 +94,9 @@ def load(
     Returns:
         ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``split``, ``model`` (id of the one that answered),
         ``query``, ``answer``, ``reference`` (the text of the page or the context), ``url`` (of the page, percent-decoded),
-        ``passage`` (the page's subject in all languages: its Wikidata item; where the page was not read, its title without
-        accents), ``title``, ``spans`` (hard labels: ``start``, ``end``, ``category``), ``soft_labels`` (``start``, ``end``,
-        ``prob``), ``target`` (the answer, hard labels tagged). Labels are in characters of the answer.
+        ``passage`` (the page's :func:`subject`, which its versions in other languages share), ``title``, ``spans`` (hard
+        labels: ``start``, ``end``, ``category``), ``soft_labels`` (``start``, ``end``, ``prob``), ``target`` (the answer,
+        hard labels tagged). Labels are in characters of the answer.
 
     Raises:
         ValueError: an unknown language, split or reference, one that the language does not have, or none of its answers
@@ -218,14 +218,13 @@ def _answers(
             counts[NO_REFERENCE[kind]] += 1
         else:
             counts.update(repairs)
-            title = reference.title or title_of(url)
             rows.append(
                 {
                     **document,
                     "reference": reference.text,
                     "url": url,
-                    "passage": reference.item or (url if kind == PAGE else subject(title) or url or document["query"]),
-                    "title": title,
+                    "passage": reference.item or subject(url) or document["query"],
+                    "title": reference.title or title_of(url),
                     "spans": [{"start": s.start, "end": s.end, "category": s.category} for s in spans],
                     "soft_labels": soft,
                     "target": render(answer, spans),
@@ -239,10 +238,21 @@ def title_of(url: str) -> str:
     return url.rpartition("/wiki/")[2].replace("_", " ")
 
 
-def subject(title: str) -> str:
-    """A title in a form that languages of one script share for most names: small letters, no accents, no bracket."""
-    letters = unicodedata.normalize("NFKD", title.partition(" (")[0])
-    return "".join(letter for letter in letters if not unicodedata.combining(letter)).casefold()
+def subject(url: str) -> str:
+    """The subject of a page, by its percent-decoded address: its Wikidata item, where ``subjects.tsv`` has it, else its
+    title without capitals, accents and what is in brackets. Languages of one script share it for most names."""
+    title = title_of(url)
+    if item := _items().get((url.partition("://")[2].partition(".")[0], title)):
+        return item
+    letters = unicodedata.normalize("NFKD", title.partition(" (")[0]).casefold()
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+@lru_cache(maxsize=1)
+def _items() -> dict[tuple[str, str], str]:
+    """Language and title of a page to its Wikidata item."""
+    rows = shipped_rows("lm_eval_tasks.mushroom", "subjects.tsv")
+    return {(code, title): row["item"] for row in rows for code, title in row.items() if title and code != "item"}
 
 
 def _text(row: Mapping[str, Any], column: str, needed: bool = True) -> str:
