@@ -1,7 +1,7 @@
 """The table ``lm_eval_tasks/mushroom/subjects.tsv``: Wikidata items of pages that Mu-SHROOM asks about, and their titles.
 
-``python -m tests.subjects MIRROR`` writes it from the archives of pages: an article links to its item, and to its versions in
-other languages.
+``python -m tests.subjects MIRROR`` writes it from the archives of pages: an article links to its item, and to its versions
+in other languages.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+from lm_eval_tasks.data.archives import plain_files
 from lm_eval_tasks.mushroom import pages
 from lm_eval_tasks.mushroom.dataset import LANGUAGES, REPOSITORY, title_of
 from lm_eval_tasks.mushroom.html_text import decoded, read_page
@@ -24,7 +25,7 @@ def titles(archives: Mapping[str, Path]) -> dict[str, dict[str, str]]:
     """Item of Wikidata to its titles, by language, as the pages of some archives (by their language) have them."""
     by_item: dict[str, dict[str, str]] = defaultdict(dict)
     for code, archive in archives.items():
-        for content in pages._contents(archive, Counter()):
+        for _, content in plain_files(archive, pages.LARGEST_PAGE, Counter(), ""):
             page = read_page(content)
             links = {language.decode(): decoded(address.decode()) for address, language in _LINK.findall(content)}
             for language, address in {code: page.address, **links}.items():

@@ -43,21 +43,20 @@ def read_contexts(folder: Path, published: bool, counts: Counter[str]) -> dict[s
     """
     contexts = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        content = path.read_bytes() if path.stat().st_size <= LARGEST_CONTEXT else None
-        try:
-            text = None if content is None else plain_text(content.decode("utf-8-sig"))
-        except UnicodeDecodeError:
-            text = None
-        if content is None:
+        if path.stat().st_size > LARGEST_CONTEXT:
             counts[f"contexts left out, of more than {LARGEST_CONTEXT >> 20} MB"] += 1
-        elif text is None:
+            continue
+        try:
+            markdown = path.read_bytes().decode("utf-8-sig").rstrip()
+        except UnicodeDecodeError:
             counts["contexts left out, cut or no UTF-8 text"] += 1
-        elif not text:
-            counts["contexts left out, empty or only white space"] += 1
-        elif not published and _SENTENCE_GOES_ON.match(text[-1]):
+            continue
+        if not published and _SENTENCE_GOES_ON.match(markdown[-1:]):
             counts["contexts left out, cut: they are not the published ones, and end within a sentence"] += 1
-        else:
+        elif text := plain_text(markdown):
             contexts[path.name.removesuffix(SUFFIX)] = WebPage("", "", text)
+        else:
+            counts["contexts left out, empty or only white space"] += 1
     return contexts
 
 
