@@ -63,8 +63,10 @@ def unpack(archive: Path, folders: Mapping[str, Path], largest: int, advice: str
     topmost folder, with a slash at the end; all other files are passed over. See :func:`plain_files` for the rest."""
 
     def target(name: str) -> Path | None:
-        folder, _, file = name.partition("/")[2].rpartition("/")
-        return folders[f"{folder}/"] / file if f"{folder}/" in folders and _PLAIN_NAME.fullmatch(file) else None
+        top, _, path = name.partition("/")
+        folder, slash, file = path.rpartition("/")
+        is_plain = _PLAIN_NAME.fullmatch(top) and _PLAIN_NAME.fullmatch(file)
+        return folders[folder + slash] / file if is_plain and folder + slash in folders else None
 
     for name, content in plain_files(archive, largest, Counter(), advice, target):
         if path := target(name):

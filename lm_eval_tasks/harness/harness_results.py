@@ -100,7 +100,7 @@ def _errors_across(
 
 
 def _name_with_options(group: str, tasks: Sequence[Any]) -> str:
-    """A group's name, with the users' options in which its tasks differ: ``mushroom (reference=page: de; else context)``."""
+    """A group's name, with the users' options in which its tasks differ: ``group (reference=page: de; else context)``."""
     by_option: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for task in tasks:
         ours = getattr(task.config.custom_dataset, "user_options", ())

@@ -114,7 +114,7 @@ def _without_marks(line: str) -> str:
             parts[at] = part.strip("`")
             continue
         part = _LINK.sub(r"\1", _CITATION.sub("", part))
-        for emphasis in _EMPHASIS:
+        for emphasis in 2 * _EMPHASIS:  # it may be within emphasis
             part = emphasis.sub(r"\2", part)
         parts[at] = part
     return "".join(parts)
