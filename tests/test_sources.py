@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
+import random
+import shutil
+import subprocess
+import tarfile
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.digests import digests_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource, SourceFile, locate, source_file
 
 TRAIN = "retrieval/train/question_train_answerable.tsv"
@@ -18,16 +26,48 @@ DEV = "retrieval/dev/question_dev_unanswerable.tsv"
 
 def test_the_table_names_every_public_file_once() -> None:
     files = sources.files()
-    assert len(files) == len({(f.repository, f.path) for f in files}) == (18 * 9 + 4 + 1 + 4 + 31 + 25 + 1 + 10 * 3)
+    assert (
+        len(files)
+        == len({(f.repository, f.path) for f in files})
+        == (18 * 9 + 4 + 1 + 4 + 31 + 25 + 1 + 10 * 3 + 4 + 24)
+    )
     assert all(f.checksum or f.revision == "ecd08778d0426a5ca28ac99763b0c9ddc2c78e68" for f in files)
 
 
 def test_github_files_carry_the_ids_of_the_pinned_commit(shared: Path) -> None:
     rows = [r.split("\t") for r in (shared / "reference" / "upstream_files.tsv").read_text("utf-8").splitlines()[1:]]
     known = {(repository, path): (commit, f"git:{blob}") for repository, commit, path, _, blob in rows}
+    folders: dict[tuple[str, str, str], list[tuple[bytes, bytes]]] = {}
+    for repository, commit, path, _, blob in rows:
+        folder, _, name = path.rpartition("/")
+        folders.setdefault((repository, commit, f"{folder}/"), []).append((name.encode(), bytes.fromhex(blob)))
+    for (repository, commit, folder), members in folders.items():
+        known[repository, folder] = commit, f"git:{tree_id(members)}"
     for file in sources.files():
         if file.host == "github":
             assert known[file.repository, file.path] == (file.revision, file.checksum)
+
+
+def tree_id(members: list[tuple[bytes, bytes]]) -> str:
+    """Git's id of a folder of plain files, by their names and blob ids (`git mktree`)."""
+    tree = b"".join(b"100644 %s\0%s" % member for member in sorted(members))
+    return hashlib.sha1(b"tree %d\0" % len(tree) + tree).hexdigest()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="asks git")
+def test_the_digest_of_a_folder_is_gits(tmp_path: Path) -> None:
+    """Names beside each other in another order than a locale's; hidden files and folders are no part of it."""
+    for name in ("b.txt", "a-2.txt", "a.txt", "a10.txt", "ä.txt", "B.txt"):
+        (tmp_path / name).write_text(f"{name}[1]\n")
+    git = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True, text=True)
+    git(["git", "init", "-q"])
+    git(["git", "add", "."])
+    tree = git(["git", "write-tree"]).stdout.strip()
+    (tmp_path / ".DS_Store").write_text("x")
+    digests = digests_of(tmp_path)
+    assert (digests.git, digests.size) == (tree, 59)
+    (tmp_path / "b.txt").write_text("b.txt[2]\n")
+    assert digests_of(tmp_path).git != tree
 
 
 def test_real_files_have_their_pinned_checksums(hub: str) -> None:
@@ -200,6 +240,135 @@ def test_a_mirror_is_filled(requests: list[str], tmp_path: Path) -> None:
     assert target.read_bytes() == CONTENT
 
 
+# ------------------------------------------------------------------------------------- folders of files, from one archive
+
+FOLDERS = {"data/de/": {"a.txt": b"eins[1].", "b-1.txt": b"zwei."}, "data/fi/": {"a.txt": "yksi ä".encode()}}
+TOP = "n-c0ffee"
+
+
+def packed(members: list[tuple[str, bytes]], kinds: list[tuple[str, bytes]] = ()) -> bytes:  # type: ignore[assignment]
+    """An archive as GitHub makes them: all below one folder; then members of other kinds, links to a secret."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "c0ffee"}) as tar:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+        for name, kind in kinds:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, "/etc/passwd"
+            tar.addfile(info)
+    return gzip.compress(raw.getvalue())
+
+
+WHOLE = [(f"{TOP}/{folder}{name}", content) for folder, files in FOLDERS.items() for name, content in files.items()]
+
+
+def blob(content: bytes) -> bytes:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).digest()
+
+
+@pytest.fixture
+def of_archive(requests: list[str], monkeypatch: pytest.MonkeyPatch) -> list[SourceFile]:
+    """The table's folders, and GitHub, which answers with ``CONTENT``: an archive."""
+    ids = {path: tree_id([(n.encode(), blob(c)) for n, c in files.items()]) for path, files in FOLDERS.items()}
+    table = [github(path, f"git:{ids[path]}") for path in FOLDERS]
+    monkeypatch.setattr(sources, "files", lambda: (*table, github("a.tsv")))
+    return table
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setitem(globals(), "CONTENT", content)
+
+
+def test_folders_come_in_one_download_and_are_verified(
+    of_archive: list[SourceFile], requests: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(monkeypatch, packed([(f"{TOP}/README.md", b"x"), *WHOLE, (f"{TOP}/data/sv/a.txt", b"no folder of ours")]))
+    german, finnish = of_archive
+    assert sources.state(german) == ("missing", None)
+    local = sources.fetch(german)
+    assert {path.name: path.read_bytes() for path in local.iterdir()} == FOLDERS["data/de/"]
+    assert sources.fetch(finnish).name == "fi"
+    assert requests == ["https://codeload.github.com/o/n/tar.gz/c0ffee"]
+    assert [sources.state(file)[0] for file in of_archive] == ["verified"] * 2
+    mirror = tmp_path / "mirror"
+    target = sources.fetch_into(german, mirror)
+    assert sources.fetch_into(german, mirror) == target == mirror / "github/o/n/data/de"
+    assert sources.state(german, mirror) == ("verified", target)
+    (target / "b-1.txt").write_bytes(b"zw")  # cut
+    assert sources.state(german, mirror) == ("differs", target)
+    with pytest.raises(CorruptSource, match="is there, but is not the public file"):
+        sources.fetch_into(german, mirror)
+    (local / "b-1.txt").unlink()
+    assert sources.fetch(german) == local  # damaged in the cache: fetched again
+    assert sorted(path.name for path in local.iterdir()) == ["a.txt", "b-1.txt"]
+    assert len(requests) == 2
+    left = [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.suffix not in (".lock", ".txt")]
+    assert left == []
+
+
+HOSTILE = [
+    *(
+        f"{TOP}/data/de/{name}"
+        for name in ("../fi/evil.txt", "../../../evil.txt", "..", ".hidden.txt", "x\\y.txt", "in/it.txt")
+    ),
+    *("/data/de/evil.txt", "../data/de/evil.txt", f"{TOP}/../{TOP}/data/de/evil.txt", "evil.txt"),
+]
+
+
+def test_no_path_of_an_archive_is_trusted(
+    of_archive: list[SourceFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = [
+        (f"{TOP}/data/de/{name}", kind) for name in ("c.txt", "d.txt") for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE)
+    ]
+    links += [(f"{TOP}/data/de/pipe.txt", tarfile.FIFOTYPE), (f"{TOP}/data/no", tarfile.SYMTYPE)]
+    big = (f"{TOP}/data/de/big.txt", bytes(sources.LARGEST_MEMBER + 1))
+    answer(monkeypatch, packed([(name, b"evil") for name in HOSTILE] + [big, *WHOLE], links))
+    before = {path for path in tmp_path.parent.rglob("*") if tmp_path / "cache" not in path.parents}
+    local = sources.fetch(of_archive[0])
+    assert {path.name: path.read_bytes() for path in local.iterdir()} == FOLDERS["data/de/"]
+    after = {path for path in tmp_path.parent.rglob("*") if tmp_path / "cache" not in path.parents}
+    assert after - before <= {tmp_path / "cache"}
+    assert list((tmp_path / "cache").rglob("*evil*")) == []
+
+
+def test_what_is_whole_of_a_bad_archive_is_kept(
+    of_archive: list[SourceFile], requests: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A changed file, a file too many, none at all, a cut download: the folder is refused, and the others stay."""
+    german, finnish = of_archive
+    for members in ([*WHOLE[:2], (WHOLE[2][0], b"yksi")], [*WHOLE, (f"{TOP}/data/fi/b.txt", b"")], WHOLE[:2]):
+        answer(monkeypatch, packed(members))
+        with pytest.raises(
+            CorruptSource, match=r"data/fi/ of github repository o/n .* does not have the pinned checksum"
+        ):
+            sources.fetch(finnish)
+        assert [sources.state(file)[0] for file in of_archive] == ["verified", "missing"]
+    long = packed([*WHOLE, (f"{TOP}/z", random.Random(1).randbytes(100_000))])
+    answer(monkeypatch, long[: len(long) // 2])
+    with pytest.raises(CorruptSource, match=r"c0ffee\.tar\.gz is cut or damaged .* it came from https://codeload"):
+        sources.fetch(finnish)
+    assert [sources.state(file)[0] for file in of_archive] == ["verified"] * 2
+    assert len(requests) == 4
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert sources.fetch(german).name == "de"
+
+
+def test_a_download_that_was_not_unpacked_is_not_made_again(
+    of_archive: list[SourceFile], requests: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(monkeypatch, packed(WHOLE))
+    with monkeypatch.context() as killed:
+        killed.setattr(Path, "unlink", lambda *_, **__: None)  # a process that is killed cleans nothing up
+        killed.setattr(sources, "unpack", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            sources.fetch(of_archive[0])
+    assert sources.fetch(of_archive[0]).name == "de"
+    assert len(requests) == 1
+
+
 def test_sources_lists_states_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sources", "--mirror", "sample"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -207,7 +376,10 @@ def test_sources_lists_states_and_counts(capsys: pytest.CaptureFixture[str]) -> 
     assert lines[0].startswith("differs    hub    PrimeQA/clapnq@main  clapnq_dev_answerable.jsonl  /")
     arabic = "readable   hub    miracl/nomiracl@ecd08778d042  data/arabic/corpus.jsonl.gz  /"
     assert any(line.startswith(arabic) for line in lines)
-    assert lines[-1] == "96 differs; 162 readable"
+    assert lines[-1] == "124 differs; 162 readable"
+    assert any(
+        line.startswith("differs    github nlp-ucsc/semeval-2025-task3@b82eeb617794  data/context/") for line in lines
+    )
 
 
 def test_damage_is_seen_and_sets_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
