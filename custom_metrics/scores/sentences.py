@@ -1,0 +1,144 @@
+"""Scores of sentences that people judged supported or not: of a detector's marks in them (:func:`process_results`), and of
+a judge's verdicts on them (:func:`process_verdict`).
+
+The positive class is *Not Supported*. A detector flags a sentence where it marks any word of it: that is what the label
+says (a sentence is supported where all of it is), and the one rule by which a detector that marks nothing but the wrong
+words makes no mistake. The *share* of a sentence is the mean over its words of the detector's probability, which is 1 for a
+marked word without one and 0 outside of all marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custom_metrics.reading.spans import Span, probabilities
+from custom_metrics.reading.words import words
+from custom_metrics.scores import detection
+from custom_metrics.scores.aggregations import Aggregation
+from custom_metrics.scores.judging import UNREAD
+from custom_metrics.statistics.figures import (
+    UNDEFINED,
+    CountsOfCluster,
+    Figure,
+    FloatWithCounts,
+    Rows,
+    cluster_of,
+    clusters_of,
+)
+from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
+
+SUPPORTED, NOT_SUPPORTED = "Supported", "Not Supported"
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """Per-document values of a detection task whose answers' sentences people judged.
+
+    Args:
+        doc: ``answer``, ``language``, ``passage`` (the question, by which bounds are clustered), ``spans`` (the sentences
+            that are not supported), and ``sentences``: ``start``, ``end`` and ``label``. Those with another label than
+            the two count nowhere.
+        results: one tagged text, read as in :func:`custom_metrics.scores.detection.process_results`.
+
+    Returns:
+        ``balanced_accuracy`` and ``sentence_f1``: sentences, ``[tp, fp, fn, tn]``; ``auc``: share and class (1 not
+        supported, 0 supported) of each sentence; and the values over words of
+        :func:`custom_metrics.scores.detection.process_results`, of the words of these sentences alone.
+    """
+    gold, predicted, kind = detection.annotated_and_predicted(doc, results)
+    judged = [sentence for sentence in doc["sentences"] if sentence["label"] in (SUPPORTED, NOT_SUPPORTED)]
+    places = words(doc["answer"], doc["language"])
+    of_words = [*zip(places, probabilities(places, predicted), strict=True)]
+    pairs, counts = [], np.zeros(4, dtype=int)
+    for sentence in judged:
+        inside = [p for (start, _), p in of_words if sentence["start"] <= start < sentence["end"]] or [0.0]
+        wrong = sentence["label"] == NOT_SUPPORTED
+        pairs.append([fmean(inside), float(wrong)])
+        counts += _counts(wrong, any(inside))
+    parts = [Span(sentence["start"], sentence["end"]) for sentence in judged]
+    carried = CountsOfCluster(counts.tolist(), doc["passage"])
+    return {
+        "balanced_accuracy": carried,
+        "auc": CountsOfCluster(pairs, doc["passage"]),
+        "sentence_f1": carried,
+        **detection.word_values(doc, gold, predicted, kind, parts),
+    }
+
+
+def process_verdict(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """Per-document values of a judge's verdict, :data:`SUPPORTED`, :data:`NOT_SUPPORTED` or ``"unread"``, on a sentence
+    whose ``label`` is one of the two; ``passage`` is its question.
+
+    Returns:
+        ``balanced_accuracy``, ``sentence_f1`` and ``kappa``: ``[tp, fp, fn, tn]``, ``None`` for a verdict that could not be
+        read; and ``unread_rate``.
+    """
+    verdict, question = results[0], doc["passage"]
+    counts = _counts(doc["label"] == NOT_SUPPORTED, verdict == NOT_SUPPORTED)
+    carried = None if verdict == UNREAD else CountsOfCluster(counts, question)
+    return {
+        **dict.fromkeys(("balanced_accuracy", "sentence_f1", "kappa"), carried),
+        "unread_rate": FloatWithCounts(verdict == UNREAD, cluster=question),
+    }
+
+
+def _counts(wrong: bool, flagged: bool) -> list[int]:
+    """tp, fp, fn, tn of one sentence."""
+    return [int(pair == (wrong, flagged)) for pair in ((True, True), (False, True), (True, False), (False, False))]
+
+
+# ------------------------------------------------------------------------------------------------------------- their AUC
+
+
+def _auc_figure(values: Sequence[Any]) -> Figure:
+    clusters = clusters_of([cluster_of(value) for value in values])
+    return _auc(tuple(tuple(map(tuple, value)) for value in values), None if clusters is None else tuple(clusters))
+
+
+@lru_cache(maxsize=16)
+def _auc(documents: tuple[tuple[tuple[float, float], ...], ...], clusters: tuple[Any, ...] | None) -> Figure:
+    """The probability that a sentence that is not supported has a higher share than one that is (a tie counts a half), with
+    bounds from a bootstrap over clusters of documents."""
+    shares = np.unique([share for document in documents for share, _ in document])
+    if not len(shares):
+        return UNDEFINED
+    rows = np.zeros((len(documents), 2, len(shares)))  # sentences of each class and share
+    for row, document in zip(rows, documents, strict=True):
+        for share, wrong in document:
+            row[int(wrong), np.searchsorted(shares, share)] += 1
+    flat = sums_by_cluster(rows.reshape(len(rows), -1), clusters)
+    (value,) = _areas(flat.sum(axis=0)[None])
+    return Figure(float(value), *spread(_areas(resampled_sums(flat))), n=len(documents))
+
+
+def _areas(sums: NDArray[Any]) -> NDArray[Any]:
+    """The AUC of each row of (sums, 2 * shares) numbers of supported and other sentences by share."""
+    fine, wrong = np.split(sums, 2, axis=-1)
+    below = fine.cumsum(axis=-1) - fine / 2
+    with np.errstate(invalid="ignore"):  # 0/0: one class alone
+        return np.asarray((wrong * below).sum(axis=-1) / (wrong.sum(axis=-1) * fine.sum(axis=-1)))
+
+
+def auc_rows(values: Sequence[Any]) -> Rows:
+    """The AUC linearised: values of documents whose mean it is (structural components of DeLong et al. 1988, summed over a
+    document's sentences); ``nan`` where it is not defined."""
+    pairs = np.array([pair for value in values for pair in value], dtype=float).reshape(-1, 2)
+    at = np.repeat(np.arange(len(values)), [len(value) for value in values])
+    share, wrong = pairs[:, 0], pairs[:, 1] == 1
+    fine = ~wrong
+    linear = np.full(len(values), np.nan)
+    if wrong.any() and fine.any():
+        above = (share[wrong][:, None] > share[fine]) + (share[wrong][:, None] == share[fine]) / 2
+        area = above.mean()
+        sums = np.zeros(len(pairs))
+        sums[wrong], sums[fine] = (above.mean(axis=1) - area) / wrong.sum(), (above.mean(axis=0) - area) / fine.sum()
+        linear = area + len(values) * np.bincount(at, sums, len(values))
+    return Rows(linear, [cluster_of(value) for value in values])
+
+
+auc = Aggregation("auc", _auc_figure, auc_rows)
