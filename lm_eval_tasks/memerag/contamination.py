@@ -29,7 +29,7 @@ _ASKS = "MEMERAG asks not to be trained on, so that it can measure (CC BY-NC 4.0
 
 def refuse_name(name: str) -> None:
     """Refuse training data that calls itself MEMERAG, by a UsageError."""
-    if REPOSITORY.partition("/")[2].lower() in name.lower():
+    if Path(name).name.lower().startswith("memerag") or f"{REPOSITORY}/".lower() in name.lower():
         raise UsageError(f"--data {name}: {_ASKS}; `lm-eval-grounded calibrate` reads runs of memerag_<language>")
 
 
