@@ -57,7 +57,7 @@ def test_the_files_that_are_named_are_those_that_are_read(
 
     monkeypatch.setattr(sources, "locate", noted)
     for cached in (
-        *(module._documents for module in (nomiracl, clapnq, mfava, mushroom, memerag)),
+        *(module._documents for module in (nomiracl, clapnq, mfava, mushroom)),
         detection.documents,
     ):
         cached.cache_clear()

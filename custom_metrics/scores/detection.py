@@ -158,15 +158,15 @@ def annotated_and_predicted(doc: Mapping[str, Any], results: Sequence[Any]) -> t
     return gold, alignment.spans, alignment.kind
 
 
-def _ratios(metric: str, counts: NDArray[Any]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    """The ratios whose mean a metric is, as numerators and denominators."""
+def ratios(metric: str, counts: NDArray[Any]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """The ratios whose mean a metric is, as numerators and denominators, of (..., 4) counts."""
     tp, fp, fn, tn = np.moveaxis(counts, -1, 0)
     return {
         "precision": [(tp, tp + fp)],
         "recall": [(tp, tp + fn)],
         "f1": [(2 * tp, 2 * tp + fp + fn)],
         "balanced_accuracy": [(tp, tp + fn), (tn, tn + fp)],
-        "kappa": [(2 * (tp * tn - fn * fp), (tp + fp) * (fp + tn) + (tp + fn) * (fn + tn))],
+        "kappa": [(2 * (tp * tn - fn * fp), (tp + fp) * (fp + tn) + (tp + fn) * (fn + tn))],  # Cohen's; not linear
     }[metric]
 
 
@@ -178,7 +178,7 @@ def _scores(metric: str, sums: NDArray[Any]) -> NDArray[Any]:
     sure of.
     """
     with np.errstate(invalid="ignore"):  # 0/0
-        values = np.mean([top / bottom for top, bottom in _ratios(metric, sums)], axis=0)
+        values = np.mean([top / bottom for top, bottom in ratios(metric, sums)], axis=0)
         if sums.ndim == 2:
             return np.asarray(values)
         occurs = sums[..., 0] + sums[..., 2] > 0
@@ -213,7 +213,7 @@ def _rows(values: Sequence[Any], metric: str) -> Rows:
     """A metric of the counts of each document, linearised; of categories the mean of those that occur."""
     carried = _counts(values)
     counts = np.asarray(carried, dtype=float)
-    linear = np.mean([linearised(*ratio) for ratio in _ratios(metric, counts)], axis=0)
+    linear = np.mean([linearised(*ratio) for ratio in ratios(metric, counts)], axis=0)
     if counts.ndim == 3:
         linear = np.nan_to_num(linear)[:, counts[..., [0, 2]].sum(axis=(0, 2)) > 0].mean(axis=1)
     return Rows(linear, [cluster_of(value) for value in carried])
@@ -225,8 +225,8 @@ def _aggregation(metric: str) -> Aggregation:
 
 _METRICS = ("f1", "precision", "recall")
 f1, precision, recall = map(_aggregation, _METRICS)
-balanced_accuracy = _aggregation("balanced_accuracy")  # mean of the recalls of both classes
-kappa = Aggregation("kappa", lambda values: _figure(*_hashable(values), "kappa"))  # Cohen's
+balanced_accuracy = _aggregation("balanced_accuracy")
+kappa = Aggregation("kappa", lambda values: _figure(*_hashable(values), "kappa"))
 
 
 def category_figures(values: Sequence[Any]) -> dict[str, Figure]:

@@ -1,37 +1,26 @@
 """Scores of sentences that people judged supported or not: of a detector's marks in them (:func:`process_results`), and of
-a judge's verdicts on them (:func:`process_verdict`).
+a judge's verdicts on them (:func:`process_verdict`). The positive class is *Not Supported*.
 
-The positive class is *Not Supported*. A detector flags a sentence where it marks any word of it: that is what the label
-says (a sentence is supported where all of it is), and the one rule by which a detector that marks nothing but the wrong
-words makes no mistake. The *share* of a sentence is the mean over its words of the detector's probability, which is 1 for a
-marked word without one and 0 outside of all marks.
+A detector flags a sentence where it marks any word of it: that is what the label says (a sentence is supported where all of
+it is), and the one rule by which a detector that marks nothing but the wrong words makes no mistake. The *share* of a
+sentence is the mean over its words of the detector's probability, which is 1 for a marked word without one and 0 outside of
+all marks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from statistics import fmean
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import Span, probabilities
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.scores.judging import UNREAD
-from custom_metrics.statistics.figures import (
-    UNDEFINED,
-    CountsOfCluster,
-    Figure,
-    FloatWithCounts,
-    Rows,
-    cluster_of,
-    clusters_of,
-)
-from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
+from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows, cluster_of, mean_figure
 
 SUPPORTED, NOT_SUPPORTED = "Supported", "Not Supported"
 
@@ -61,11 +50,9 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         pairs.append([fmean(inside), float(wrong)])
         counts += _counts(wrong, any(inside))
     parts = [Span(sentence["start"], sentence["end"]) for sentence in judged]
-    carried = CountsOfCluster(counts.tolist(), doc["passage"])
     return {
-        "balanced_accuracy": carried,
+        **dict.fromkeys(("balanced_accuracy", "sentence_f1"), CountsOfCluster(counts.tolist(), doc["passage"])),
         "auc": CountsOfCluster(pairs, doc["passage"]),
-        "sentence_f1": carried,
         **detection.word_values(doc, gold, predicted, kind, parts),
     }
 
@@ -79,10 +66,9 @@ def process_verdict(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         read; and ``unread_rate``.
     """
     verdict, question = results[0], doc["passage"]
-    counts = _counts(doc["label"] == NOT_SUPPORTED, verdict == NOT_SUPPORTED)
-    carried = None if verdict == UNREAD else CountsOfCluster(counts, question)
+    counts = CountsOfCluster(_counts(doc["label"] == NOT_SUPPORTED, verdict == NOT_SUPPORTED), question)
     return {
-        **dict.fromkeys(("balanced_accuracy", "sentence_f1", "kappa"), carried),
+        **dict.fromkeys(("balanced_accuracy", "sentence_f1", "kappa"), None if verdict == UNREAD else counts),
         "unread_rate": FloatWithCounts(verdict == UNREAD, cluster=question),
     }
 
@@ -92,53 +78,28 @@ def _counts(wrong: bool, flagged: bool) -> list[int]:
     return [int(pair == (wrong, flagged)) for pair in ((True, True), (False, True), (True, False), (False, False))]
 
 
-# ------------------------------------------------------------------------------------------------------------- their AUC
-
-
-def _auc_figure(values: Sequence[Any]) -> Figure:
-    clusters = clusters_of([cluster_of(value) for value in values])
-    return _auc(tuple(tuple(map(tuple, value)) for value in values), None if clusters is None else tuple(clusters))
-
-
-@lru_cache(maxsize=16)
-def _auc(documents: tuple[tuple[tuple[float, float], ...], ...], clusters: tuple[Any, ...] | None) -> Figure:
-    """The probability that a sentence that is not supported has a higher share than one that is (a tie counts a half), with
-    bounds from a bootstrap over clusters of documents."""
-    shares = np.unique([share for document in documents for share, _ in document])
-    if not len(shares):
-        return UNDEFINED
-    rows = np.zeros((len(documents), 2, len(shares)))  # sentences of each class and share
-    for row, document in zip(rows, documents, strict=True):
-        for share, wrong in document:
-            row[int(wrong), np.searchsorted(shares, share)] += 1
-    flat = sums_by_cluster(rows.reshape(len(rows), -1), clusters)
-    (value,) = _areas(flat.sum(axis=0)[None])
-    return Figure(float(value), *spread(_areas(resampled_sums(flat))), n=len(documents))
-
-
-def _areas(sums: NDArray[Any]) -> NDArray[Any]:
-    """The AUC of each row of (sums, 2 * shares) numbers of supported and other sentences by share."""
-    fine, wrong = np.split(sums, 2, axis=-1)
-    below = fine.cumsum(axis=-1) - fine / 2
-    with np.errstate(invalid="ignore"):  # 0/0: one class alone
-        return np.asarray((wrong * below).sum(axis=-1) / (wrong.sum(axis=-1) * fine.sum(axis=-1)))
-
-
 def auc_rows(values: Sequence[Any]) -> Rows:
-    """The AUC linearised: values of documents whose mean it is (structural components of DeLong et al. 1988, summed over a
-    document's sentences); ``nan`` where it is not defined."""
+    """Numbers of documents whose mean is the AUC: the probability that a sentence that is not supported has a higher share
+    than one that is, where a tie counts a half. They are the structural components of DeLong et al. (1988), summed over a
+    document's sentences; ``nan`` where there is one class alone."""
     pairs = np.array([pair for value in values for pair in value], dtype=float).reshape(-1, 2)
-    at = np.repeat(np.arange(len(values)), [len(value) for value in values])
+    document = np.repeat(np.arange(len(values)), [len(value) for value in values])
     share, wrong = pairs[:, 0], pairs[:, 1] == 1
-    fine = ~wrong
     linear = np.full(len(values), np.nan)
-    if wrong.any() and fine.any():
-        above = (share[wrong][:, None] > share[fine]) + (share[wrong][:, None] == share[fine]) / 2
-        area = above.mean()
-        sums = np.zeros(len(pairs))
-        sums[wrong], sums[fine] = (above.mean(axis=1) - area) / wrong.sum(), (above.mean(axis=0) - area) / fine.sum()
-        linear = area + len(values) * np.bincount(at, sums, len(values))
+    if wrong.any() and not wrong.all():
+        above = (np.sign(share[wrong][:, None] - share[~wrong]) + 1) / 2
+        area, sums = above.mean(), np.zeros(len(pairs))
+        sums[wrong] = (above.mean(axis=1) - area) / wrong.sum()
+        sums[~wrong] = (above.mean(axis=0) - area) / (~wrong).sum()
+        linear = area + len(values) * np.bincount(document, sums, len(values))
     return Rows(linear, [cluster_of(value) for value in values])
 
 
-auc = Aggregation("auc", _auc_figure, auc_rows)
+def _auc(values: Sequence[Any]) -> Figure:
+    rows = auc_rows(values)
+    figure = mean_figure([FloatWithCounts(*row) for row in zip(rows.values, values, rows.clusters, strict=True)])
+    low, high = np.clip(figure[1:3], 0.0, 1.0).tolist()
+    return figure._replace(low=low, high=high)
+
+
+auc = Aggregation("auc", _auc, auc_rows)

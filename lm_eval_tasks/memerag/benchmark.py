@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
 from lm_eval_tasks.detection.detection_base import detection_base
 from lm_eval_tasks.memerag.dataset import LANGUAGES
@@ -10,8 +12,11 @@ _DATA = "amazon-science/MEMERAG"
 _JUDGED = "sentences that people judged supported or not"
 
 
-def _metrics(denominator: str, whose: str) -> tuple[Metric, ...]:
-    """What detectors and judges share; `whose` verdict it is."""
+_OF_SENTENCES: dict[str, Any] = {"unit": "score", "counted": "answers", "headline": True}
+
+
+def _metrics(denominator: str, whose: str, *more: Metric) -> tuple[Metric, ...]:
+    """The metrics of detectors, or of judges; `whose` verdict it is."""
     return (
         Metric(
             "balanced_accuracy",
@@ -19,25 +24,22 @@ def _metrics(denominator: str, whose: str) -> tuple[Metric, ...]:
             True,
             denominator,
             definition="mean of the shares of unsupported sentences that are flagged and of supported ones that are not",
-            unit="score",
             title="Tells unsupported sentences from supported ones",
             sentence=f"{whose} is right on {{value}} of the sentences of RAG answers, where supported and unsupported ones "
             "weigh the same (0.5 is a guess)",
-            counted="answers",
-            headline=True,
+            **_OF_SENTENCES,
         ),
+        *more,
         Metric(
             "sentence_f1",
             "custom_metrics.scores.detection.f1",
             True,
             denominator,
             definition="harmonic mean of precision and recall of the sentences that are not supported",
-            unit="score",
             label="F1 of unsupported sentences",
             title="Finds unsupported sentences",
             sentence="Its F1 on the sentences of RAG answers that the passages do not support is {value}",
-            counted="answers",
-            headline=True,
+            **_OF_SENTENCES,
         ),
     )
 
@@ -48,15 +50,13 @@ _AUC = Metric(
     True,
     _JUDGED,
     definition="probability that an unsupported sentence has a higher expected share of marked words than a supported one",
-    unit="score",
     label="AUC",
     title="Ranks unsupported sentences first",
     sentence="It ranks an unsupported sentence of a RAG answer above a supported one with probability {value} (0.5 is a "
     "guess)",
-    counted="answers",
-    headline=True,
+    **_OF_SENTENCES,
 )
-_OF_DETECTORS = _metrics(_JUDGED, "A detector")
+_KAPPA = "custom_metrics.scores.detection.kappa"
 _READ = f"{_JUDGED} and whose verdict could be read"
 
 _DETECTION = detection_base(
@@ -68,7 +68,7 @@ sentences that people judged not supported.""",
     dataset_path=_DATA,
     process_results="custom_metrics.scores.sentences.process_results",
     reply="copied_answer",
-    metrics=(_OF_DETECTORS[0], _AUC, *_OF_DETECTORS[1:]),
+    metrics=_metrics(_JUDGED, "A detector", _AUC),
 )
 
 _JUDGE = Base(
@@ -109,23 +109,8 @@ Say nothing but one line, "Verdict: Supported" or "Verdict: Not Supported".
     process_results="custom_metrics.scores.sentences.process_verdict",
     metrics=(
         *_metrics(_READ, "The judge"),
-        Metric(
-            "kappa",
-            "custom_metrics.scores.detection.kappa",
-            True,
-            _READ,
-            definition="Cohen's kappa of the judge and the annotators",
-            unit="correlation",
-            counted="sentences",
-        ),
-        Metric(
-            "unread_rate",
-            DEFINED_SHARE,
-            False,
-            "all replies of the judge",
-            definition="share of replies that say no verdict",
-            counted="sentences",
-        ),
+        Metric("kappa", _KAPPA, True, _READ, "Cohen's kappa of the judge and the annotators", "correlation"),
+        Metric("unread_rate", DEFINED_SHARE, False, "all replies of the judge", "share of replies that say no verdict"),
     ),
 )
 

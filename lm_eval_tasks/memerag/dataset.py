@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from custom_metrics.reading.spans import HALLUCINATION, Span
+from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.scores.sentences import NOT_SUPPORTED, SUPPORTED
 from custom_metrics.usage.quoting import quote
@@ -34,13 +33,6 @@ most agree."""
 HARD_TO_TELL = "Challenging to determine"
 LONGEST = 1_000_000
 """Characters of an answer or of its passages, above which a line is left out. The public ones have at most 30,000."""
-
-_BLANK = "sentences left out, empty or only white space"
-_HARD = "sentences left out, as hard to tell"
-_OTHER = "sentences left out, with another label"
-_NO_PASSAGE = "answers left out, without passages"
-_TOO_LONG = "answers left out, of more than a million characters"
-_UNJUDGED = "answers left out, without a sentence that was judged"
 
 
 class JudgedAnswer(NamedTuple):
@@ -71,25 +63,7 @@ def load(language: str, annotators: str = "one", mirror: str | None = None, **ig
         ValueError: an unknown option, or no answer can be used.
         MissingSource, CorruptSource: a file cannot be found, or is damaged.
     """
-    rows, record = _read(f"memerag_{language}", language, annotators, mirror, ignored)
-    documents = []
-    for row in rows:
-        wrong = [span for span, label in row.sentences if label == NOT_SUPPORTED]
-        documents.append(
-            {
-                "id": row.id,
-                "language": language,
-                "annotators": annotators,
-                "passage": f"{language}/{row.id}",
-                "query": row.question,
-                "reference": "\n\n".join(row.passages),
-                "answer": row.answer,
-                "sentences": [{"start": s.start, "end": s.end, "label": label} for s, label in row.sentences],
-                "spans": [{"start": s.start, "end": s.end, "category": s.category} for s in wrong],
-                "target": render(row.answer, wrong),
-            }
-        )
-    return {"evaluation": provenance.documents_of(documents, record)}
+    return _load(f"memerag_{language}", language, annotators, mirror, ignored, _answer)
 
 
 def load_sentences(
@@ -102,26 +76,12 @@ def load_sentences(
         ``passage`` (the question), ``label``, and as quoted lines ``quoted``: ``question``, ``passages`` (a list),
         ``answer``, ``sentence``.
     """
-    rows, record = _read(f"memerag_judge_{language}", language, annotators, mirror, ignored)
-    documents = [
-        {
-            "id": f"{row.id}/{number}",
-            "language": language,
-            "annotators": annotators,
-            "passage": f"{language}/{row.id}",
-            "label": label,
-            "quoted": {
-                "question": quote(row.question),
-                "passages": [*map(quote, row.passages)],
-                "answer": quote(row.answer),
-                "sentence": quote(row.answer[span.start : span.end]),
-            },
-        }
-        for row in rows
-        for number, (span, label) in enumerate(row.sentences)
-        if label in (SUPPORTED, NOT_SUPPORTED)
-    ]
-    return {"evaluation": provenance.documents_of(documents, record)}
+    return _load(f"memerag_judge_{language}", language, annotators, mirror, ignored, _sentences)
+
+
+def file_of(language: str, annotators: str) -> str:
+    """The public file of a language."""
+    return f"{FOLDERS[annotators]}/{language}.jsonl"
 
 
 def _files(options: Options) -> Places:
@@ -135,43 +95,56 @@ load_judge_task = TaskLoader(load_sentences, _files, of_task=("language",), logg
 """The sentences of a judge's task; see :func:`load_sentences`."""
 
 
-def file_of(language: str, annotators: str) -> str:
-    """The public file of a language."""
-    return f"{FOLDERS[annotators]}/{language}.jsonl"
-
-
-def _read(
-    task: str, language: str, annotators: str, mirror: str | None, ignored: Mapping[str, Any]
-) -> tuple[tuple[JudgedAnswer, ...], provenance.Record]:
+def _load(
+    task: str,
+    language: str,
+    annotators: str,
+    mirror: str | None,
+    ignored: Mapping[str, Any],
+    documents_of: Callable[[JudgedAnswer], Iterator[dict[str, Any]]],
+) -> dict[str, Dataset]:
     metadata.choice("language", language, LANGUAGES, task)
     metadata.choice("annotators", annotators, FOLDERS, task)
     metadata.refuse_misspelt(ignored, load_task.user_options, task)
-    folder = sources.mirror_folder(mirror)
-    log.info("%s: files from %s", task, folder or "GitHub")
-    rows, record = _documents(language, annotators, str(folder) if folder else None)
-    left_out = "; ".join(f"{reason}: {number}" for reason, number in record.left_out.items())
-    log.info("%s: %d answers%s", task, len(rows), f"; {left_out}" if left_out else "")
-    return rows, record
-
-
-@lru_cache(maxsize=16)  # a language's two tasks share their answers
-def _documents(
-    language: str, annotators: str, mirror: str | None
-) -> tuple[tuple[JudgedAnswer, ...], provenance.Record]:
     counts: Counter[str] = Counter()
     with sources.recording() as read:
         path = sources.locate(REPOSITORY, file_of(language, annotators), mirror)
-    rows = tuple(judged_answers(path, counts))
+    rows = list(judged_answers(path, counts))
+    left_out = ", ".join(f"{reason}: {number}" for reason, number in (+counts).items()) or "nothing is left out"
+    log.info("%s: %d answers of %s (%s)", task, len(rows), path, left_out)
     if not rows:
-        reasons = ", ".join(f"{reason}: {number}" for reason, number in (+counts).items()) or "it has no line"
-        raise sources.CorruptSource(f"{path} has no answer of MEMERAG with a judged sentence ({reasons})")
+        raise sources.CorruptSource(f"{path} has no answer of MEMERAG with a judged sentence ({left_out})")
+    options = {"language": language, "annotators": annotators}
     record = provenance.Record.from_files(
         read,
         kept={"answers": len(rows), **Counter(label for row in rows for _, label in row.sentences)},
         left_out=counts,
-        options={"language": language, "annotators": annotators},
+        options=options,
     )
-    return rows, record
+    shared = [{**options, "passage": f"{language}/{row.id}"} for row in rows]
+    documents = [{**document, **more} for row, more in zip(rows, shared, strict=True) for document in documents_of(row)]
+    return {"evaluation": provenance.documents_of(documents, record)}
+
+
+def _answer(row: JudgedAnswer) -> Iterator[dict[str, Any]]:
+    wrong = [span for span, label in row.sentences if label == NOT_SUPPORTED]
+    yield {
+        "id": row.id,
+        "query": row.question,
+        "reference": "\n\n".join(row.passages),
+        "answer": row.answer,
+        "sentences": [{"start": s.start, "end": s.end, "label": label} for s, label in row.sentences],
+        "spans": [{"start": s.start, "end": s.end, "category": s.category} for s in wrong],
+        "target": render(row.answer, wrong),
+    }
+
+
+def _sentences(row: JudgedAnswer) -> Iterator[dict[str, Any]]:
+    quoted = {"question": quote(row.question), "passages": [*map(quote, row.passages)], "answer": quote(row.answer)}
+    for number, (span, label) in enumerate(row.sentences):
+        if label in (SUPPORTED, NOT_SUPPORTED):
+            sentence = quote(row.answer[span.start : span.end])
+            yield {"id": f"{row.id}/{number}", "label": label, "quoted": {**quoted, "sentence": sentence}}
 
 
 def judged_answers(path: Path, counts: Counter[str]) -> Iterator[JudgedAnswer]:
@@ -186,20 +159,21 @@ def judged_answers(path: Path, counts: Counter[str]) -> Iterator[JudgedAnswer]:
     for number, row in read_json_lines(path, counts):
         try:
             document = _judged_answer(row, counts)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError) as error:
             raise sources.CorruptSource(f"{path}, line {number}: no judged answer of MEMERAG: {error!r}") from error
         labels = Counter(label for _, label in document.sentences)
         judged = labels[SUPPORTED] + labels[NOT_SUPPORTED]
         if not document.passages:
-            counts[_NO_PASSAGE] += 1
+            counts["answers left out, without passages"] += 1
         elif max(len(document.answer), sum(map(len, document.passages))) > LONGEST:
-            counts[_TOO_LONG] += 1
+            counts["answers left out, of more than a million characters"] += 1
         else:
-            counts.update({_HARD: labels[HARD_TO_TELL], _OTHER: labels.total() - judged - labels[HARD_TO_TELL]})
+            counts["sentences left out, as hard to tell"] += labels[HARD_TO_TELL]
+            counts["sentences left out, with another label"] += labels.total() - judged - labels[HARD_TO_TELL]
             if judged:
                 yield document
             else:
-                counts[_UNJUDGED] += 1
+                counts["answers left out, without a sentence that was judged"] += 1
 
 
 def _judged_answer(row: Mapping[str, Any], counts: Counter[str]) -> JudgedAnswer:
@@ -207,19 +181,18 @@ def _judged_answer(row: Mapping[str, Any], counts: Counter[str]) -> JudgedAnswer
     for sentence in row["answer"]:
         text = _text(sentence, "sentence")
         if not text.strip():
-            counts[_BLANK] += 1
+            counts["sentences left out, empty or only white space"] += 1
             continue
         answer += "" if not answer or answer[-1].isspace() or text[0].isspace() else " "
         start = len(answer) + len(text) - len(text.lstrip())
         answer += text
-        sentences.append((Span(start, len(answer.rstrip()), HALLUCINATION), _text(sentence, "factuality").strip()))
+        sentences.append((Span(start, len(answer.rstrip())), _text(sentence, "factuality").strip()))
     passages = [text for passage in row["context"] if (text := _text(passage, "text").strip())]
     return JudgedAnswer(_text(row, "query_id"), _text(row, "query"), passages, answer.rstrip(), sentences)
 
 
-def _text(row: Any, column: str) -> str:
+def _text(row: Mapping[str, Any], column: str) -> str:
     """A column's text; half a surrogate pair, which no table can hold, becomes a question mark."""
-    value = row[column]
-    if not isinstance(value, str):
-        raise TypeError(f"{column} is {type(value).__name__}, not a text")
-    return value.encode("utf-8", "replace").decode("utf-8")
+    if not isinstance(row[column], str):
+        raise TypeError(f"{column} is {type(row[column]).__name__}, not a text")
+    return str(row[column]).encode("utf-8", "replace").decode("utf-8")

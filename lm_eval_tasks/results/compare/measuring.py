@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.hallucination import flagged_words, rogan_gladen_rate
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, values_of_ratios
+from custom_metrics.scores.detection import ratios
 from custom_metrics.scores.judging import ASPECTS
 from custom_metrics.scores.sentences import auc_rows
 from custom_metrics.statistics.multiple_comparisons import is_share
@@ -35,14 +36,7 @@ from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
 from lm_eval_tasks.results.compare.marked import MarkedRun, compare_marked
 from lm_eval_tasks.runs import Answers, FilteredAnswers
 
-_RECALL = ((1, 0, 0, 0), (1, 0, 1, 0))
-_COUNTED_SCORES = {
-    # numerators and denominators of summed tp, fp, fn, tn, of the ratios whose mean a score is
-    "precision": [((1, 0, 0, 0), (1, 1, 0, 0))],
-    "recall": [_RECALL],
-    "f1": [((2, 0, 0, 0), (2, 1, 1, 0))],
-    "balanced_accuracy": [_RECALL, ((0, 0, 0, 1), (0, 1, 0, 1))],
-}
+_COUNTED_SCORES = ("precision", "recall", "f1", "balanced_accuracy")  # of summed tp, fp, fn, tn
 _OF_DETECTOR = (*RATES, "hallucinated_share", "hallucinated_words")  # metrics that count what a detector tagged
 _SEVERAL_FORMS = "the values of its documents have several forms"
 
@@ -323,9 +317,10 @@ def _counted_score(task: JoinedTask, metric: str, filter_name: str, score: str) 
     """A score of summed counts of words or sentences, or its mean over the categories that occur."""
     column = "precision" if metric == "f1" else metric  # the values of `f1` are numbers
     counts = _by_document(task, filter_name, metric, partial(_arrays, metric=column, parse=_counts), (1, 4))
-    weights = np.array(_COUNTED_SCORES[score], dtype=float)  # (ratios, 2, 4)
-    values = {run: np.einsum("dcn,rkn->dcrk", x, weights) for run, x in counts.values.items()}
-    of_ratios = {run: array.reshape(len(array), -1, 2) for run, array in values.items()}
+    of_ratios = {
+        run: np.stack([np.stack(ratio, axis=-1) for ratio in ratios(score, array)], axis=2).reshape(len(array), -1, 2)
+        for run, array in counts.values.items()
+    }
     measured = _by_passage(task, replace(counts, values=of_ratios))
     if next(iter(counts.values.values())).shape[1] == 1:
         return measured
