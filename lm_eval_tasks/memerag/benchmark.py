@@ -12,34 +12,29 @@ _DATA = "amazon-science/MEMERAG"
 _JUDGED = "sentences that people judged supported or not"
 
 
-_OF_SENTENCES: dict[str, Any] = {"unit": "score", "counted": "answers", "headline": True}
+_COUNTED = "custom_metrics.scores.detection"
+_SHOWN: dict[str, Any] = {"unit": "score", "counted": "answers", "headline": True}
 
 
 def _metrics(denominator: str, whose: str, *more: Metric) -> tuple[Metric, ...]:
     """The metrics of detectors, or of judges; `whose` verdict it is."""
+    accuracy = "mean of the shares of unsupported sentences that are flagged and of supported ones that are not"
+    f1 = "harmonic mean of precision and recall of the sentences that are not supported"
     return (
         Metric(
-            "balanced_accuracy",
-            "custom_metrics.scores.detection.balanced_accuracy",
-            True,
-            denominator,
-            definition="mean of the shares of unsupported sentences that are flagged and of supported ones that are not",
+            *("balanced_accuracy", f"{_COUNTED}.balanced_accuracy", True, denominator, accuracy),
             title="Tells unsupported sentences from supported ones",
             sentence=f"{whose} is right on {{value}} of the sentences of RAG answers, where supported and unsupported ones "
             "weigh the same (0.5 is a guess)",
-            **_OF_SENTENCES,
+            **_SHOWN,
         ),
         *more,
         Metric(
-            "sentence_f1",
-            "custom_metrics.scores.detection.f1",
-            True,
-            denominator,
-            definition="harmonic mean of precision and recall of the sentences that are not supported",
+            *("sentence_f1", f"{_COUNTED}.f1", True, denominator, f1),
             label="F1 of unsupported sentences",
             title="Finds unsupported sentences",
             sentence="Its F1 on the sentences of RAG answers that the passages do not support is {value}",
-            **_OF_SENTENCES,
+            **_SHOWN,
         ),
     )
 
@@ -49,14 +44,13 @@ _AUC = Metric(
     "custom_metrics.scores.sentences.auc",
     True,
     _JUDGED,
-    definition="probability that an unsupported sentence has a higher expected share of marked words than a supported one",
+    "probability that an unsupported sentence has a higher expected share of marked words than a supported one",
     label="AUC",
     title="Ranks unsupported sentences first",
     sentence="It ranks an unsupported sentence of a RAG answer above a supported one with probability {value} (0.5 is a "
     "guess)",
-    **_OF_SENTENCES,
+    **_SHOWN,
 )
-_KAPPA = "custom_metrics.scores.detection.kappa"
 _READ = f"{_JUDGED} and whose verdict could be read"
 
 _DETECTION = detection_base(
@@ -109,7 +103,7 @@ Say nothing but one line, "Verdict: Supported" or "Verdict: Not Supported".
     process_results="custom_metrics.scores.sentences.process_verdict",
     metrics=(
         *_metrics(_READ, "The judge"),
-        Metric("kappa", _KAPPA, True, _READ, "Cohen's kappa of the judge and the annotators", "correlation"),
+        Metric("kappa", f"{_COUNTED}.kappa", True, _READ, "Cohen's kappa of judge and people", "correlation"),
         Metric("unread_rate", DEFINED_SHARE, False, "all replies of the judge", "share of replies that say no verdict"),
     ),
 )

@@ -36,15 +36,11 @@ def refuse_name(name: str) -> None:
 def refuse_content(documents: Sequence[LabelledAnswer], name: str, mirror: str | None = None) -> None:
     """Refuse training data with answers of MEMERAG, or answers to its questions from its passages, by a UsageError."""
     known = {row["digest"] for row in shipped_rows(__package__, _TABLE)} | _digests_of_files(mirror)
-    copied = [
-        document
-        for document in documents
-        if not known.isdisjoint(_digests(document.question, document.reference.splitlines()[:_LINES], document.answer))
-    ]
+    copied = [d.answer for d in documents if not known.isdisjoint(_digests(d.question, d.reference, d.answer))]
     if copied:
         raise UsageError(
             f"--data {name}: {len(copied)} of its {len(documents)} answers are MEMERAG's, or to its questions from its "
-            f"passages, such as {copied[0].answer[:60]!r}. {_ASKS}; leave them out"
+            f"passages, such as {copied[0][:60]!r}. {_ASKS}; leave them out"
         )
 
 
@@ -52,35 +48,27 @@ def _digests_of_files(mirror: str | None) -> set[str]:
     """The digests of all files of MEMERAG in a mirror, or without one in the cache; damaged files have none."""
     folder = sources.mirror_folder(mirror)
     digests: set[str] = set()
-    for language in LANGUAGES:
-        for annotators in FOLDERS:
-            path = sources.local_copy(sources.source_file(REPOSITORY, file_of(language, annotators)), folder)
-            if path is not None:
-                with suppress(sources.CorruptSource, OSError):
-                    for row in judged_answers(path, Counter()):
-                        digests.update(_digests(row.question, row.passages[0].splitlines()[:1], row.answer))
+    for name in (file_of(language, annotators) for language in LANGUAGES for annotators in FOLDERS):
+        path = sources.local_copy(sources.source_file(REPOSITORY, name), folder)
+        with suppress(sources.CorruptSource, OSError):
+            for row in judged_answers(path, Counter()) if path else ():
+                digests.update(_digests(row.question, row.passages[0].partition("\n")[0], row.answer))
     return digests
 
 
-def _digests(question: str, passages: Sequence[str], answer: str) -> Iterator[str]:
-    """Forty bits for an answer, and for a question with each of some lines that may begin a passage: enough that a hundred
+def _digests(question: str, reference: str, answer: str) -> Iterator[str]:
+    """Forty bits for an answer, and for a question with each of the lines that may begin a passage: enough that a hundred
     thousand lines of other data meet a thousand digests by chance once in ten thousand times."""
-    start = _start(answer)
-    if len(start) >= _FEWEST:
-        yield _digest(start)
-    asked = _start(question)
-    for passage in passages if asked else ():
-        yield _digest(f"{asked} {_start(passage)}")
+    asked, told = _start(question), _start(answer)
+    texts = [told] if len(told) >= _FEWEST else []
+    texts += [f"{asked} {_start(line)}" for line in reference.splitlines()[:_LINES]] if asked else []
+    return (hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:10] for text in texts)
 
 
 def _start(text: str) -> str:
     """The letters and digits that begin a text, without case."""
     plain = unicodedata.normalize("NFKC", text[: 3 * _LETTERS]).casefold()
     return "".join(filter(str.isalnum, plain))[:_LETTERS]
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:10]
 
 
 if __name__ == "__main__":
