@@ -9,6 +9,7 @@ all marks.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -42,10 +43,10 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     gold, predicted, kind = detection.annotated_and_predicted(doc, results)
     judged = [sentence for sentence in doc["sentences"] if sentence["label"] in (SUPPORTED, NOT_SUPPORTED)]
     places = words(doc["answer"], doc["language"])
-    of_words = [*zip(places, probabilities(places, predicted), strict=True)]
+    of_words, starts = probabilities(places, predicted), [start for start, _ in places]
     pairs, counts = [], np.zeros(4, dtype=int)
     for sentence in judged:
-        inside = [p for (start, _), p in of_words if sentence["start"] <= start < sentence["end"]] or [0.0]
+        inside = of_words[bisect_left(starts, sentence["start"]) : bisect_left(starts, sentence["end"])] or [0.0]
         wrong = sentence["label"] == NOT_SUPPORTED
         pairs.append([fmean(inside), float(wrong)])
         counts += _counts(wrong, any(inside))

@@ -177,7 +177,8 @@ def judged_answers(path: Path, counts: Counter[str]) -> Iterator[JudgedAnswer]:
 
 
 def _judged_answer(row: Mapping[str, Any], counts: Counter[str]) -> JudgedAnswer:
-    answer, sentences = "", []
+    answer, end = "", 0
+    sentences = []
     for sentence in row["answer"]:
         text = _text(sentence, "sentence")
         if not text.strip():
@@ -185,10 +186,11 @@ def _judged_answer(row: Mapping[str, Any], counts: Counter[str]) -> JudgedAnswer
             continue
         answer += "" if not answer or answer[-1].isspace() or text[0].isspace() else " "
         start = len(answer) + len(text) - len(text.lstrip())
+        end = start + len(text.strip())
         answer += text
-        sentences.append((Span(start, len(answer.rstrip())), _text(sentence, "factuality").strip()))
+        sentences.append((Span(start, end), _text(sentence, "factuality").strip()))
     passages = [text for passage in row["context"] if (text := _text(passage, "text").strip())]
-    return JudgedAnswer(_text(row, "query_id"), _text(row, "query"), passages, answer.rstrip(), sentences)
+    return JudgedAnswer(_text(row, "query_id"), _text(row, "query"), passages, answer[:end], sentences)
 
 
 def _text(row: Mapping[str, Any], column: str) -> str:
