@@ -2,8 +2,9 @@
 
 A calibration file is JSON. It names the detector. For each language and kind of annotation it has the detector's errors,
 and the word counts of every document, which bounds need. Kinds are *real* (people marked what a model wrote on its own),
-*gold* (people marked errors that were inserted) and *silver* (GPT-4's own marks of what it inserted). A language without
-real annotations gets a *pooled* calibration: the errors in the other languages, and how much they differ between these.
+*gold* (people marked errors that were inserted), *silver* (GPT-4's own marks of what it inserted), and *rag* (people judged
+what a model wrote from passages). A language without real annotations gets a *pooled* calibration: the errors in the other
+languages, and how much they differ between these. Rates of RAG answers are corrected by *rag* alone, others never by it.
 ``lm-eval-grounded calibrate`` makes a file from detection runs. Two ship with the package: that of the ``lexical``
 detector, and the mFAVA paper's Table 10, which has precision and recall only.
 """
@@ -26,12 +27,13 @@ from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
 from custom_metrics.usage.plain_errors import UsageError
 
-ANNOTATIONS = ("real", "gold", "silver")
+RAG = "rag"
+ANNOTATIONS = ("real", "gold", "silver", RAG)
 """Kinds of annotation in a file."""
 
 POOLED = "pooled"
 KINDS = ("real", POOLED, "gold", "silver")
-"""Kinds of calibration, in order of preference."""
+"""Kinds of calibration of answers from no passages, in order of preference."""
 
 FORMAT = 1
 

@@ -25,8 +25,9 @@ class LabelledAnswer:
     """An answer, its reference, and its hallucinated spans. Unknown fields are empty.
 
     Attributes:
-        annotations: their kind: ``real`` (by people, of text that a model wrote on its own), ``gold`` (by people, of
-            inserted errors) or ``silver`` (by GPT-4, of inserted errors).
+        annotations: their kind: ``real`` (by people, of text that a model wrote on its own), ``rag`` (by people, of text
+            that a model wrote from passages), ``gold`` (by people, of inserted errors) or ``silver`` (by GPT-4, of
+            inserted errors).
         soft: spans whose probability is the share of annotators that marked them; default `spans`, marked by all.
         article: name or address of the page that the reference is from, where there is more than the reference.
         group: key that documents about one text share in every language: translations of it, or pages on one subject.

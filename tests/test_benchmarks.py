@@ -33,6 +33,7 @@ Harness = Callable[..., dict[str, Any]]
 WRITTEN = {
     "clapnq": 2 + 8 * 3,
     "making": 4 * (1 + 32),
+    "memerag": 2 * (1 + 1 + 5),
     "mfava": 3 + 31 + 1 + 2 * (5 + 30 + 2),
     "mushroom": 1 + 14 + 1,
     "nomiracl": 1 + 4 * (18 + 1),

@@ -150,7 +150,7 @@ SHARES = "ValueError precision and recall are shares between 0 and 1"
         ("[]", "cannot be read as a calibration: AttributeError"),
         ('{"format": 1}', "KeyError 'languages'"),
         ('{"format": 2}', "format 1; make one with `lm-eval-grounded calibrate RESULTS -o FILE`"),
-        ({"bronze": {"documents": ["1 2 3 4"]}}, "bronze; known are real, gold, silver. Is it of a later version"),
+        ({"bronze": {"documents": ["1 2 3 4"]}}, "bronze; known are real, gold, silver, rag. Is it of a later version"),
         ({"gold": {"documents": []}}, FOUR),
         ({"gold": {"documents": ["1 2 3"]}}, FOUR),
         ({"gold": {"documents": ["1 2 3 4", "1 2 3 -1"]}}, FOUR),

@@ -47,7 +47,7 @@ def real(*rows: list[int], model: str = "m") -> LanguageCalibration:
 
 
 def test_real_answers_come_first_and_pooled_ones_before_inserted_errors() -> None:
-    assert ANNOTATIONS == ("real", "gold", "silver")
+    assert ANNOTATIONS == ("real", "gold", "silver", "rag")
     assert KINDS == ("real", "pooled", "gold", "silver")
     gold, silver = from_counts([[5, 1, 1, 9]], "gold"), from_counts([[4, 1, 1, 9]], "silver")
     two = {"fi": {"real": real([6, 2, 2, 10])}, "it": {"real": real([3, 2, 5, 10])}}

@@ -71,11 +71,9 @@ def third(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
 
 def english(folder: Path, languages: tuple[str, ...] = ("en",), **detector: str) -> str:
     path = folder / "calibration.json"
-    counts = from_counts([[6, 2, 4, 8], [5, 2, 3, 20]] * 3, "by hand")
-    Calibration(
-        {"name": "tests/third", "version": "1", "licence": "", **detector},
-        {code: {"gold": counts} for code in languages},
-    ).save(path)
+    by_hand = {"rag": from_counts([[6, 2, 4, 8], [5, 2, 3, 20]] * 3, "by hand")}
+    of_languages = {"en": {"real": from_counts([[9, 9, 1, 1]] * 5, "closed-book")}, **dict.fromkeys(languages, by_hand)}
+    Calibration({"name": "tests/third", "version": "1", "licence": "", **detector}, of_languages).save(path)
     return str(path)
 
 
@@ -110,7 +108,7 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
     assert result["hallucinated_share"] == share
     assert result["rogan_gladen_rate"] == pytest.approx((share - 4 / 32) / (11 / 18 - 4 / 32))
     of_questions = list(zip(flagged, lengths, strict=True))
-    expected = estimate(of_questions, measured_errors(load(calibration).languages["en"]["gold"].documents))
+    expected = estimate(of_questions, measured_errors(load(calibration).languages["en"]["rag"].documents))
     figures = figures_of(got, task)
     for name, interval in ((SHARE, expected.detected), (CORRECTED, expected.rogan_gladen)):
         assert tuple(figures[name][part] for part in ("value", "low", "high", "standard_error")) == interval[:4]
@@ -280,9 +278,9 @@ class Unasked(GroundedBaseline):
         ({"detector": "lexical", "held_out": True}, ValueError, "clapnq_gold: held_out belongs into detector_args"),
         ({"detector": "lexical", "calibration": "nobody"}, CalibrationError, "calibration 'nobody': no such file"),
         (
-            {"detector": "lexical", "calibration_annotations": "lead"},
+            {"detector": "lexical", "calibration_annotations": "real"},
             ValueError,
-            "clapnq_gold: unknown calibration_annotations 'lead'",
+            "clapnq_gold: unknown calibration_annotations 'real'; known are rag$",
         ),
         ({"samples": "nowhere"}, FileNotFoundError, "no samples file"),
         ({"samples": ["a"]}, ValueError, r"clapnq_gold: samples takes one value, got \['a'\]"),
@@ -308,13 +306,13 @@ def test_settings_that_are_of_something_else(tmp_path: Path) -> None:
 def test_a_calibration_without_english_says_so_and_corrects_nothing(
     harness: Harness, third: Recording, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    metadata = {**SAMPLE, "detector": "tests/third", "calibration": english(tmp_path, ("de", "fi"))}
+    metadata = {**SAMPLE, "detector": "tests/third", "calibration": english(tmp_path, ("de",))}
     with caplog.at_level(logging.WARNING):
         result, got = evaluated(harness, "clapnq_gold", metadata=metadata)
     identity = load(metadata["calibration"]).identity
     assert (
-        f"clapnq_gold: calibration {identity} has nothing for English (it has de, fi), so there is no rogan_gladen_rate"
-        in caplog.text
+        f"clapnq_gold: calibration {identity} has no errors on RAG answers in English (it has de rag, en real), so "
+        f"there is no rogan_gladen_rate" in caplog.text
     )
     assert result["hallucinated_share"] > 0
     assert CORRECTED not in result

@@ -18,6 +18,7 @@ from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.clapnq.judge import dataset as judge
 from lm_eval_tasks.clapnq.retrieval import OPTIONS
 from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.mfava import detection
 from lm_eval_tasks.mushroom import dataset as mushroom
@@ -30,6 +31,7 @@ OF_TASKS = {
     mfava: ("mirror", "samples", *metadata.OF_DETECTION),
     detection: ("mirror",),
     mushroom: ("split", "reference", "mirror"),
+    memerag: ("annotators", "mirror"),
 }
 ALL = sorted({*(name for of in OF_TASKS.values() for name in of), *judge._OPTIONS})
 

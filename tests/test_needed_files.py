@@ -14,6 +14,7 @@ from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.definition.loading import TaskLoader, needed_files, require_files
 from lm_eval_tasks.harness.autoload import task_folder
+from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.mfava import detection
 from lm_eval_tasks.mushroom import dataset as mushroom
@@ -41,6 +42,8 @@ LOADS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (mushroom.load_task, {"task_language": "zh", "reference": "page"}),
     (mushroom.load_task, {"task_language": "sv"}),
     (mushroom.load_task, {"task_language": "ca"}),
+    (memerag.load_task, {"task_language": "fr"}),
+    (memerag.load_judge_task, {"task_language": "hi", "annotators": "majority"}),
 ]
 
 
@@ -56,7 +59,10 @@ def test_the_files_that_are_named_are_those_that_are_read(
         return locate(repository, path, mirror)
 
     monkeypatch.setattr(sources, "locate", noted)
-    for cached in (*(module._documents for module in (nomiracl, clapnq, mfava, mushroom)), detection.documents):
+    for cached in (
+        *(module._documents for module in (nomiracl, clapnq, mfava, mushroom)),
+        detection.documents,
+    ):
         cached.cache_clear()
     loader(**options, mirror="sample")
     assert [file.path for file in needed_files(loader, options)] == [path for path in read if path not in OPTIONAL]

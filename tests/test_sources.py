@@ -29,7 +29,7 @@ def test_the_table_names_every_public_file_once() -> None:
     assert (
         len(files)
         == len({(f.repository, f.path) for f in files})
-        == (18 * 9 + 4 + 1 + 4 + 31 + 25 + 1 + 10 * 3 + 4 + 24)
+        == (18 * 9 + 4 + 1 + 4 + 31 + 25 + 1 + 10 * 3 + 4 + 24 + 5 * 2)
     )
     assert all(f.checksum or f.revision == "ecd08778d0426a5ca28ac99763b0c9ddc2c78e68" for f in files)
 

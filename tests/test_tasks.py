@@ -37,9 +37,11 @@ def test_the_harness_knows_every_task_and_group() -> None:
         *(f"mfava_make_{step}_{language}" for step in MAKING for language in ("en", *MFAVA)),
         *(f"mfava_translate_{language}" for language in ("en", *MFAVA)),
         *(f"mushroom_{language}" for language in MUSHROOM),
+        *(f"memerag{judge}_{language}" for judge in ("", "_judge") for language in MEMERAG),
     }
     assert set(manager.all_groups) == {
         *("nomiracl", "nomiracl_role", "nomiracl_repeat", "nomiracl_explanation", "mfava", "mushroom"),
+        *("memerag", "memerag_judge"),
         *(f"mfava_detection_{kind}{variant}" for kind in ("gold", "silver") for variant in VARIANTS),
     }
 
@@ -50,6 +52,7 @@ SILVER = [language for language in MFAVA if language != "ja"]
 VARIANTS = ("", "_category")
 MAKING = ("queries", "answers", "silver")
 MUSHROOM = "ar ca cs de en es eu fa fi fr hi it sv zh".split()
+MEMERAG = ("de", "en", "es", "fr", "hi")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -12,7 +12,8 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.relevance import nomiracl_label, robust_label
-from custom_metrics.scores.judging import UNREAD, read_preference, read_rating
+from custom_metrics.scores.judging import UNREAD, read_preference, read_rating, read_support
+from custom_metrics.scores.sentences import NOT_SUPPORTED, SUPPORTED
 
 
 class _ResponseFilter(Filter):  # type: ignore[misc]
@@ -95,3 +96,10 @@ class JudgePreference(_ResponseFilter):
 
     def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
         return read_preference(response) or UNREAD
+
+
+class JudgeSupport(_ResponseFilter):
+    """``judge_support``: a judge's reply about a sentence becomes ``"Supported"``, ``"Not Supported"`` or ``"unread"``."""
+
+    def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
+        return {True: SUPPORTED, False: NOT_SUPPORTED, None: UNREAD}[read_support(response)]

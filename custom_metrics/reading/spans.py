@@ -58,3 +58,9 @@ def covered(words: Sequence[tuple[int, int]], spans: Iterable[Span]) -> list[str
         for place in range(bisect_right(ends, span.start), bisect_left(starts, span.end)):
             categories[place] = span.category
     return categories
+
+
+def probabilities(words: Sequence[tuple[int, int]], spans: Sequence[Span]) -> list[float]:
+    """The probability of each word: that of the span that :func:`covered` finds, 0 outside all spans."""
+    numbers = covered(words, (span._replace(category=str(number)) for number, span in enumerate(spans)))
+    return [0.0 if number is None else spans[int(number)].probability for number in numbers]

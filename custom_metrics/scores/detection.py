@@ -1,4 +1,5 @@
-"""Scores of a detector of hallucinated words: precision, recall and F1 of the hallucinated class.
+"""Scores of a detector of hallucinated words: precision, recall and F1 of the hallucinated class; and of counted sentences
+(:mod:`custom_metrics.scores.sentences`) balanced accuracy and kappa, too.
 
 A word is hallucinated when any of its characters is; words are those of :mod:`custom_metrics.reading.words`. Counts are
 summed over documents before anything is divided. The paper counts sub-word tokens instead, and its published code
@@ -11,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,9 +75,17 @@ class WordCounts(NamedTuple):
         return _ratio(self.tp + self.fp, sum(self))
 
 
-def count_words(text: str, language: str | None, gold: Sequence[Span], predicted: Sequence[Span]) -> WordCounts:
-    """Count the words of one text. Spans are in characters of it."""
+def count_words(
+    text: str,
+    language: str | None,
+    gold: Sequence[Span],
+    predicted: Sequence[Span],
+    judged: Sequence[Span] | None = None,
+) -> WordCounts:
+    """Count the words of one text, or those of its `judged` parts. Spans are in characters of it."""
     places = words(text, language)
+    if judged is not None:
+        places = [*compress(places, (part is not None for part in covered(places, judged)))]
     pairs = zip(covered(places, gold), covered(places, predicted), strict=True)
     return _count_pairs((a is not None, b is not None) for a, b in pairs)
 
@@ -105,9 +115,16 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     return word_values(doc, *annotated_and_predicted(doc, results))
 
 
-def word_values(doc: Mapping[str, Any], gold: Sequence[Span], predicted: Sequence[Span], kind: str) -> dict[str, Any]:
-    """The values of :func:`process_results`, from the results of :func:`annotated_and_predicted`."""
-    counts = count_words(doc["answer"], doc["language"], gold, predicted)
+def word_values(
+    doc: Mapping[str, Any],
+    gold: Sequence[Span],
+    predicted: Sequence[Span],
+    kind: str,
+    judged: Sequence[Span] | None = None,
+) -> dict[str, Any]:
+    """The values of :func:`process_results`, from the results of :func:`annotated_and_predicted`; `judged` as in
+    :func:`count_words`."""
+    counts = count_words(doc["answer"], doc["language"], gold, predicted, judged)
     return _values(counts, list(counts), kind, doc)
 
 
@@ -141,9 +158,16 @@ def annotated_and_predicted(doc: Mapping[str, Any], results: Sequence[Any]) -> t
     return gold, alignment.spans, alignment.kind
 
 
-def _numerator_and_denominator(metric: str, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
-    return {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
+def ratios(metric: str, counts: NDArray[Any]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """The ratios whose mean a metric is, as numerators and denominators, of (..., 4) counts."""
+    tp, fp, fn, tn = np.moveaxis(counts, -1, 0)
+    return {
+        "precision": [(tp, tp + fp)],
+        "recall": [(tp, tp + fn)],
+        "f1": [(2 * tp, 2 * tp + fp + fn)],
+        "balanced_accuracy": [(tp, tp + fn), (tn, tn + fp)],
+        "kappa": [(2 * (tp * tn - fn * fp), (tp + fp) * (fp + tn) + (tp + fn) * (fn + tn))],  # Cohen's; not linear
+    }[metric]
 
 
 def _scores(metric: str, sums: NDArray[Any]) -> NDArray[Any]:
@@ -153,21 +177,24 @@ def _scores(metric: str, sums: NDArray[Any]) -> NDArray[Any]:
     A category that is never flagged has precision 0 here: left out, it would reward a detector for flagging only what it is
     sure of.
     """
-    top, bottom = _numerator_and_denominator(metric, sums)
     with np.errstate(invalid="ignore"):  # 0/0
-        values = np.asarray(top / bottom)
+        values = np.mean([top / bottom for top, bottom in ratios(metric, sums)], axis=0)
         if sums.ndim == 2:
-            return values
+            return np.asarray(values)
         occurs = sums[..., 0] + sums[..., 2] > 0
         return np.asarray(np.where(occurs, np.nan_to_num(values), 0.0).sum(axis=-1) / occurs.sum(axis=-1))
 
 
 def _hashable(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
-    """The counts of each document, and its cluster; ``None`` where no two documents share one."""
-    counts = [value.counts if isinstance(value, FloatWithCounts) else value for value in values]
+    """The counts of each document that has some, and its cluster; ``None`` where no two documents share one."""
+    counts = _counts(values)
     clusters = clusters_of([cluster_of(value) for value in counts])
     rows = tuple(tuple(map(tuple, v)) if v and isinstance(v[0], (list, tuple)) else tuple(v) for v in counts)
     return rows, None if clusters is None else tuple(clusters)
+
+
+def _counts(values: Sequence[Any]) -> list[Any]:
+    return [value.counts if isinstance(value, FloatWithCounts) else value for value in values if value is not None]
 
 
 @lru_cache(maxsize=128)
@@ -184,9 +211,9 @@ def _figure(values: tuple[Any, ...], clusters: tuple[Any, ...] | None, metric: s
 
 def _rows(values: Sequence[Any], metric: str) -> Rows:
     """A metric of the counts of each document, linearised; of categories the mean of those that occur."""
-    carried = [value.counts if isinstance(value, FloatWithCounts) else value for value in values]
+    carried = _counts(values)
     counts = np.asarray(carried, dtype=float)
-    linear = linearised(*_numerator_and_denominator(metric, counts))
+    linear = np.mean([linearised(*ratio) for ratio in ratios(metric, counts)], axis=0)
     if counts.ndim == 3:
         linear = np.nan_to_num(linear)[:, counts[..., [0, 2]].sum(axis=(0, 2)) > 0].mean(axis=1)
     return Rows(linear, [cluster_of(value) for value in carried])
@@ -198,6 +225,8 @@ def _aggregation(metric: str) -> Aggregation:
 
 _METRICS = ("f1", "precision", "recall")
 f1, precision, recall = map(_aggregation, _METRICS)
+balanced_accuracy = _aggregation("balanced_accuracy")
+kappa = Aggregation("kappa", lambda values: _figure(*_hashable(values), "kappa"))
 
 
 def category_figures(values: Sequence[Any]) -> dict[str, Figure]:

@@ -1,5 +1,5 @@
 """The figures of CLAPnq's human evaluation, from a judge's verdicts (Rosenthal et al. 2025, section 5, Table 7), and the
-parser of a judge's reply: a rating, or a preference between two answers.
+parser of a judge's reply: a rating, a preference between two answers, or whether a sentence is supported.
 
 The harness hands an aggregation one value per document. Here a value is a tuple that starts with the question's id, so that
 bounds are bootstrapped over questions, however many verdicts each has.
@@ -45,6 +45,8 @@ _CLOSED = r"[\s\"'.,;:!。\])}|]{0,9}"
 _END = rf"(?:{_CLOSED}$|[\"']?[.,;:] (?!\d|[AB]\b)| [-–—(](?! ?\d|out of|or ))"
 _NUMBER = r"(?P<verdict>[1-4]|one|two|three|four)(?:\.0)?(?: ?(?:/|out of) ?4)?"
 _CHOICE = r"(?P<noun>(?:the )?(?:answer|response) )?(?P<verdict>A|B|(?:an? )?(?:tie|draw))"
+# So not: Supported / Not Supported, partly supported.
+_SUPPORT = r"(?P<verdict>(?:not[ -]|un)?supported)(?!\W{0,9}(?:or\W{1,9})?(?:not[ -]|un)?supported\b)"
 # A second verdict in the same line, or the scale: the prompt repeated, or a change of mind.
 _MORE = re.compile(r"\b(?:rating|score|preference|tie|(?:to|or) [1-4AB])\b", re.I)
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4}
@@ -59,6 +61,7 @@ def _patterns(names: str, verdict: str) -> tuple[re.Pattern[str], ...]:
 
 _RATING = _patterns("rating|score", _NUMBER)
 _PREFERENCE = _patterns("preference|preferred(?: answer| response)?", _CHOICE)
+_VERDICT = _patterns("verdict|label|judge?ment|factuality", _SUPPORT)
 
 
 def read_rating(text: str | None) -> int | None:
@@ -80,6 +83,17 @@ def read_preference(text: str | None) -> str | None:
     """
     verdict = _verdict(text, *_PREFERENCE)
     return None if verdict is None else verdict.upper() if len(verdict) == 1 else TIE
+
+
+def read_support(text: str | None) -> bool | None:
+    """Whether a sentence is supported, by a judge's reply about it.
+
+    The last line that opens with ``Verdict: `` (or ``Label``) decides: ``Supported``, ``Not Supported``, ``Unsupported``.
+    Without such a line, one of these that stands alone in the first or last line does. ``None`` for anything else, such as
+    ``partly supported`` or both.
+    """
+    verdict = _verdict(text, *_VERDICT)
+    return None if verdict is None else verdict == "supported"
 
 
 def _verdict(text: str | None, named: re.Pattern[str], first: re.Pattern[str], alone: re.Pattern[str]) -> str | None:

@@ -118,7 +118,7 @@ OF_A_DETECTOR = (
         "rogan_gladen_rate",
         higher_is_better=False,
         denominator=_READ,
-        definition="the same, corrected for the detector's errors (with `calibration=`)",
+        definition="the same, corrected for the detector's errors on RAG answers (with `calibration=`)",
         label="Rogan-Gladen rate",
         title="Words that are made up, corrected",
         sentence="About {value} of the words that it writes are made up, as corrected for the detector's errors "
@@ -256,7 +256,7 @@ def _task(prompt: str, retriever: str = "") -> Task:
 
 
 BENCHMARK = Benchmark(
-    version=1.8,
+    version=1.9,
     tasks=(*map(_task, _PROMPTS), *(_task(prompt, retriever) for prompt in _PROMPTS for retriever in RETRIEVERS)),
     languages={"en": "English"},
     title="CLAPnq",

@@ -11,6 +11,7 @@ from typing import Any
 
 from custom_metrics.abstention import is_abstention
 from detector_plugin import calibration as calibrations
+from detector_plugin.calibration import RAG
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
 from lm_eval_tasks.detection.calibrated import NO_CALIBRATION, TaggedAnswer, rate_aggregation, settings_of
 
@@ -31,19 +32,20 @@ def columns(
     """The columns of a task's documents that filter, metrics and results read.
 
     Arguments and errors are those of :func:`lm_eval_tasks.detection.calibrated.settings_of`. A calibration is
-    used only if it is named.
+    used only if it is named, and of it the errors on RAG answers alone: those on closed-book answers are other ones.
     """
     named = calibration if is_named(calibration) else NO_CALIBRATION
-    settings = settings_of(task, detector, detector_args, named, calibration_annotations, other_arguments)
+    kind = calibration_annotations or RAG
+    settings = settings_of(task, detector, detector_args, named, kind, other_arguments, kinds=(RAG,))
     if is_named(calibration):
         loaded = calibrations.by_identity(settings["calibration"])
-        if loaded.for_language(LANGUAGE, calibration_annotations) is None:
+        if loaded.for_language(LANGUAGE, RAG) is None:
             log.warning(
-                "%s: calibration %s has nothing%s for English (it has %s), so there is no rogan_gladen_rate. Measure the "
-                "detector on annotated English answers, and make a file of that with `lm-eval-grounded calibrate`.",
+                "%s: calibration %s has no errors on RAG answers in English (it has %s), so there is no "
+                "rogan_gladen_rate. Measure them (`lm_eval --model hallucination-detector --tasks memerag_en ...`), and "
+                "make a file of that with `lm-eval-grounded calibrate`.",
                 *(task, settings["calibration"]),
-                f" {calibration_annotations}" if calibration_annotations else "",
-                ", ".join(loaded.languages),
+                ", ".join(f"{code} {'/'.join(kinds)}" for code, kinds in loaded.languages.items()),
             )
     return {**settings, "language": LANGUAGE}
 

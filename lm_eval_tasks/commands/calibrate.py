@@ -1,4 +1,4 @@
-"""Make a calibration file from runs of mushroom_* and mfava_detection_*, or from marks.
+"""Make a calibration file from runs of mushroom_*, mfava_detection_* and memerag_*, or from marks.
 
 Reads the samples of detection runs and writes the detector's precision, recall, false positive rate, prevalence and word
 counts of each document, by language. The answers of a file of marks (JSON lines) are read by --detector.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_DETECTION = re.compile(r"mfava_detection_[a-z]+_(?P<kind>gold|silver)|mushroom_[a-z]+")
+_DETECTION = re.compile(r"mfava_detection_[a-z]+_(?P<kind>gold|silver)|mushroom_[a-z]+|(?P<rag>memerag)_[a-z]+")
 FEW = 50  # documents; the public sets have 245 and more
 
 
@@ -93,9 +93,9 @@ class Measured(NamedTuple):
 def calibration_from_runs(
     places: Iterable[Path], note: str = "", detector: str = DEFAULT_DETECTOR, detector_args: str | None = None
 ) -> Calibration:
-    """Calibrate a detector from folders or samples files of runs of ``mfava_detection_*`` and ``mushroom_*`` with
-    ``--log_samples``, of which the newest samples of a task count; or from files of marks, whose answers the named detector
-    reads now.
+    """Calibrate a detector from folders or samples files of runs of ``mfava_detection_*``, ``mushroom_*`` and ``memerag_*``
+    with ``--log_samples``, of which the newest samples of a task count; or from files of marks, whose answers the named
+    detector reads now.
 
     Raises:
         MissingSource: there are no samples.
@@ -129,7 +129,8 @@ def calibration_from_runs(
         log.info("passed over: %s", ", ".join(sorted(skipped)))
     if not languages:
         raise CalibrationError(
-            "no samples of mushroom_<language>, mfava_detection_<language>_gold or _silver. Make them with `lm_eval "
+            "no samples of mushroom_<language>, mfava_detection_<language>_gold or _silver, memerag_<language>. Make them "
+            "with `lm_eval "
             "--model hallucination-detector --model_args detector=NAME --tasks mushroom,mfava_detection_silver "
             "--log_samples -o RESULTS`."
         )
@@ -142,7 +143,7 @@ def calibration_from_runs(
 
 def _of_runs(place: Path, skipped: set[str]) -> Iterator[Measured]:
     """The counts of detection runs. Names of other tasks are added to `skipped`."""
-    from detector_plugin.calibration import CalibrationError
+    from detector_plugin.calibration import RAG, CalibrationError
     from lm_eval_tasks.data.samples import read_samples, samples_files
     from lm_eval_tasks.runs import cluster_of
 
@@ -151,11 +152,12 @@ def _of_runs(place: Path, skipped: set[str]) -> Iterator[Measured]:
         if detection is None:
             skipped.add(task)
             continue
-        detector = _read_detector(path)
+        kind = RAG if detection["rag"] else detection["kind"] or "real"
+        detector = _read_detector(path, is_learned=kind != RAG)
         samples = list(read_samples(path))
         if not samples:
             raise CalibrationError(f"{path}: no sample can be read")
-        language, kind = samples[0]["doc"]["language"], detection["kind"] or "real"
+        language = samples[0]["doc"]["language"]
         counts = [_word_counts(sample, path) for sample in samples]
         models = [str(sample["doc"].get("model") or "") for sample in samples] if kind == "real" else ()
         clusters = [cluster_of(sample["doc"]) or number for number, sample in enumerate(samples)]
@@ -195,8 +197,9 @@ def _word_counts(sample: dict[str, Any], path: Path) -> list[int]:
     return counts
 
 
-def _read_detector(samples: Path) -> dict[str, str]:
-    """Name, version and licence of the evaluated detector, or of the prompted language model."""
+def _read_detector(samples: Path, is_learned: bool) -> dict[str, str]:
+    """Name, version and licence of the evaluated detector, or of the prompted language model. `is_learned` is whether our
+    weights were trained on these documents."""
     from detector_plugin.lexical import HELD_OUT_SUFFIX
     from detector_plugin.llm import PROMPT_VERSION
     from lm_eval_tasks.models.answering import options_of
@@ -217,7 +220,7 @@ def _read_detector(samples: Path) -> dict[str, str]:
         name = arguments.get("pretrained") or arguments.get("model") or config.get("model", "")
         return {"name": f"llm:{name}", "version": PROMPT_VERSION, "licence": "unknown"}
     described = {key: str(detector.get(key, "")) for key in ("name", "version", "licence")}
-    if described["name"] == "lexical" and HELD_OUT_SUFFIX not in described["version"]:
+    if is_learned and described["name"] == "lexical" and HELD_OUT_SUFFIX not in described["version"]:
         log.warning(
             "%s: the shipped weights of the lexical detector were trained on these documents, so this calibration is too "
             "good; measure it with --model_args detector=lexical,held_out=True",

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--annotations",
-        choices=("real", "pooled", "gold", "silver"),
-        help="which calibration (default: the first of these that there is for the language)",
+        choices=("real", "pooled", "gold", "silver", "rag"),
+        help="which calibration (default: the first of these that there is for the language; of clapnq_* rag alone)",
     )
     parser.add_argument(
         "--workers",

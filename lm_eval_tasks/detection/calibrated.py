@@ -44,6 +44,7 @@ def settings_of(
     calibration: str | None = None,
     calibration_annotations: str | None = None,
     other_arguments: Mapping[str, Any] | None = None,
+    kinds: Sequence[str] = calibrations.KINDS,
 ) -> dict[str, str]:
     """The columns that filter, metrics and results read. They are checked now, before any answer is generated.
 
@@ -52,8 +53,9 @@ def settings_of(
         detector, detector_args: the detector that tags the answers (:func:`detector_plugin.load_detector`), its options.
         calibration: file of ``lm-eval-grounded calibrate``, or the name of a detector whose calibration ships; default what
             ships for the detector, or lies in its folder; ``"none"``: no corrected rates.
-        calibration_annotations: one of ``calibrations.KINDS``; default the first of these that exists.
+        calibration_annotations: one of `kinds`; default the first of these that exists.
         other_arguments: everything else that the user named, mixed with the model's arguments.
+        kinds: kinds of calibration that fit the task's answers.
 
     Returns:
         A text for each of :data:`lm_eval_tasks.definition.metadata.OF_DETECTION`: the detector's name, its options as
@@ -68,7 +70,7 @@ def settings_of(
         if isinstance(value, (list, dict)):
             raise UsageError(f"{task}: {name} takes one value, got {value!r}")
     if calibration_annotations is not None:
-        metadata.choice("calibration_annotations", calibration_annotations, calibrations.KINDS, task)
+        metadata.choice("calibration_annotations", calibration_annotations, kinds, task)
     other_arguments = other_arguments or {}
     stray = _OPTIONS_OF_DETECTORS & other_arguments.keys()
     if "strategy" in other_arguments:  # of grounded-baseline, which has a threshold of its own
@@ -117,7 +119,7 @@ class CalibrationKey(NamedTuple):
 
     calibration: str  # identity; empty where there is none, ``none`` where none is wanted
     language: str  # ISO 639 code
-    annotations: str  # one of :data:`detector_plugin.calibration.KINDS`; empty where any will do
+    annotations: str  # a kind of calibration; empty for the first of :data:`detector_plugin.calibration.KINDS`
     detector: str  # that is in use
     version: str
 
@@ -258,6 +260,7 @@ FEW = 20
 
 KINDS_OF_CALIBRATION = {
     "real": "answers that models wrote on their own and people marked",
+    calibrations.RAG: "answers that models wrote from passages and people judged",
     calibrations.POOLED: "real answers in other languages, as none are annotated in this one",
     "gold": "texts into which GPT-4 wrote errors that people marked, which says little of real answers",
     "silver": "texts into which GPT-4 wrote errors that it marked itself, which says little of real answers",

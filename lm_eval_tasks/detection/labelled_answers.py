@@ -4,9 +4,9 @@ A benchmark that has some holds a ``labelled.py`` whose ``LABELLED`` names its c
 
 A line of a file is an object with ``question``, ``reference``, ``answer``, ``spans`` (a list of ``[start, end, category]``)
 and ``language``. It may have ``model``, ``article``, ``group`` (a key that translations of one text share), ``soft`` (a
-list of ``[start, end, share of annotators]``) and ``annotations`` (``real``, ``gold``, or ``silver``, the default). Places
-are whole numbers, in characters of the answer. Files of marks (``lm-eval-grounded mark``) have such lines; those with
-``cannot_tell`` are left out.
+list of ``[start, end, share of annotators]``) and ``annotations`` (``real``, ``rag``, ``gold``, or ``silver``, the
+default). Places are whole numbers, in characters of the answer. Files of marks (``lm-eval-grounded mark``) have such
+lines; those with ``cannot_tell`` are left out.
 """
 
 from __future__ import annotations

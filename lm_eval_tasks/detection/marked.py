@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from custom_metrics.reading.spans import covered, span_of
+from custom_metrics.reading.spans import probabilities, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import UNDEFINED, Figure
@@ -102,10 +102,7 @@ def expected_share(answer: str, spans: Sequence[Sequence[Any]] | None, language:
     places = words(answer, language)
     if not places or not spans:
         return 0.0
-    parsed = [span_of(span) for span in spans]
-    numbers = covered(places, (span._replace(category=str(number)) for number, span in enumerate(parsed)))
-    total = sum(parsed[int(number)].probability for number in numbers if number is not None)
-    return total / len(places)
+    return sum(probabilities(places, [span_of(span) for span in spans])) / len(places)
 
 
 def value_of(doc: Mapping[str, Any], tagged: Mapping[str, Any], marks: MarksOfTask) -> dict[str, Any] | None:

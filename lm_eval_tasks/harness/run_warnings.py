@@ -24,7 +24,11 @@ FEW = 10
 NOTEWORTHY = 0.2
 """Share of unusable replies of a task above which there is a warning."""
 
-_VERDICT = {"judge_rating": "rating", "judge_preference": "preference"}  # filter to kind of verdict
+_VERDICT = {
+    "judge_rating": "rating",
+    "judge_preference": "preference",
+    "judge_support": "verdict",
+}  # filter to what is read
 _ENOUGH_TOKENS = "max_gen_toks enough for its whole reply (reasoning included)"
 
 
@@ -50,7 +54,7 @@ def _how_to_run(prompting: Prompting) -> str:
 
 
 def unread_warning(verdict: str, replies: Sequence[str], prompting: Prompting = PROMPTED) -> str | None:
-    """The warning for a judge with many replies without a `verdict` (``"rating"`` or ``"preference"``), or ``None``.
+    """The warning for a judge with many replies without a `verdict` (such as ``"rating"``), or ``None``.
     `replies` come from the judge's filters."""
     number = sum(reply == UNREAD for reply in replies)
     if number <= NOTEWORTHY * len(replies):

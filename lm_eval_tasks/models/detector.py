@@ -84,9 +84,9 @@ class HallucinationDetector(DocumentAnswerer):
             if missing:
                 raise UsageError(
                     f"hallucination-detector: {request.task_name} asks for answers, and a detector writes none (the "
-                    f"document has no {' and no '.join(missing)}, only {sorted(request.doc)}). Run it on mfava_detection_* "
-                    f"or mushroom_* tasks, or let another model answer mfava_* or clapnq_* tasks and name it with "
-                    f"`--metadata detector=NAME`."
+                    f"document has no {' and no '.join(missing)}, only {sorted(request.doc)}). Run it on "
+                    f"mfava_detection_*, mushroom_* or memerag_* tasks, or let another model answer mfava_* or clapnq_* "
+                    f"tasks and name it with `--metadata detector=NAME`."
                 )
         answers = [str(doc["answer"]) for doc in docs]
         began = time.monotonic()

@@ -15,6 +15,7 @@ from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.clapnq.dataset import logged_questions
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
+from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava.dataset import read_articles
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.mushroom.html_text import WebPage
@@ -63,6 +64,14 @@ def _mushroom(content: bytes) -> None:
     for row in rows:
         assert all(0 <= span["start"] < span["end"] <= len(row["answer"]) for span in row["spans"])
         json.dumps(row, ensure_ascii=False).encode("utf-8")
+
+
+def _memerag(content: bytes) -> None:
+    for row in from_file(content, "de.jsonl", lambda path: [*memerag.judged_answers(path, Counter())]):
+        places = [place for span, _ in row.sentences for place in span[:2]]
+        assert places == sorted(places)
+        assert places[-1] == len(row.answer)
+        assert all(row.answer[span.start : span.end].strip() for span, _ in row.sentences)
 
 
 def _clapnq(content: bytes) -> None:
@@ -146,6 +155,10 @@ _mushroom_answer = texts.like(
         "hard_labels": [st.lists(st.integers(-1, 12), min_size=2, max_size=2)],
         "soft_labels": [{"start": texts.places, "end": texts.places, "prob": st.floats(0, 1)}],
     }
+)
+_sentence = {"sentence": texts.anything, "factuality": st.sampled_from(["Supported", "Not Supported", "x", None])}
+_judged_answer = texts.like(
+    {"query_id": "a", "query": "Wer?", "context": [{"text": texts.anything}], "answer": [_sentence]}
 )
 _clapnq_question = texts.like(
     {"id": "a", "input": texts.anything, "output": [{"answer": texts.anything}], "passages": [_passage]}
@@ -257,6 +270,18 @@ DATA_FILES: dict[str, Parser] = {
         {"rows": lambda n: b"title,reference,query 1\n" + _grown("T,R,1. Wer?\n")(n)},
     ),
     "Mu-SHROOM's answers": Parser(_mushroom, texts.lines(_mushroom_answer), (CorruptSource,)),
+    "MEMERAG's answers": Parser(
+        _memerag,
+        texts.lines(_judged_answer),
+        (CorruptSource,),
+        {
+            "sentences": lambda n: (
+                b'{"query_id": "a", "query": "", "context": [{"text": "a"}], "answer": ['
+                + b", ".join([b'{"sentence": "b ", "factuality": "Supported"}'] * n)
+                + b"]}\n"
+            )
+        },
+    ),
     "CLAPnq's questions": Parser(_clapnq, texts.lines(_clapnq_question), (CorruptSource,)),
     "logged questions": Parser(_logged, texts.lines(_logged_question), (CorruptSource,), costly=True),
     "run": Parser(

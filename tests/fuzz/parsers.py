@@ -23,7 +23,7 @@ from custom_metrics.reading.tagged_text import align, parse, render, tag_counts
 from custom_metrics.reading.words import words
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label, robust_label
 from custom_metrics.scores import judging
-from custom_metrics.scores.judging import read_preference, read_rating
+from custom_metrics.scores.judging import read_preference, read_rating, read_support
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import SURROGATE, without_surrogates
 from detector_plugin import calibration
@@ -135,6 +135,7 @@ def _verdicts(text: str) -> None:
     rating, preference = read_rating(text), read_preference(text)
     assert rating in (None, 1, 2, 3, 4)
     assert preference in (None, "A", "B", "tie")
+    assert read_support(text) in (None, True, False)
     judged = judging.process_rating({"id": 1, "aspect": "faithfulness", "answer": text}, [str(rating or "unread")])
     assert judged["unread_rate"] == (1, int(rating is None), 1)
 
@@ -353,7 +354,9 @@ PARSERS: dict[str, Parser] = {
     "verdicts": Parser(
         _verdicts,
         texts.verdict,
-        growing=times("Rating: ¦rating ¦> ¦\n¦ \n¦| ¦a ¦a a a ¦Rating: 3 ¦3\n¦Preference¦{'¦***¦Rating (a "),
+        growing=times(
+            "Rating: ¦rating ¦> ¦\n¦ \n¦| ¦a ¦a a a ¦Rating: 3 ¦3\n¦Preference¦Verdict: supported ¦{'¦***¦Rating (a "
+        ),
     ),
     "HTML": Parser(
         _html,

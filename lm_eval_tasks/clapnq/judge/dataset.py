@@ -6,7 +6,6 @@ import logging
 import os
 import random
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from custom_metrics.reading.response import final_answer
 from custom_metrics.scores.judging import ASPECTS
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.quoting import quote
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.samples import documents_of_samples, read_samples, samples_files, task_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
@@ -318,32 +318,3 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
     raise UsageError(
         f"{task}: the runs cannot be told apart by folder and task ({listed}); say judge_names=['one','other']"
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------- quoting
-
-# <|im_end|>, </s>, <start_of_turn>, <｜User｜>, ◁think▷, [INST], [gMASK], [|endofturn|], ]~b]: a bracket that touches what
-# follows, also in full width, which some tokenizers make plain. [1] is none.
-_OPENING = re.compile(r"[<＜﹤◁](?=\S)|[\[［](?=[^\s\d])|\](?=~)")
-# Format characters that scripts need; all others (direction overrides, tag characters) carry text that no reader sees.
-_NEEDED = "\u200c\u200d\u00ad"
-# Variation selectors beyond those of emoji: marks by category, but unseen, and 256 of them spell any byte.
-_SELECTORS = {*map(chr, range(0xFE00, 0xFE0E)), *map(chr, range(0xE0100, 0xE01F0))}
-
-
-def quote(text: str) -> str:
-    """The text as quoted lines. Invisible and other non-text characters are removed, tabs become spaces.
-
-    A judge's prompt holds answers from untrusted sources. Each of their lines is prefixed with ``> ``, so that none can
-    pass for a line of the prompt, and text that a tokenizer could take for a special token (the end of a turn, say) is
-    broken up. An empty text is one empty quoted line.
-    """
-    lines = []
-    for line in text.splitlines() or [""]:
-        visible = "".join(filter(_is_visible, line.replace("\t", " ")))
-        lines.append(f"> {_OPENING.sub(lambda match: f'{match[0]} ', visible)}".rstrip())
-    return "\n".join(lines)
-
-
-def _is_visible(character: str) -> bool:
-    return character not in _SELECTORS and (unicodedata.category(character)[0] != "C" or character in _NEEDED)

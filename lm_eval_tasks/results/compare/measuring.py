@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from custom_metrics.hallucination import flagged_words, rogan_gladen_rate
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, values_of_ratios
+from custom_metrics.scores.detection import ratios
 from custom_metrics.scores.judging import ASPECTS
+from custom_metrics.scores.sentences import auc_rows
 from custom_metrics.statistics.multiple_comparisons import is_share
 from custom_metrics.statistics.paired_difference import (
     ITERATIONS,
@@ -34,12 +36,7 @@ from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
 from lm_eval_tasks.results.compare.marked import MarkedRun, compare_marked
 from lm_eval_tasks.runs import Answers, FilteredAnswers
 
-_WORD_SCORES = {
-    # numerator and denominator of summed tp, fp, fn, tn
-    "precision": ((1, 0, 0, 0), (1, 1, 0, 0)),
-    "recall": ((1, 0, 0, 0), (1, 0, 1, 0)),
-    "f1": ((2, 0, 0, 0), (2, 1, 1, 0)),
-}
+_COUNTED_SCORES = ("precision", "recall", "f1", "balanced_accuracy")  # of summed tp, fp, fn, tn
 _OF_DETECTOR = (*RATES, "hallucinated_share", "hallucinated_words")  # metrics that count what a detector tagged
 _SEVERAL_FORMS = "the values of its documents have several forms"
 
@@ -158,8 +155,10 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
         return _marked(task, filter_name)
     if metric.startswith(PREFIX):
         raise NotMeasured("people rated some of the answers of each run, which nothing pairs between runs of a judge")
-    if aggregation in _WORD_SCORES:
-        return _word_score(task, metric, filter_name, aggregation)
+    if aggregation in _COUNTED_SCORES:
+        return _counted_score(task, metric, filter_name, aggregation)
+    if aggregation == "auc":
+        return _by_document(task, filter_name, metric, partial(_linearised_auc, metric=metric))
     columns = [column for readings in by_run.values() if (column := readings.columns.get(metric)) is not None]
     first = next((value for column in columns for _, value in column.non_numeric_values()), None)
     if first is not None and _is_judge_value(first):
@@ -311,14 +310,18 @@ def _marked(task: JoinedTask, filter_name: str) -> Measured:
     return Measured(METRIC, numbers, np.arange(len(task.documents)), "answers", marked=runs)
 
 
-# ------------------------------------------------------------------------------------------ word scores of detectors
+# ------------------------------------------------------------------------------------ scores of counts, of detectors
 
 
-def _word_score(task: JoinedTask, metric: str, filter_name: str, score: str) -> Measured:
-    """A score of summed word counts, or its mean over the categories that occur."""
-    counts = _by_document(task, filter_name, metric, partial(_arrays, metric="precision", parse=_counts), (1, 4))
-    weights = np.array(_WORD_SCORES[score], dtype=float).T
-    measured = _by_passage(task, replace(counts, values={run: array @ weights for run, array in counts.values.items()}))
+def _counted_score(task: JoinedTask, metric: str, filter_name: str, score: str) -> Measured:
+    """A score of summed counts of words or sentences, or its mean over the categories that occur."""
+    column = "precision" if metric == "f1" else metric  # the values of `f1` are numbers
+    counts = _by_document(task, filter_name, metric, partial(_arrays, metric=column, parse=_counts), (1, 4))
+    of_ratios = {
+        run: np.stack([np.stack(ratio, axis=-1) for ratio in ratios(score, array)], axis=2).reshape(len(array), -1, 2)
+        for run, array in counts.values.items()
+    }
+    measured = _by_passage(task, replace(counts, values=of_ratios))
     if next(iter(counts.values.values())).shape[1] == 1:
         return measured
     annotated = np.stack([array[..., 0] + array[..., 2] for array in counts.values.values()])
@@ -326,11 +329,21 @@ def _word_score(task: JoinedTask, metric: str, filter_name: str, score: str) -> 
 
 
 def _counts(value: Any) -> Floats:
-    """(1 or categories, 4) word counts: tp, fp, fn, tn."""
+    """(1 or categories, 4) counts: tp, fp, fn, tn."""
     try:
         return np.asarray(value, dtype=float).reshape(-1, 4)
     except (TypeError, ValueError) as error:
-        raise NotMeasured(f"the word counts cannot be read ({error})") from error
+        raise NotMeasured(f"the counts cannot be read ({error})") from error
+
+
+def _linearised_auc(answers: Answers, readings: FilteredAnswers, metric: str) -> Floats | None:
+    """(answers,) numbers whose mean is the AUC, so that two are compared as by DeLong et al. (1988), over questions."""
+    column = readings.columns.get(metric)
+    if column is None:
+        return None
+    numbers = np.full(len(answers), np.nan)
+    numbers[column.has_value] = auc_rows([value for value in column.values() if value is not None]).values
+    return numbers
 
 
 # --------------------------------------------------------------------------------------------- hallucination rates

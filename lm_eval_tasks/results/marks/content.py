@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, span_of
+from detector_plugin.calibration import RAG
+from detector_plugin.labelled import REAL
 from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, reference_of, tagged_answer
 from lm_eval_tasks.runs import Answer
 
@@ -95,7 +97,7 @@ def _base(answer: Answer, name: str, run: TaskAnswers, drawn: Draw, kind: str) -
         "question": str(doc.get("query") or doc.get("question") or ""),
         "reference": reference_of(doc),
         "article": str(doc["article"]) if "article" in doc else None,
-        "annotations": "real",
+        "annotations": RAG if run.task.startswith("clapnq_") else REAL,
         "chance": drawn.chances[name],
         "draw": drawn.as_json(),
     }

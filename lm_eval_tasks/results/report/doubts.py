@@ -15,6 +15,7 @@ from custom_metrics.hallucination import doubts as doubts_of_correction
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import is_measurable
+from detector_plugin.calibration import RAG
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
 from lm_eval_tasks.harness.run_warnings import FEW, NOTEWORTHY
@@ -153,7 +154,7 @@ def _correction_doubts(task: TaskRun, metric: str, filter_name: str, figure: Fig
     calibration = task.provenance.get("calibration")
     recorded: Mapping[str, Any] = calibration if isinstance(calibration, Mapping) else {}
     kind = str(recorded.get("annotations") or "")
-    if kind and kind != "real":
+    if kind and kind not in ("real", RAG):
         rests_on = KINDS_OF_CALIBRATION.get(kind, kind)
         yield "calibration", f"its correction rests on {rests_on} ({kind})", ""
     version = recorded.get("detector_version")

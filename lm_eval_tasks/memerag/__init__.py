@@ -1,0 +1,1 @@
+"""MEMERAG: answers from passages whose sentences people judged, in 5 languages (Cruz Blandón et al. 2025)."""

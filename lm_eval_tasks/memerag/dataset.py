@@ -1,0 +1,200 @@
+"""Documents of MEMERAG: answers that models wrote from passages, whose sentences people judged supported or not."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from custom_metrics.reading.spans import Span
+from custom_metrics.reading.tagged_text import render
+from custom_metrics.scores.sentences import NOT_SUPPORTED, SUPPORTED
+from custom_metrics.usage.quoting import quote
+from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data.tables import read_json_lines
+from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+REPOSITORY = "amazon-science/MEMERAG"
+LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French", "hi": "Hindi"}
+"""Code to English name."""
+
+FOLDERS = {"one": "data/memerag", "majority": "data/memerag_ext_w_majority_vote"}
+"""Who judged a sentence, as the option ``annotators`` names it, to the folder of the files: one person, or five, of whom
+most agree."""
+
+HARD_TO_TELL = "Challenging to determine"
+LONGEST = 1_000_000
+"""Characters of an answer or of its passages, above which a line is left out. The public ones have at most 30,000."""
+
+
+class JudgedAnswer(NamedTuple):
+    """A line of a public file."""
+
+    id: str  # of the question
+    question: str
+    passages: list[str]
+    answer: str  # its sentences, one after another
+    sentences: list[tuple[Span, str]]  # place in the answer, and label
+
+
+def load(language: str, annotators: str = "one", mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
+    """Load the answers of a language, for a detector.
+
+    Args:
+        language: a key of :data:`LANGUAGES`.
+        annotators: a key of :data:`FOLDERS`.
+        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
+
+    Returns:
+        ``{"evaluation": documents}``. Columns: ``id`` (of the question), ``language``, ``annotators``, ``passage`` (the
+        question, by which bounds are clustered), ``query``, ``reference`` (the passages, with blank lines between them),
+        ``answer``, ``sentences`` (``start``, ``end`` in characters of the answer, ``label``), ``spans`` (those that are not
+        supported), ``target`` (the answer, these tagged).
+
+    Raises:
+        ValueError: an unknown option, or no answer can be used.
+        MissingSource, CorruptSource: a file cannot be found, or is damaged.
+    """
+    return _load(f"memerag_{language}", language, annotators, mirror, ignored, _answer)
+
+
+def load_sentences(
+    language: str, annotators: str = "one", mirror: str | None = None, **ignored: Any
+) -> dict[str, Dataset]:
+    """Load the judged sentences of a language, for a judge. Arguments and errors are those of :func:`load`.
+
+    Returns:
+        ``{"evaluation": documents}``. Columns: ``id`` (question/number of the sentence), ``language``, ``annotators``,
+        ``passage`` (the question), ``label``, and as quoted lines ``quoted``: ``question``, ``passages`` (a list),
+        ``answer``, ``sentence``.
+    """
+    return _load(f"memerag_judge_{language}", language, annotators, mirror, ignored, _sentences)
+
+
+def file_of(language: str, annotators: str) -> str:
+    """The public file of a language."""
+    return f"{FOLDERS[annotators]}/{language}.jsonl"
+
+
+def _files(options: Options) -> Places:
+    return [(REPOSITORY, file_of(options["language"], options.get("annotators", "one")))]
+
+
+load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("reference", "target"))
+"""The answers of a task, as the harness's ``custom_dataset``; see :func:`load`."""
+
+load_judge_task = TaskLoader(load_sentences, _files, of_task=("language",), logged_elsewhere=("quoted",))
+"""The sentences of a judge's task; see :func:`load_sentences`."""
+
+
+def _load(
+    task: str,
+    language: str,
+    annotators: str,
+    mirror: str | None,
+    ignored: Mapping[str, Any],
+    documents_of: Callable[[JudgedAnswer], Iterator[dict[str, Any]]],
+) -> dict[str, Dataset]:
+    metadata.choice("language", language, LANGUAGES, task)
+    metadata.choice("annotators", annotators, FOLDERS, task)
+    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+    counts: Counter[str] = Counter()
+    with sources.recording() as read:
+        path = sources.locate(REPOSITORY, file_of(language, annotators), mirror)
+    rows = list(judged_answers(path, counts))
+    left_out = ", ".join(f"{reason}: {number}" for reason, number in (+counts).items()) or "nothing is left out"
+    log.info("%s: %d answers of %s (%s)", task, len(rows), path, left_out)
+    if not rows:
+        raise sources.CorruptSource(f"{path} has no answer of MEMERAG with a judged sentence ({left_out})")
+    options = {"language": language, "annotators": annotators}
+    record = provenance.Record.from_files(
+        read,
+        kept={"answers": len(rows), **Counter(label for row in rows for _, label in row.sentences)},
+        left_out=counts,
+        options=options,
+    )
+    shared = [{**options, "passage": f"{language}/{row.id}"} for row in rows]
+    documents = [{**document, **more} for row, more in zip(rows, shared, strict=True) for document in documents_of(row)]
+    return {"evaluation": provenance.documents_of(documents, record)}
+
+
+def _answer(row: JudgedAnswer) -> Iterator[dict[str, Any]]:
+    wrong = [span for span, label in row.sentences if label == NOT_SUPPORTED]
+    yield {
+        "id": row.id,
+        "query": row.question,
+        "reference": "\n\n".join(row.passages),
+        "answer": row.answer,
+        "sentences": [{"start": s.start, "end": s.end, "label": label} for s, label in row.sentences],
+        "spans": [{"start": s.start, "end": s.end, "category": s.category} for s in wrong],
+        "target": render(row.answer, wrong),
+    }
+
+
+def _sentences(row: JudgedAnswer) -> Iterator[dict[str, Any]]:
+    quoted = {"question": quote(row.question), "passages": [*map(quote, row.passages)], "answer": quote(row.answer)}
+    for number, (span, label) in enumerate(row.sentences):
+        if label in (SUPPORTED, NOT_SUPPORTED):
+            sentence = quote(row.answer[span.start : span.end])
+            yield {"id": f"{row.id}/{number}", "label": label, "quoted": {**quoted, "sentence": sentence}}
+
+
+def judged_answers(path: Path, counts: Counter[str]) -> Iterator[JudgedAnswer]:
+    """The answers of a public file. What is left out is counted.
+
+    A file has an answer as its sentences alone, and here it is these one after another, so each is found in it: with the
+    white space that they end in, else with a space between them.
+
+    Raises:
+        CorruptSource: a line is no judged answer.
+    """
+    for number, row in read_json_lines(path, counts):
+        try:
+            document = _judged_answer(row, counts)
+        except (KeyError, TypeError) as error:
+            raise sources.CorruptSource(f"{path}, line {number}: no judged answer of MEMERAG: {error!r}") from error
+        labels = Counter(label for _, label in document.sentences)
+        judged = labels[SUPPORTED] + labels[NOT_SUPPORTED]
+        if not document.passages:
+            counts["answers left out, without passages"] += 1
+        elif max(len(document.answer), sum(map(len, document.passages))) > LONGEST:
+            counts["answers left out, of more than a million characters"] += 1
+        else:
+            counts["sentences left out, as hard to tell"] += labels[HARD_TO_TELL]
+            counts["sentences left out, with another label"] += labels.total() - judged - labels[HARD_TO_TELL]
+            if judged:
+                yield document
+            else:
+                counts["answers left out, without a sentence that was judged"] += 1
+
+
+def _judged_answer(row: Mapping[str, Any], counts: Counter[str]) -> JudgedAnswer:
+    answer, end = "", 0
+    sentences = []
+    for sentence in row["answer"]:
+        text = _text(sentence, "sentence")
+        if not text.strip():
+            counts["sentences left out, empty or only white space"] += 1
+            continue
+        answer += "" if not answer or answer[-1].isspace() or text[0].isspace() else " "
+        start = len(answer) + len(text) - len(text.lstrip())
+        end = start + len(text.strip())
+        answer += text
+        sentences.append((Span(start, end), _text(sentence, "factuality").strip()))
+    passages = [text for passage in row["context"] if (text := _text(passage, "text").strip())]
+    return JudgedAnswer(_text(row, "query_id"), _text(row, "query"), passages, answer[:end], sentences)
+
+
+def _text(row: Mapping[str, Any], column: str) -> str:
+    """A column's text; half a surrogate pair, which no table can hold, becomes a question mark."""
+    if not isinstance(row[column], str):
+        raise TypeError(f"{column} is {type(row[column]).__name__}, not a text")
+    return str(row[column]).encode("utf-8", "replace").decode("utf-8")
