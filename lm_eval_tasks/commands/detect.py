@@ -2,9 +2,9 @@
 
 Marks the spans of an answer that its reference does not bear out: in colours on a terminal, as tags elsewhere.
 
-With `--input rag.jsonl -o out.jsonl` it reads a log: lines with `answer`, `passages` (or `reference`), and perhaps `question`,
-`language`, `id`, `model`. It writes the spans and shares of each line, and a run of all in the folder out/, for `mark`,
-`score --marks`, `compare` and `report`. After a kill the same command goes on where it stopped.
+With `--input rag.jsonl -o out.jsonl` it reads a log: lines with `answer`, `passages` (or `reference`), and perhaps
+`question`, `language`, `id`, `model`. It writes the spans and shares of each line, and a run in the folder out/, for
+`mark`, `score --marks`, `compare` and `report`. After a kill the same command goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--answer", metavar="FILE|TEXT", help="the answer; `-` reads standard input")
     parser.add_argument("--input", type=Path, metavar="FILE.jsonl", help="a log of answers, in place of one answer")
     add_output(parser, "FILE.jsonl", "with --input: spans of each line; the folder of this name gets the run")
-    parser.add_argument("--calibration", metavar="FILE", help="with --input: corrects the rate of a log in one language")
+    parser.add_argument(
+        "--calibration", metavar="FILE", help="with --input: corrects the rate of a log in one language"
+    )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="with --input: processes (default: 1)")
     parser.add_argument("--question", default="", help="what was asked, for detectors that read it")
     parser.add_argument(
@@ -91,26 +93,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read_log(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.detection.language_tags import code_of
-    from lm_eval_tasks.harness.detector_task import LOGGED
     from lm_eval_tasks.results.logs import detect_log
+    from lm_eval_tasks.results.report.markdown import markdown_of
     from lm_eval_tasks.runs import read_runs
 
     if arguments.output is None or arguments.reference or arguments.answer or arguments.question or arguments.html:
-        raise UsageError("--input FILE.jsonl goes with -o FILE.jsonl, and without --reference, --answer, --question, --html")
+        raise UsageError(
+            "--input FILE.jsonl goes with -o FILE.jsonl, and without --reference, --answer, --question, --html"
+        )
     language = arguments.language and code_of(arguments.language)
     options = (arguments.detector, arguments.detector_args, arguments.calibration, language, arguments.workers)
     written = detect_log(arguments.input, arguments.output, *options)
-    if written is not None:
-        (run,) = read_runs([written])
-        task = run.tasks[LOGGED]
-        kept, languages = task.provenance["kept"], task.provenance["options"]["languages"]
-        named = ", ".join(f"{code} {number}" for code, number in languages.items())
-        say(f"{kept['answers']} answers of {run.model} ({named}; {kept['guessed']} guessed), {kept['abstaining']} abstain")
-        for name in task.figures["answer"]:
-            figure, text = task.figure(name, "answer"), task.metric(name).definition or "share of words expected to be wrong"
-            say(f"  {name}: {figure.value:.3f}, 95 % bounds {figure.low:.3f} to {figure.high:.3f}, n = {figure.n} ({text})")
-        folder = shell_word(str(written.parent))
-        say(arguments.output, written, f"  lm-eval-grounded mark {folder} -o marking", f"  lm-eval-grounded report {folder}")
+    folder = shell_word(str(written.parent))
+    say(markdown_of(read_runs([written])), arguments.output, f"  lm-eval-grounded mark {folder} -o marking")
+    say(f"  lm-eval-grounded report {folder}")
     return 0
 
 

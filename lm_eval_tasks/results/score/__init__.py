@@ -150,7 +150,7 @@ def score(
 
             if LOGGED not in joined.get(folder, {}):
                 raise UsageError(f"{folder}: `detect` has read these answers; name people's marks of them with --marks")
-            with _locked_folder(target) as partial:
+            with locked_folder(target) as partial:
                 written.append(rate_by_marks(files[LOGGED], joined[folder][LOGGED], target, partial))
         elif launch.rank == 0:
             with marked.in_force(joined.get(folder, {})):
@@ -188,7 +188,7 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
     groups = {group: members for group, members in listed.items() if members and work.files.keys() >= set(members)}
     in_groups = {task for members in groups.values() for task in members}
     launch = processes.here()
-    with _locked_folder(work.folder) as partial:
+    with locked_folder(work.folder) as partial:
         if launch.number > 1:
             processes.barrier()
             tag_part(work, launch.rank, launch.number)
@@ -253,8 +253,8 @@ def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: An
 
 
 @contextmanager
-def _locked_folder(folder: Path) -> Iterator[Path]:
-    """A hidden folder to write to, below a folder that is locked for scoring; remains of killed runs there are removed."""
+def locked_folder(folder: Path) -> Iterator[Path]:
+    """A hidden folder to write to, below a folder that is locked; remains of killed runs there are removed."""
     from filelock import FileLock, Timeout
 
     lock = folder / ".scoring.lock"
@@ -269,7 +269,7 @@ def _locked_folder(folder: Path) -> Iterator[Path]:
             finally:
                 lock.unlink(missing_ok=True)
     except Timeout as error:
-        raise OSError(f"another `lm-eval-grounded score` is at work in {folder}; wait for it, or stop it") from error
+        raise OSError(f"another `lm-eval-grounded` is at work in {folder}; wait for it, or stop it") from error
 
 
 def _move(partial: Path, folder: Path, date: str, rows: Mapping[str, int]) -> Path:
@@ -333,12 +333,12 @@ class Work(NamedTuple):
         """The file of spans of one process; that of the first has no number."""
         return self.folder / f"{self._stem()}{f'.part{number}' if number else ''}.jsonl"
 
-    def stored_detector(self, detector: Any, number: int = 0, size: int = 1) -> StoredDetector:
+    def stored_detector(self, detector: Any, number: int = 0, size: int = 1, quiet: bool = False) -> StoredDetector:
         """A detector that does the part of one of `size` processes, and reads the stored spans of all."""
         options = pairs("detector_args", self.metadata.get("detector_args"), "score")
         mine = self.span_file(number)
         other_stores = [path for path in self.span_files() if path != mine]
-        return StoredDetector(detector, mine, options, other_stores, (number, size))
+        return StoredDetector(detector, mine, options, other_stores, (number, size), quiet)
 
     def _stem(self) -> str:
         return f".spans_{re.sub(r'[^A-Za-z0-9.-]+', '_', self.metadata['detector'])}"
