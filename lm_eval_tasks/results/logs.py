@@ -13,17 +13,17 @@ import functools
 import hashlib
 import json
 import logging
+import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate
-from custom_metrics.reading.spans import Span
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.statistics.random_effects import Errors
@@ -35,7 +35,7 @@ from detector_plugin.filters import as_text, shared_detector
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
 from lm_eval_tasks.data import provenance
-from lm_eval_tasks.data.atomic import move_whole
+from lm_eval_tasks.data.atomic import locked_folder, move_whole
 from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Benchmark, Metric
@@ -51,7 +51,6 @@ from lm_eval_tasks.detection.calibrated import (
 )
 from lm_eval_tasks.detection.language_tags import code_of, guess
 from lm_eval_tasks.harness.detector_task import FILTER, LOGGED
-from lm_eval_tasks.results.score import Work, locked_folder
 from lm_eval_tasks.runs.results_file import provenance_of, read_results
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -63,6 +62,7 @@ UNKNOWN = "und"
 
 _BLOCK = 256  # answers that are tagged together
 _NAME = "answer"  # of the filter
+_STORES = ".spans_*.jsonl"
 
 _SHARE, _CORRECTED = OF_A_DETECTOR
 _FLAGGED = Metric(
@@ -85,7 +85,17 @@ _TABLE = Benchmark(
     ),
 )
 
-_Block: TypeAlias = dict[int, tuple[dict[str, Any], str]]  # number of a line to its document and answer
+
+class Log(NamedTuple):
+    """A log to tag, the folder of its run, the settings of the detector, and the language of lines that name none."""
+
+    source: Path
+    folder: Path
+    settings: Mapping[str, str]
+    language: str | None
+
+
+_Line: TypeAlias = tuple[int, dict[str, Any], str]  # number, document, answer
 
 
 def detect_log(
@@ -107,15 +117,14 @@ def detect_log(
     if folder == output or workers < 1:
         raise UsageError("detect: name an output such as out.jsonl (out/ becomes the run), and 1 worker or more")
     settings = settings_of("detect", detector, detector_args, calibration or NO_CALIBRATION)
-    work = Work({}, settings, folder)
+    log_file = Log(source, folder, settings, language)
     left_out: dict[str, list[int]] = defaultdict(list)
     folder.mkdir(parents=True, exist_ok=True)
     with locked_folder(folder) as partial:
         if workers > 1:
-            tag = functools.partial(tag_part, work, source, language)
-            processes.in_workers(tag, workers, f"detector {detector}")
+            processes.in_workers(functools.partial(tag_part, log_file), workers, f"detector {detector}")
         record = {"read_from": "log", "local_files": [provenance.local_file("input", source)]}
-        results = _write_rows(_rows(_blocks(source, language, left_out), work), partial, record, source.stem)
+        results = _write_rows(_rows(log_file, left_out), partial, record, source.stem)
         reasons = "; ".join(
             f"{reason}: {len(numbers)} (line {', '.join(map(str, numbers[:3]))}{', ...' * (len(numbers) > 3)})"
             for reason, numbers in left_out.items()
@@ -126,7 +135,7 @@ def detect_log(
         counts = {reason: len(numbers) for reason, numbers in left_out.items()}
         results["configs"][LOGGED]["metadata"]["provenance"]["left_out"] = counts
         written = _publish(results, folder, partial, {partial / "spans": output})
-        for store in work.span_files():
+        for store in folder.glob(_STORES):
             store.unlink()
     return written
 
@@ -182,27 +191,25 @@ def _code(tag: str) -> str | None:
         raise ValueError("language is no BCP 47 tag") from None
 
 
-def _blocks(source: Path, language: str | None, left_out: dict[str, list[int]]) -> Iterator[_Block]:
+def _blocks(source: Path, language: str | None, left_out: dict[str, list[int]]) -> Iterator[list[_Line]]:
     """The lines of a log, in blocks. The numbers of those that cannot be used are added to `left_out`, by reason; blank
     lines are passed over."""
     from tqdm import tqdm
 
-    block, number, is_quiet = _Block(), 0, processes.here().rank > 0
+    block, number, is_quiet = list[_Line](), 0, processes.here().rank > 0
     bar = tqdm(total=source.stat().st_size, unit="B", unit_scale=True, desc=source.name, disable=is_quiet)
     with source.open("rb") as stream, bar:
         while line := stream.readline(LONGEST_LINE + 1):
             number, piece = number + 1, line
             while len(piece) > LONGEST_LINE and not piece.endswith(b"\n"):
                 piece = stream.readline(LONGEST_LINE + 1)
-            if not line.strip():
-                continue
             try:
-                block[number] = read_line(line, language)
+                block += [(number, *read_line(line, language))] if line.strip() else []
             except ValueError as error:
                 left_out[str(error)].append(number)
             if len(block) == _BLOCK:
                 yield block
-                block = {}
+                block = []
                 bar.update(stream.tell() - bar.n)
         yield block
         bar.update(stream.tell() - bar.n)
@@ -211,43 +218,42 @@ def _blocks(source: Path, language: str | None, left_out: dict[str, list[int]]) 
 # ------------------------------------------------------------------------------------------------------ tagging
 
 
-def tag_part(work: Work, source: Path, language: str | None, number: int, size: int) -> None:
+def tag_part(log_file: Log, number: int, size: int) -> None:
     """Tag the part of one of `size` processes, and store its spans."""
-    detector = _stored_detector(work, number, size)
-    for block in _blocks(source, language, defaultdict(list)):
-        _tag(block, detector)
+    for _ in _tagged(log_file, defaultdict(list), number, size):
+        pass
 
 
-def _stored_detector(work: Work, number: int = 0, size: int = 1) -> StoredDetector:
-    detector = shared_detector(work.metadata["detector"], work.metadata["detector_args"])
-    stored = work.stored_detector(detector, number, size, quiet=True)
+def _tagged(log_file: Log, left_out: dict[str, list[int]], number: int = 0, size: int = 1) -> Iterator[Any]:
+    """The lines of a log, each with its spans and the detector's description; those of other processes without spans."""
+    source, folder, settings, language = log_file
+    options = json.loads(settings["detector_args"])
+    detector = shared_detector(settings["detector"], settings["detector_args"])
+    store, stores = folder / _STORES.replace("*", str(number)), [*folder.glob(_STORES)]
+    stored = StoredDetector(detector, store, options, stores, (number, size), quiet=True)
     if stored.spans_by_key and not number:
-        log.info("%d answers have been tagged before (%s)", len(stored.spans_by_key), work.folder)
-    return stored
+        log.info("%d answers have been tagged before (%s)", len(stored.spans_by_key), folder)
+    for block in _blocks(source, language, left_out):
+        docs, answers = [doc for _, doc, _ in block], [answer for _, _, answer in block]
+        references, codes, questions = ([doc[name] for doc in docs] for name in ("reference", "language", "query"))
+        tags = stored.detect(references, answers, [None if code == UNKNOWN else code for code in codes], questions)
+        yield from ((*line, spans, describe(stored)) for line, spans in zip(block, tags, strict=True))
 
 
-def _tag(block: _Block, detector: StoredDetector) -> list[list[Span] | None]:
-    docs, answers = [doc for doc, _ in block.values()], [answer for _, answer in block.values()]
-    references, codes, questions = ([doc[name] for doc in docs] for name in ("reference", "language", "query"))
-    return detector.detect(references, answers, [None if code == UNKNOWN else code for code in codes], questions)
-
-
-def _rows(blocks: Iterable[_Block], work: Work) -> Iterator[dict[str, Any]]:
+def _rows(log_file: Log, left_out: dict[str, list[int]]) -> Iterator[dict[str, Any]]:
     """The rows of a samples file, with values of the metrics."""
-    detector = _stored_detector(work)
-    for block in blocks:
-        for (number, (doc, answer)), spans in zip(block.items(), _tag(block, detector), strict=True):
-            tagged = {"answer": answer, "spans": spans, "detector": describe(detector)}
-            doc = {"id": f"line {number}", **doc, **work.metadata}
-            abstains = is_abstention(answer, doc["language"])
-            share, counts = (None, None) if abstains else TaggedAnswer.from_document(doc, tagged).values()
-            values: dict[str, Any] = {_CORRECTED.name: counts, _SHARE.name: share}
-            values[_FLAGGED.name] = None if share is None else float(bool(spans))
-            values["abstention_rate"] = float(abstains)
-            values["expected_share"] = None if share is None else marked.expected_share(answer, spans, doc["language"])
-            filtered = [json.dumps(tagged, ensure_ascii=False)]
-            row = {"doc_id": number, "doc": doc, "target": "", "resps": [[answer]], "filtered_resps": filtered}
-            yield {**row, "filter": _NAME, "metrics": [*values], **values}
+    for number, doc, answer, spans, detector in _tagged(log_file, left_out):
+        tagged = {"answer": answer, "spans": spans, "detector": detector}
+        doc = {"id": f"line {number}", **doc, **log_file.settings}
+        abstains = is_abstention(answer, doc["language"])
+        share, counts = (None, None) if abstains else TaggedAnswer.from_document(doc, tagged).values()
+        values: dict[str, Any] = {_CORRECTED.name: counts, _SHARE.name: share}
+        values[_FLAGGED.name] = None if share is None else float(bool(spans))
+        values["abstention_rate"] = float(abstains)
+        values["expected_share"] = None if share is None else marked.expected_share(answer, spans, doc["language"])
+        filtered = [json.dumps(tagged, ensure_ascii=False)]
+        row = {"doc_id": number, "doc": doc, "target": "", "resps": [[answer]], "filtered_resps": filtered}
+        yield {**row, "filter": _NAME, "metrics": [*values], **values}
 
 
 # ------------------------------------------------------------------------------------------------------ the run
@@ -320,7 +326,8 @@ def _write_rows(
     table, listing = dict[str, Any](alias=LOGGED), []
     for metric in listed:
         name, figure = metric.name, figures[metric.name]
-        table |= {f"{name},{_NAME}": figure.value, f"{name}_stderr,{_NAME}": figure.standard_error}
+        error = "N/A" if math.isnan(figure.standard_error) else figure.standard_error
+        table |= {f"{name},{_NAME}": figure.value, f"{name}_stderr,{_NAME}": error}
         entry = {"metric": name, "aggregation": metric.aggregation, "higher_is_better": metric.higher_is_better}
         listing.append({**entry, "denominator": metric.denominator})
     filters = [{"name": _NAME, "filter": [{"function": FILTER}]}]

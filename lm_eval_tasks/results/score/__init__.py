@@ -13,10 +13,7 @@ import functools
 import logging
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +21,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import filters, processes
 from detector_plugin.detector import DEFAULT_DETECTOR
 from detector_plugin.span_store import StoredDetector
-from lm_eval_tasks.data.atomic import move_whole
+from lm_eval_tasks.data.atomic import locked_folder, move_whole
 from lm_eval_tasks.data.provenance import COMMAND_LINE, of_scored
 from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.data.sources import MissingSource
@@ -252,26 +249,6 @@ def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: An
         setattr(general, key, earlier.get(key))
 
 
-@contextmanager
-def locked_folder(folder: Path) -> Iterator[Path]:
-    """A hidden folder to write to, below a folder that is locked; remains of killed runs there are removed."""
-    from filelock import FileLock, Timeout
-
-    lock = folder / ".scoring.lock"
-    try:
-        with FileLock(lock, timeout=0):
-            for leftover in folder.glob(".scoring-*"):
-                log.info("removed what an unfinished run left: %s", leftover)
-                shutil.rmtree(leftover)
-            try:
-                with tempfile.TemporaryDirectory(prefix=".scoring-", dir=folder) as partial:
-                    yield Path(partial)
-            finally:
-                lock.unlink(missing_ok=True)
-    except Timeout as error:
-        raise OSError(f"another `lm-eval-grounded` is at work in {folder}; wait for it, or stop it") from error
-
-
 def _move(partial: Path, folder: Path, date: str, rows: Mapping[str, int]) -> Path:
     """Move complete files to their place, the results last. They are checked to have all `rows` of a task, as the harness
     only logs a failure to write them."""
@@ -333,12 +310,12 @@ class Work(NamedTuple):
         """The file of spans of one process; that of the first has no number."""
         return self.folder / f"{self._stem()}{f'.part{number}' if number else ''}.jsonl"
 
-    def stored_detector(self, detector: Any, number: int = 0, size: int = 1, quiet: bool = False) -> StoredDetector:
+    def stored_detector(self, detector: Any, number: int = 0, size: int = 1) -> StoredDetector:
         """A detector that does the part of one of `size` processes, and reads the stored spans of all."""
         options = pairs("detector_args", self.metadata.get("detector_args"), "score")
         mine = self.span_file(number)
         other_stores = [path for path in self.span_files() if path != mine]
-        return StoredDetector(detector, mine, options, other_stores, (number, size), quiet)
+        return StoredDetector(detector, mine, options, other_stores, (number, size))
 
     def _stem(self) -> str:
         return f".spans_{re.sub(r'[^A-Za-z0-9.-]+', '_', self.metadata['detector'])}"
