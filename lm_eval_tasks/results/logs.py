@@ -171,7 +171,10 @@ def read_line(line: bytes, language: str | None = None) -> tuple[dict[str, Any],
     reference = reference or as_text([{name: text_in(each, name) for name in ("title", "text")} for each in passages])
     if not answer.strip() or not reference.strip():
         raise ValueError("no passages and no reference" if answer.strip() else "no answer")
-    code = _code(text_in(row, "language").strip()) or language
+    try:
+        code = code_of(tag) if (tag := text_in(row, "language").strip()) else language
+    except UsageError:
+        raise ValueError("language is no BCP 47 tag") from None
     doc = {
         "language": code or guess(answer, reference).code or UNKNOWN,
         "guessed": code is None,
@@ -181,14 +184,6 @@ def read_line(line: bytes, language: str | None = None) -> tuple[dict[str, Any],
         "model": text_in(row, "model"),
     }
     return doc | ({"query_id": row["id"]} if type(row.get("id")) in (str, int) else {}), answer
-
-
-@functools.lru_cache(maxsize=1024)
-def _code(tag: str) -> str | None:
-    try:
-        return code_of(tag) if tag else None
-    except UsageError:
-        raise ValueError("language is no BCP 47 tag") from None
 
 
 def _blocks(source: Path, language: str | None, left_out: dict[str, list[int]]) -> Iterator[list[_Line]]:
@@ -304,6 +299,10 @@ def _write_rows(
     languages = seen["languages"]
     key = CalibrationKey.from_document(doc, tagged["detector"])
     errors = errors_of(in_force(key, LOGGED)) if len(languages) == 1 else None
+    if errors is None and doc["calibration"] != NO_CALIBRATION:
+        log.warning(
+            "no corrected rate: %s does not fit the log's languages (%s)", key.calibration, ", ".join(languages)
+        )
     figures = {marked.METRIC: marked.figure_of(values), **_figures(counts, clusters, errors)}
     listed = [metric for metric in _TABLE.metrics.values() if figures[metric.name].value == figures[metric.name].value]
     record = {
