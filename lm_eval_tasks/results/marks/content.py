@@ -93,7 +93,7 @@ def _base(answer: Answer, name: str, run: TaskAnswers, drawn: Draw, kind: str) -
         "id": name,
         "task": run.task,
         "kind": kind,
-        "language": run.language,
+        "language": str(doc.get("language") or run.language),
         "question": str(doc.get("query") or doc.get("question") or ""),
         "reference": reference_of(doc),
         "article": str(doc["article"]) if "article" in doc else None,
