@@ -18,8 +18,8 @@ from custom_metrics.reading.spans import HALLUCINATION, Span
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.loading import load_detector
+from detector_plugin.sentences import sentence_bounds
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.classifier import sentence_bounds
 from detector_plugin.transformers.training.measuring import best_threshold, measure
 from detector_plugin.transformers.windows import window_bounds
 from tests.environment.pooling_stand_in import Server, serving

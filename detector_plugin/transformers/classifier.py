@@ -8,17 +8,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from custom_metrics.reading.spans import HALLUCINATION, Span
-from custom_metrics.reading.words import words
 from custom_metrics.usage.options import known_instead, misspelt
 from detector_plugin.detector import UnusableDetector, check_choice, check_lengths, parse_flag, parse_number
-from detector_plugin.lexical.text import Layout
+from detector_plugin.sentences import sentence_bounds
 from detector_plugin.transformers.engines import Engine, FailingInput, Setup
 from detector_plugin.transformers.engines.runner import Runner
 from detector_plugin.transformers.engines.server import Server
@@ -27,7 +25,7 @@ from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
 from detector_plugin.transformers.labels import BORNE_OUT, UNNAMED, class_meanings, parse_labels
 from detector_plugin.transformers.model import LONGEST, describe_model, find_repositories, max_positions
 from detector_plugin.transformers.repository import library
-from detector_plugin.transformers.windows import Document, Piece, Window, room_for, spans_of, without_space
+from detector_plugin.transformers.windows import Document, Piece, Window, room_for, spans_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -240,14 +238,6 @@ class TransformersDetector:
     def skips_failing(self) -> bool:
         """Whether answers that can never be read are left out: their spans are ``None``."""
         return self.engine.skips_failing
-
-
-def sentence_bounds(answer: str, language: str | None) -> list[tuple[int, int]]:
-    """First and end character of each sentence of an answer that is not blank, without white space at its ends."""
-    places = words(answer, language)
-    starts = Layout(answer, places).sentence_starts.tolist() if places else [0]
-    edges = [0, *(places[word][0] for word in starts[1:]), len(answer)]
-    return [without_space(answer, *edge) for edge in pairwise(edges)]
 
 
 def _encode_ahead(encode: Callable[[Sequence[Any]], list[Encoded]], documents: Sequence[Any]) -> Iterator[Encoded]:

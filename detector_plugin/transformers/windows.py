@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.reading.spans import Span
+from custom_metrics.reading.spans import Span, without_space
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.forms import Encoded
 
@@ -142,13 +142,6 @@ class Window(NamedTuple):
     def types(self) -> NDArray[np.int64]:
         """0 for tokens of the first text, 1 for those of the second."""
         return self.encoded.types[self.row]
-
-
-def without_space(text: str, start: int, end: int) -> tuple[int, int]:
-    """A token's characters without the white space at its ends."""
-    token = text[start:end]
-    start += len(token) - len(token.lstrip())
-    return start, start + len(token.strip())
 
 
 def spans_of(
