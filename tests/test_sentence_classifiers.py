@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -92,52 +91,49 @@ def test_a_sentence_longer_than_a_window_is_its_weakest_part(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "labels", "given", "categories"),
+    ("name", "labels", "options", "expected"),
     [
-        ("m", ["contradiction", "entailment", "neutral"], None, ["contradictory", None, "unverifiable"]),
-        ("m", ["entailment", "not_entailment"], None, [None, HALLUCINATION]),
-        ("m", ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"], None, [None, "contradictory", "unverifiable"]),
-        ("MiniCheck-tiny", ["LABEL_0", "LABEL_1"], None, [HALLUCINATION, None]),
-        ("MiniCheck-tiny", ["0", "1"], None, [HALLUCINATION, None]),
-        ("m", ["LABEL_0", "LABEL_1"], "LABEL_0=hallucination;LABEL_1=O", [HALLUCINATION, None]),
+        ("m", ["contradiction", "entailment", "neutral"], {}, ["contradictory", None, "unverifiable"]),
+        ("m", ["entailment", "not_entailment"], {}, [None, HALLUCINATION]),
+        ("m", ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"], {}, [None, "contradictory", "unverifiable"]),
+        ("MiniCheck-tiny", ["LABEL_0", "LABEL_1"], {}, [HALLUCINATION, None]),
+        ("MiniCheck-tiny", ["0", "1"], {}, [HALLUCINATION, None]),
+        ("m", ["LABEL_0", "LABEL_1"], {"labels": "LABEL_0=hallucination;LABEL_1=O"}, [HALLUCINATION, None]),
+        ("m", ["LABEL_0", "LABEL_1"], {}, "not clear what 'LABEL_0', 'LABEL_1' stand for.*option labels"),
+        ("m", ["0", "1"], {}, "not clear what '0', '1' stand for"),
+        ("m", ["positive", "negative"], {}, "has the labels 'positive', 'negative'.*option labels"),
+        ("m", ["contradiction", "neutral"], {}, "none of them says that a sentence is borne out"),
+        ("m", ["entailment"], {}, "none of them says that a sentence is hallucinated"),
+        ("m", ENTAILMENT, {"attention": "bidirectional"}, "is for classifiers of tokens"),
     ],
 )
-def test_labels(tmp_path: Path, name: str, labels: list[str], given: str | None, categories: list[str | None]) -> None:
-    detector = TransformersDetector(str(write_text_classifier(tmp_path / name, labels)), labels=given)
-    assert detector.categories == categories
+def test_labels(tmp_path: Path, name: str, labels: list[str], options: dict[str, str], expected: Any) -> None:
+    folder = str(write_text_classifier(tmp_path / name, labels))
+    if isinstance(expected, str):
+        with pytest.raises(UnusableDetector, match=f"^(?!.*\n).*{expected}"):
+            TransformersDetector(folder, **options)
+        return
+    detector = TransformersDetector(folder, **options)
+    assert detector.categories == expected
     # MiniCheck's own code joins document and claim with the token that ends a text
     assert detector.form == ("pair" if name == "m" else "paper")
 
 
-@pytest.mark.parametrize(
-    ("labels", "options", "message"),
-    [
-        (["LABEL_0", "LABEL_1"], {}, "not clear what 'LABEL_0', 'LABEL_1' stand for.*option labels"),
-        (["0", "1"], {}, "not clear what '0', '1' stand for"),
-        (["positive", "negative"], {}, "has the labels 'positive', 'negative'.*option labels"),
-        (["contradiction", "neutral"], {}, "none of them says that a sentence is borne out"),
-        (["entailment"], {}, "none of them says that a sentence is hallucinated"),
-        (ENTAILMENT, {"attention": "bidirectional"}, "is for classifiers of tokens"),
-    ],
-)
-def test_what_is_refused(tmp_path: Path, labels: list[str], options: dict[str, str], message: str) -> None:
-    with pytest.raises(UnusableDetector, match=message) as refused:
-        TransformersDetector(str(write_text_classifier(tmp_path / "m", labels)), **options)
-    assert "\n" not in str(refused.value)
-
-
-def test_a_decoder_reads_its_last_token_in_any_batch(tmp_path: Path) -> None:
-    """Its tokenizer has no padding: the class must not be that of the padding."""
+def test_a_decoder_in_batches_alone_and_on_a_server(tmp_path: Path) -> None:
+    """Its tokenizer has no padding: its class must be that of its last token, not of the padding."""
+    pytest.importorskip("aiohttp")
     torch.manual_seed(0)
-    config = llama_config(num_labels=3, id2label=dict(enumerate(ENTAILMENT)))
-    transformers.LlamaForSequenceClassification(config).save_pretrained(tmp_path)
+    model = transformers.LlamaForSequenceClassification(llama_config(id2label=dict(enumerate(ENTAILMENT)))).eval()
+    model.save_pretrained(tmp_path)
     llama_tokenizer().save_pretrained(tmp_path)
-    together, alone = (
-        TransformersDetector(str(tmp_path), batch_size=size, threshold=0).detect(REFERENCES, ANSWERS, [None] * 4)
-        for size in (None, 1)
-    )
-    assert together == [[span._replace(probability=pytest.approx(span[3], abs=1e-4)) for span in row] for row in alone]
+    with serving(Server(lambda ids: model(torch.tensor([ids])).logits[0].detach().numpy(), str(tmp_path))) as server:
+        together, alone, there = (
+            TransformersDetector(str(tmp_path), threshold=0, **options).detect(REFERENCES, ANSWERS, [None] * 4)
+            for options in ({}, {"batch_size": 1}, {"engine": "server", "base_url": server.address})
+        )
     assert len({span.probability for span in alone[0]}) == 4
+    for spans in (together, there):
+        assert spans == [[span._replace(probability=pytest.approx(span[3], abs=1e-4)) for span in row] for row in alone]
 
 
 def test_an_adapter_of_texts(tmp_path: Path) -> None:
@@ -153,22 +149,6 @@ def test_an_adapter_of_texts(tmp_path: Path) -> None:
         expected = 1 - float(model(**inputs).logits.softmax(-1)[0, 0])
     ((span,),) = detector.detect(REFERENCES[:1], SENTENCES[:1], ["en"])
     assert span.probability == pytest.approx(expected, abs=1e-4)
-
-
-def test_the_engine_server_asks_for_classes_of_texts(tmp_path: Path) -> None:
-    pytest.importorskip("aiohttp")
-    torch.manual_seed(0)
-    config = llama_config(num_labels=2, id2label={0: "supported", 1: "unsupported"})
-    model = transformers.LlamaForSequenceClassification(config).eval()
-    model.save_pretrained(tmp_path)
-    llama_tokenizer().save_pretrained(tmp_path)
-    read = (REFERENCES, ANSWERS, [None] * 4)
-    with serving(Server(lambda ids: model(torch.tensor([ids])).logits[0].detach().numpy(), str(tmp_path))) as server:
-        there = TransformersDetector(str(tmp_path), engine="server", base_url=server.address, threshold=0)
-        spans = there.detect(*read)
-    for mine, theirs in zip(TransformersDetector(str(tmp_path), threshold=0).detect(*read), spans, strict=True):
-        assert [span[:3] for span in mine] == [span[:3] for span in theirs]
-        np.testing.assert_allclose([span[3] for span in mine], [span[3] for span in theirs], atol=1e-4)
 
 
 def test_measured_as_token_classifiers_are(tmp_path: Path) -> None:

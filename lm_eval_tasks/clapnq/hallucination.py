@@ -11,6 +11,7 @@ from typing import Any
 
 from custom_metrics.abstention import is_abstention
 from detector_plugin import calibration as calibrations
+from detector_plugin.loading import RAG
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
 from lm_eval_tasks.detection.calibrated import NO_CALIBRATION, TaggedAnswer, rate_aggregation, settings_of
 
@@ -34,7 +35,8 @@ def columns(
     used only if it is named.
     """
     named = calibration if is_named(calibration) else NO_CALIBRATION
-    settings = settings_of(task, detector, detector_args, named, calibration_annotations, other_arguments)
+    of_detector = (detector, detector_args, named, calibration_annotations)
+    settings = settings_of(task, *of_detector, other_arguments, LANGUAGE, RAG)
     if is_named(calibration):
         loaded = calibrations.by_identity(settings["calibration"])
         if loaded.for_language(LANGUAGE, calibration_annotations) is None:

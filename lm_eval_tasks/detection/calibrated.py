@@ -24,7 +24,7 @@ from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
 from detector_plugin.filters import FAILED
-from detector_plugin.loading import calibrated_name, check_detector, has_package
+from detector_plugin.loading import CLOSED_BOOK, calibrated_name, check_detector, has_package, resolve
 from lm_eval_tasks.definition import metadata
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -44,6 +44,8 @@ def settings_of(
     calibration: str | None = None,
     calibration_annotations: str | None = None,
     other_arguments: Mapping[str, Any] | None = None,
+    language: str | None = None,
+    kind: str = CLOSED_BOOK,
 ) -> dict[str, str]:
     """The columns that filter, metrics and results read. They are checked now, before any answer is generated.
 
@@ -54,6 +56,7 @@ def settings_of(
             ships for the detector, or lies in its folder; ``"none"``: no corrected rates.
         calibration_annotations: one of ``calibrations.KINDS``; default the first of these that exists.
         other_arguments: everything else that the user named, mixed with the model's arguments.
+        language, kind: of the task, by which ``detector=auto`` chooses (:func:`detector_plugin.loading.resolve`).
 
     Returns:
         A text for each of :data:`lm_eval_tasks.definition.metadata.OF_DETECTION`: the detector's name, its options as
@@ -78,7 +81,7 @@ def settings_of(
             f"{task}: {', '.join(sorted(stray))} belongs into detector_args; put `;` between its options, or write JSON: "
             f"at commas the harness cuts"
         )
-    options = metadata.pairs("detector_args", detector_args, task)
+    detector, options = resolve(detector, metadata.pairs("detector_args", detector_args, task), language, kind)
     options_json = json.dumps(options, sort_keys=True)
     check_detector(detector, options_json)
     return {
