@@ -159,9 +159,7 @@ def million(**more: Any) -> dict[str, Any]:
         (typed(million(category="contradiction"))[:-2] + ', {"text": "Par', "cut off", ["contradictory"], {}),
         ('{"hallucinated_spans": [' + "[" * 100_000, "cut off", [], {}),
         ('{"hallucinated_spans": [' + "9" * 5000, "cut off", [], {}),
-        ('{"hallucinated_spans": "none"}', "unreadable", [], {}),
-        ("I see no errors.", "unreadable", [], {}),
-        ("", "unreadable", [], {}),
+        *((reply, "unreadable", [], {}) for reply in ('{"hallucinated_spans": "none"}', "I see no errors.", "")),
         (typed(million()) + " " * LONGEST_REPLY, "unreadable", [], {}),
     ],
 )
@@ -196,19 +194,14 @@ def test_types_as_categories_of_mfava() -> None:
         assert read_typed_spans(reply, ANSWER, Counter())[1] == [Span(0, 5, mfava)]
 
 
-@pytest.mark.parametrize(
-    ("reply", "kind"),
-    [
-        ("<think>\n</think>\n<score> Yes </score>", "yes"),
-        ("<think>The score could be <score>yes</score>.</think><score>no</score>", "no"),
-        ("<score>no</score><score>yes</score>", "yes"),  # the last one is the verdict
-        ("<score>maybe</score>", "unreadable"),
-        ("yes", "unreadable"),
-        ("<score>" * 200_000, "unreadable"),
-    ],
-)
-def test_verdicts(reply: str, kind: str) -> None:
-    assert read_verdict(reply, "Er ist alt.", Counter()) == (kind, [Span(0, 11)] if kind == "yes" else [])
+def test_verdicts() -> None:
+    for reply, kind in {
+        "<think>\n</think>\n<score> Yes </score>": "yes",
+        "<think>The score could be <score>yes</score>.</think><score>no</score>": "no",
+        "<score>no</score><score>yes</score>": "yes",  # the last one is the verdict
+        **dict.fromkeys(("<score>maybe</score>", "yes", "<score>" * 200_000), "unreadable"),
+    }.items():
+        assert read_verdict(reply, "Er ist alt.", Counter()) == (kind, [Span(0, 11)] if kind == "yes" else [])
 
 
 @pytest.mark.parametrize(
