@@ -97,7 +97,8 @@ def read_typed_spans(reply: str, answer: str, problems: Counter[str]) -> tuple[s
     (and ``end``) that a model gives counts where the text stands there. Spans that are left out, or have no known type, are
     counted in `problems`: ``no text``, ``not in the answer``, ``repeated``, ``wrong offsets``, ``unknown type``.
     """
-    opening = _LIST.search(reply) if len(reply) <= LONGEST_REPLY else None
+    reply = after_reasoning(reply) if len(reply) <= LONGEST_REPLY else ""
+    opening = _LIST.search(reply)
     if opening is None:
         return UNREADABLE, []
     at, kind, spans = opening.end(), "whole", []

@@ -115,10 +115,10 @@ class TransformersDetector:
         self.form = default_form if form == "auto" else form
         if model.of_texts and attention == "bidirectional":
             raise UnusableDetector(f"detector {name}: option attention=bidirectional is for classifiers of tokens")
-        default_direction = model.decoder and (
-            self.form == "paper" and not model.of_texts
-            if stored.attention is None
-            else stored.attention == "bidirectional"
+        default_direction = (
+            model.decoder
+            and not model.of_texts
+            and (self.form == "paper" if stored.attention is None else stored.attention == "bidirectional")
         )
         bidirectional = default_direction if attention == "auto" else attention == "bidirectional" and model.decoder
         if attention == "causal" and not model.decoder:
@@ -140,9 +140,8 @@ class TransformersDetector:
         stated = max_positions(model.config) or LONGEST
         self.max_length: int = length or min(stated, limit or stated, model.tokenizer.model_max_length, LONGEST)
         self.encoder = Encoder(model.tokenizer, self.form, self.max_length, separator)
-        room_for(
-            self.encoder.encode("", "a", "a", None), self.max_length
-        )  # rather now than in the midst of the answers
+        # rather now than in the midst of the answers
+        room_for(self.encoder.encode("", "a", "a", None), self.max_length)
         self.licence: str = model.licence
         # Of the options, those that change what is found: a calibration with others does not hold.
         changes = {
@@ -192,7 +191,8 @@ class TransformersDetector:
         languages: Sequence[str | None],
         questions: Sequence[str] | None = None,
     ) -> Iterator[Document]:
-        """The probabilities of each answer's tokens, in the order in which answers are done; empty answers have none."""
+        """The probabilities of each answer's tokens or sentences (:meth:`Document.units`), in the order in which answers are
+        done; empty answers have none."""
         check_lengths(references, answers, {"languages": languages, "questions": questions})
         with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None if self.progress else True) as bar:
             indices = [index for index, answer in enumerate(answers) if answer.strip()]

@@ -121,7 +121,7 @@ def describe_model(
         elif stored.labels and len(stored.labels) == len(labels):
             labels = list(stored.labels)
     tokenizer = fast_tokenizer(transformers, [own, weights] if adapter else [own], trust_remote_code, name)
-    if config.pad_token_id is None:  # a decoder's class is that of the last token which is no padding
+    if of_texts and config.pad_token_id is None:  # a decoder's class is that of the last token which is no padding
         config.pad_token_id = padding_of(tokenizer)
     return ModelDescription(
         name=name,

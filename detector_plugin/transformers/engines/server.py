@@ -89,7 +89,6 @@ class Server(Engine):
         defaults = {"in_flight": IN_FLIGHT, "retries": RETRIES, "timeout": TIMEOUT, "skip_failing": False}
         options = defaults | {name: value for name, value in setup.options.items() if value is not None}
         self.name, self.classes, self.task = setup.model.name, len(setup.model.labels), setup.task
-        self._of_texts = setup.model.of_texts
         self.in_flight: int = parse_number("in_flight", options["in_flight"], int, 1)
         self.retries: int = parse_number("retries", options["retries"], int, 0)
         self.timeout: float = parse_number("timeout", options["timeout"], float, 0.001)
@@ -196,7 +195,7 @@ class Server(Engine):
         }
         status, body, headers = await _fetch(self._session, "POST", f"{server.url}/pooling", json=request)
         if status == 200:
-            return parse_logits(body, server.model, 1 if self._of_texts else len(ids), self.classes)
+            return parse_logits(body, server.model, 1 if self.task == "classify" else len(ids), self.classes)
         problem = f"status {status}: {error_message(body)}"
         if status >= 500 or status in _RETRYABLE:
             raise RequestFailed(
