@@ -82,7 +82,9 @@ def test_one_that_cannot_be_used_says_why(name: str, options: dict[str, Any], me
 def test_an_unknown_name_lists_those_that_there_are() -> None:
     ours = "flag-all, flag-none, flag-unseen, lexical"
     there = f"absent, broken, {ours}, library, llm, misnamed, nothing, number, served, shouting, unprefixed"
-    with pytest.raises(UnusableDetector, match=rf"^name a detector: {there}, or the name or path of a Hugging Face"):
+    with pytest.raises(
+        UnusableDetector, match=rf"^name a detector: {there}, auto, or the name or path of a classifier"
+    ):
         load_detector(" ")
     with pytest.raises(UnusableDetector, match=r"^name a detector: absent, "):
         load_detector(None)  # type: ignore[arg-type]

@@ -457,8 +457,8 @@ class Spotter:
         for index, text in enumerate(answers):
             tokens = [*re.finditer(r" ?[^ ]+", text)]  # with the space before it, as byte-level ones have
             p = np.array([float(token[0].split("|")[1]) for token in tokens], np.float32)
-            encoded = SimpleNamespace(offsets=np.array([token.span() for token in tokens]))
-            yield SimpleNamespace(index=index, encoded=encoded, best=np.stack([1 - p, p], 1))
+            units = np.array([token.span() for token in tokens]), np.stack([1 - p, p], 1)
+            yield SimpleNamespace(index=index, units=lambda units=units: units)
 
 
 def test_the_threshold_is_the_best_over_languages() -> None:

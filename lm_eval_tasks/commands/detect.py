@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from detector_plugin import load_detector
+    from detector_plugin.detector import RAG
+    from detector_plugin.loading import load_detector, resolve
     from lm_eval_tasks.definition.metadata import pairs
     from lm_eval_tasks.detection.language_tags import SURE, code_of, guess
 
@@ -69,7 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
                 f"cannot be guessed from {basis} (less than {SURE:.0%} sure); words are taken to stand between spaces"
             )
         say(f"lm-eval-grounded: language {guessed}; --language TAG says it", error=True)
-    detector = load_detector(arguments.detector, **pairs("detector_args", arguments.detector_args, "detect"))
+    options = pairs("detector_args", arguments.detector_args, "detect")
+    name, options = resolve(arguments.detector, options, language, RAG)
+    detector = load_detector(name, **options)
     (spans,) = detector.detect([reference], [answer], [language], [arguments.question])
     if spans is None:
         raise UsageError(f"detector {detector.name}: the answer cannot be read (option skip_failing)")

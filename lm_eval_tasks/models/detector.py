@@ -16,7 +16,7 @@ from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import DEFAULT_DETECTOR, SPEED, Detector, describe
 from detector_plugin.filters import as_text
-from detector_plugin.loading import has_option, load_detector
+from detector_plugin.loading import has_option, load_detector, resolve
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.answering import DocumentAnswerer
@@ -28,7 +28,7 @@ class HallucinationDetector(DocumentAnswerer):
     """A harness model that tags the answers of a detection task.
 
     Args:
-        detector: see :func:`detector_plugin.load_detector`.
+        detector: see :func:`detector_plugin.load_detector`; ``auto`` needs the options ``language`` and ``task``.
         device, batch_size, max_batch_size: passed by the harness; for detectors that have these options.
         options: of the detector.
 
@@ -48,6 +48,7 @@ class HallucinationDetector(DocumentAnswerer):
         **options: Any,
     ) -> None:
         super().__init__()
+        detector, options = resolve(detector, options)
         # the harness passes --trust_remote_code to every model
         if "trust_remote_code" in options and not has_option(detector, "trust_remote_code"):
             del options["trust_remote_code"]
