@@ -298,7 +298,6 @@ CUT = "contexts left out, cut: they are not the published ones, and end within a
         ("tst-ca-2", b"\n## [1]\n", 1, "contexts left out, empty or only white space: 1"),
         ("tst-ca-2", "El Danubi és el segon riu més".encode(), 1, CUT),
         ("tst-ca-2", "El Danubi é".encode()[:-1], 1, "contexts left out, cut or no UTF-8 text: 1"),
-        ("tst-ca-2", b"x. " * 400_000, 1, "contexts left out, of more than 1 MB: 1"),
         ("tst-ca-3", b"x.", 2, "contexts of no annotated answer, not used: 1"),
         ("tst-ca-2", "\ufeffEl Danubi.[1]".encode(), 2, "2 answers of split both with their context"),
     ],

@@ -40,10 +40,9 @@ CASES = [
     ("8. července 1992\n9. července 1992", "8. července 1992\n9. července 1992"),
     ("1. května 1953 - Začátek\n25. února 1954 - Vysílání", "1. května 1953 - Začátek\n25. února 1954 - Vysílání"),
     ("-5 °C, 1.5 m\n3.14 is pi\n1.Wort", "-5 °C, 1.5 m\n3.14 is pi\n1.Wort"),
-    # tables and rules
+    # tables
     ("| Year | **Name** |\n|:-----|---:|\n| 1867 | Curie[1] |\n| | x |", "Year | Name\n1867 | Curie\nx"),
     ("|x| is at most |y|\n\n| a | b |", "|x| is at most |y|\n| a | b |"),
-    ("above\n\n---\n***\n\nbelow", "above\nbelow"),
     ("", ""),
     (" \n\t\n", ""),
 ]  # fmt: skip

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import random
-import shutil
-import subprocess
 import tarfile
 import threading
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +15,7 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.digests import digests_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource, SourceFile, locate, source_file
+from tests.test_mushroom_pages import member, packed
 
 TRAIN = "retrieval/train/question_train_answerable.tsv"
 DEV = "retrieval/dev/question_dev_unanswerable.tsv"
@@ -54,20 +51,15 @@ def tree_id(members: list[tuple[bytes, bytes]]) -> str:
     return hashlib.sha1(b"tree %d\0" % len(tree) + tree).hexdigest()
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="asks git")
 def test_the_digest_of_a_folder_is_gits(tmp_path: Path) -> None:
-    """Names beside each other in another order than a locale's; hidden files and folders are no part of it."""
-    for name in ("b.txt", "a-2.txt", "a.txt", "a10.txt", "ä.txt", "B.txt"):
+    for name in ("b.txt", "a-2.txt", "a.txt", "a10.txt", "ä.txt", "B.txt", ".DS_Store"):
         (tmp_path / name).write_text(f"{name}[1]\n")
-    git = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True, text=True)
-    git(["git", "init", "-q"])
-    git(["git", "add", "."])
-    tree = git(["git", "write-tree"]).stdout.strip()
-    (tmp_path / ".DS_Store").write_text("x")
-    digests = digests_of(tmp_path)
-    assert (digests.git, digests.size) == (tree, 59)
+    assert digests_of(tmp_path)[1:] == (
+        "44fbf2117f9f6a3f63d5a4eeb306c88b2eb627f4",
+        59,
+    )  # `git write-tree` without the hidden file
     (tmp_path / "b.txt").write_text("b.txt[2]\n")
-    assert digests_of(tmp_path).git != tree
+    assert digests_of(tmp_path).git != "44fbf2117f9f6a3f63d5a4eeb306c88b2eb627f4"
 
 
 def test_real_files_have_their_pinned_checksums(hub: str) -> None:
@@ -244,129 +236,104 @@ def test_a_mirror_is_filled(requests: list[str], tmp_path: Path) -> None:
 
 FOLDERS = {"data/de/": {"a.txt": b"eins[1].", "b-1.txt": b"zwei."}, "data/fi/": {"a.txt": "yksi ä".encode()}}
 TOP = "n-c0ffee"
+Member = tuple[tarfile.TarInfo, bytes]
 
 
-def packed(members: list[tuple[str, bytes]], kinds: list[tuple[str, bytes]] = ()) -> bytes:  # type: ignore[assignment]
-    """An archive as GitHub makes them: all below one folder; then members of other kinds, links to a secret."""
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "c0ffee"}) as tar:
-        for name, content in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-        for name, kind in kinds:
-            info = tarfile.TarInfo(name)
-            info.type, info.linkname = kind, "/etc/passwd"
-            tar.addfile(info)
-    return gzip.compress(raw.getvalue())
+def plain(name: str, content: bytes = b"evil") -> Member:
+    return tarfile.TarInfo(name), content
 
 
-WHOLE = [(f"{TOP}/{folder}{name}", content) for folder, files in FOLDERS.items() for name, content in files.items()]
-
-
-def blob(content: bytes) -> bytes:
-    return hashlib.sha1(b"blob %d\0" % len(content) + content).digest()
+WHOLE = [plain(f"{TOP}/{folder}{name}", text) for folder, files in FOLDERS.items() for name, text in files.items()]
 
 
 @pytest.fixture
-def of_archive(requests: list[str], monkeypatch: pytest.MonkeyPatch) -> list[SourceFile]:
-    """The table's folders, and GitHub, which answers with ``CONTENT``: an archive."""
-    ids = {path: tree_id([(n.encode(), blob(c)) for n, c in files.items()]) for path, files in FOLDERS.items()}
-    table = [github(path, f"git:{ids[path]}") for path in FOLDERS]
-    monkeypatch.setattr(sources, "files", lambda: (*table, github("a.tsv")))
-    return table
+def serve(requests: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Has GitHub answer with an archive of some members, but for `cut` bytes; two folders are listed."""
+    monkeypatch.setattr(sources, "files", lambda: (GERMAN, FINNISH, github("a.tsv")))
+
+    def answer(members: list[Member], cut: int = 0) -> None:
+        content = packed(tmp_path / "archive", members).read_bytes()
+        monkeypatch.setitem(globals(), "CONTENT", content[: len(content) - cut])
+
+    return answer
 
 
-def answer(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
-    monkeypatch.setitem(globals(), "CONTENT", content)
+def folder_of(path: str) -> SourceFile:
+    blobs = {name: hashlib.sha1(b"blob %d\0" % len(text) + text).digest() for name, text in FOLDERS[path].items()}
+    return github(path, f"git:{tree_id([(name.encode(), blob) for name, blob in blobs.items()])}")
+
+
+GERMAN, FINNISH = map(folder_of, FOLDERS)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_folders_come_in_one_download_and_are_verified(
-    of_archive: list[SourceFile], requests: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Callable[..., None], requests: list[str], tmp_path: Path
 ) -> None:
-    answer(monkeypatch, packed([(f"{TOP}/README.md", b"x"), *WHOLE, (f"{TOP}/data/sv/a.txt", b"no folder of ours")]))
-    german, finnish = of_archive
-    assert sources.state(german) == ("missing", None)
-    local = sources.fetch(german)
-    assert {path.name: path.read_bytes() for path in local.iterdir()} == FOLDERS["data/de/"]
-    assert sources.fetch(finnish).name == "fi"
+    serve([plain(f"{TOP}/README.md"), *WHOLE, plain(f"{TOP}/data/sv/a.txt")])
+    local = sources.fetch(GERMAN)
+    assert contents(local) == FOLDERS["data/de/"]
+    assert contents(sources.fetch(FINNISH)) == FOLDERS["data/fi/"]
     assert requests == ["https://codeload.github.com/o/n/tar.gz/c0ffee"]
-    assert [sources.state(file)[0] for file in of_archive] == ["verified"] * 2
-    mirror = tmp_path / "mirror"
-    target = sources.fetch_into(german, mirror)
-    assert sources.fetch_into(german, mirror) == target == mirror / "github/o/n/data/de"
-    assert sources.state(german, mirror) == ("verified", target)
+    target = sources.fetch_into(GERMAN, tmp_path / "mirror")
+    assert sources.fetch_into(GERMAN, tmp_path / "mirror") == target == tmp_path / "mirror/github/o/n/data/de"
+    assert sources.state(GERMAN, tmp_path / "mirror") == ("verified", target)
     (target / "b-1.txt").write_bytes(b"zw")  # cut
-    assert sources.state(german, mirror) == ("differs", target)
+    assert sources.state(GERMAN, tmp_path / "mirror") == ("differs", target)
     with pytest.raises(CorruptSource, match="is there, but is not the public file"):
-        sources.fetch_into(german, mirror)
-    (local / "b-1.txt").unlink()
-    assert sources.fetch(german) == local  # damaged in the cache: fetched again
-    assert sorted(path.name for path in local.iterdir()) == ["a.txt", "b-1.txt"]
+        sources.fetch_into(GERMAN, tmp_path / "mirror")
+    (local / "b-1.txt").unlink()  # damaged in the cache: fetched again
+    assert contents(sources.fetch(GERMAN)) == FOLDERS["data/de/"]
     assert len(requests) == 2
-    left = [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.suffix not in (".lock", ".txt")]
-    assert left == []
+    assert {path.suffix for path in (tmp_path / "cache").rglob("*") if path.is_file()} == {".lock", ".txt"}
 
 
-HOSTILE = [
-    *(
-        f"{TOP}/data/de/{name}"
-        for name in ("../fi/evil.txt", "../../../evil.txt", "..", ".hidden.txt", "x\\y.txt", "in/it.txt")
-    ),
-    *("/data/de/evil.txt", "../data/de/evil.txt", f"{TOP}/../{TOP}/data/de/evil.txt", "evil.txt"),
-]
-
-
-def test_no_path_of_an_archive_is_trusted(
-    of_archive: list[SourceFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    links = [
-        (f"{TOP}/data/de/{name}", kind) for name in ("c.txt", "d.txt") for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE)
-    ]
-    links += [(f"{TOP}/data/de/pipe.txt", tarfile.FIFOTYPE), (f"{TOP}/data/no", tarfile.SYMTYPE)]
-    big = (f"{TOP}/data/de/big.txt", bytes(sources.LARGEST_MEMBER + 1))
-    answer(monkeypatch, packed([(name, b"evil") for name in HOSTILE] + [big, *WHOLE], links))
-    before = {path for path in tmp_path.parent.rglob("*") if tmp_path / "cache" not in path.parents}
-    local = sources.fetch(of_archive[0])
-    assert {path.name: path.read_bytes() for path in local.iterdir()} == FOLDERS["data/de/"]
-    after = {path for path in tmp_path.parent.rglob("*") if tmp_path / "cache" not in path.parents}
-    assert after - before <= {tmp_path / "cache"}
-    assert list((tmp_path / "cache").rglob("*evil*")) == []
+def test_no_path_of_an_archive_is_trusted(serve: Callable[..., None], tmp_path: Path) -> None:
+    names = ("../fi/evil.txt", "../../../evil.txt", "..", ".evil.txt", "evil\\y.txt", "evil/it.txt")
+    hostile = [plain(f"{TOP}/data/de/{name}") for name in names]
+    hostile += [plain(f"{top}data/de/evil.txt") for top in ("/", "../", f"{TOP}/../{TOP}/", "")]
+    hostile.append(plain(f"{TOP}/data/de/evil.txt", bytes(sources.LARGEST_MEMBER + 1)))
+    kinds = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE)
+    links = [member(f"{TOP}/data/de/evil-{kind.decode()}.txt", kind, "/etc/passwd") for kind in kinds]
+    serve([*hostile, *links, member(f"{TOP}/data/no", tarfile.SYMTYPE, "/etc"), *WHOLE])
+    before = set(tmp_path.parent.rglob("*"))
+    assert contents(sources.fetch(GERMAN)) == FOLDERS["data/de/"]
+    written = set(tmp_path.parent.rglob("*")) - before
+    assert {path.relative_to(tmp_path).parts[0] for path in written} == {"cache"}
+    assert [path for path in written if "evil" in path.name] == []
 
 
 def test_what_is_whole_of_a_bad_archive_is_kept(
-    of_archive: list[SourceFile], requests: list[str], monkeypatch: pytest.MonkeyPatch
+    serve: Callable[..., None], requests: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A changed file, a file too many, none at all, a cut download: the folder is refused, and the others stay."""
-    german, finnish = of_archive
-    for members in ([*WHOLE[:2], (WHOLE[2][0], b"yksi")], [*WHOLE, (f"{TOP}/data/fi/b.txt", b"")], WHOLE[:2]):
-        answer(monkeypatch, packed(members))
+    """A changed file, a file too many, none at all: the folder is refused, the other kept; so it is before a cut."""
+    for finnish in ([plain(f"{TOP}/data/fi/a.txt", b"yksi")], [WHOLE[2], plain(f"{TOP}/data/fi/b.txt")], []):
+        serve([*WHOLE[:2], *finnish])
         with pytest.raises(
             CorruptSource, match=r"data/fi/ of github repository o/n .* does not have the pinned checksum"
         ):
-            sources.fetch(finnish)
-        assert [sources.state(file)[0] for file in of_archive] == ["verified", "missing"]
-    long = packed([*WHOLE, (f"{TOP}/z", random.Random(1).randbytes(100_000))])
-    answer(monkeypatch, long[: len(long) // 2])
+            sources.fetch(FINNISH)
+        assert [sources.state(file)[0] for file in (GERMAN, FINNISH)] == ["verified", "missing"]
+    serve([*WHOLE, plain(f"{TOP}/z", random.Random(1).randbytes(100_000))], cut=50_000)
     with pytest.raises(CorruptSource, match=r"c0ffee\.tar\.gz is cut or damaged .* it came from https://codeload"):
-        sources.fetch(finnish)
-    assert [sources.state(file)[0] for file in of_archive] == ["verified"] * 2
-    assert len(requests) == 4
+        sources.fetch(FINNISH)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert sources.fetch(german).name == "de"
+    assert contents(sources.fetch(FINNISH)) == FOLDERS["data/fi/"]
+    assert len(requests) == 4
 
 
-def test_a_download_that_was_not_unpacked_is_not_made_again(
-    of_archive: list[SourceFile], requests: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_download_that_a_killed_process_left_is_used(
+    serve: Callable[..., None], requests: list[str], tmp_path: Path
 ) -> None:
-    answer(monkeypatch, packed(WHOLE))
-    with monkeypatch.context() as killed:
-        killed.setattr(Path, "unlink", lambda *_, **__: None)  # a process that is killed cleans nothing up
-        killed.setattr(sources, "unpack", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            sources.fetch(of_archive[0])
-    assert sources.fetch(of_archive[0]).name == "de"
-    assert len(requests) == 1
+    serve(WHOLE)
+    place = tmp_path / "cache/github/o/n/c0ffee/.c0ffee.tar.gz"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(CONTENT)
+    assert contents(sources.fetch(GERMAN)) == FOLDERS["data/de/"]
+    assert (requests, place.exists()) == ([], False)
 
 
 def test_sources_lists_states_and_counts(capsys: pytest.CaptureFixture[str]) -> None:

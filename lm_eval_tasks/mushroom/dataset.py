@@ -161,20 +161,14 @@ def _documents(language: str, split: str, reference: str, mirror: str | None) ->
                 counts[UNUSED] += len(unused)
     rows = [row for turn in zip_longest(*by_split) for row in turn if row is not None]
     absent = counts.pop(NO_REFERENCE[reference], 0)  # where a split's pages were never published that is most of them
-    log.info(
-        "%s: %d answers of split %s with their %s; %s: %d",
-        *(task, len(rows), split, reference, NO_REFERENCE[reference], absent),
-    )
+    kept = f"{len(rows)} answers of split {split} with their {reference}"
+    log.info("%s: %s; %s: %d", task, kept, NO_REFERENCE[reference], absent)
     if counts:
         log.warning("%s: %s", task, "; ".join(f"{reason}: {number}" for reason, number in counts.items()))
     if not rows:
-        instead = (
-            " (of some languages the repository has the pages of the validation answers only: --metadata reference=context "
-            "or split=both takes what there is)"
-        )
         raise UsageError(
-            f"{task}: none of the {absent} answers of split {split} has its {reference} in {read[0].path}"
-            f"{instead if reference == PAGE else ''}"
+            f"{task}: none of the {absent} answers of split {split} has its {reference} in {read[0].path} (of some "
+            f"languages only the validation answers' pages are public; reference=context or split=both take what there is)"
         )
     reasons = [] if splits == (RANKED,) else [f"{' and '.join(splits)} answers, where the shared task ranked {RANKED}"]
     if absent:
@@ -191,12 +185,7 @@ def _documents(language: str, split: str, reference: str, mirror: str | None) ->
 
 
 def _answers(
-    path: Path,
-    language: str,
-    split: str,
-    references: Mapping[str, WebPage],
-    counts: Counter[str],
-    kind: str = PAGE,
+    path: Path, language: str, split: str, references: Mapping[str, WebPage], counts: Counter[str], kind: str = PAGE
 ) -> list[dict[str, Any]]:
     """The documents of a file, with the reference of their page's address or, of the kind ``context``, of their id. Rows
     that are left out, and repairs, are counted in `counts`."""
