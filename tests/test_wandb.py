@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 ANSWERING = ("nomiracl_de", "clapnq_rag", "mfava_de")
-DETECTING = ("mfava_detection_de_gold", "mfava_detection_de_gold_category", "mushroom_de")
+DETECTING = ("mfava_detection_de_gold", "mfava_detection_de_gold_category", "mushroom_de", "memerag_de")
 
 
 class Logged(NamedTuple):
