@@ -191,8 +191,8 @@ class TransformersDetector:
         languages: Sequence[str | None],
         questions: Sequence[str] | None = None,
     ) -> Iterator[Document]:
-        """The probabilities of each answer's tokens or sentences (:meth:`Document.units`), in the order in which they are
-        done; empty answers have none."""
+        """The probabilities of each answer's tokens or sentences (:meth:`Document.units`), in the order in which answers
+        are done; empty answers have none."""
         check_lengths(references, answers, {"languages": languages, "questions": questions})
         with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None if self.progress else True) as bar:
             indices = [index for index, answer in enumerate(answers) if answer.strip()]
