@@ -30,7 +30,7 @@ from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import processes
-from detector_plugin.detector import DEFAULT_DETECTOR, describe
+from detector_plugin.detector import DEFAULT_DETECTOR, RAG, describe
 from detector_plugin.filters import as_text, shared_detector
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
@@ -110,13 +110,14 @@ def detect_log(
     """Tag the answers of a log (JSON lines, see :func:`read_line`), and return the results file of the run.
 
     `output` gets the spans and shares of each answer; the run is the folder of this name without its suffix. A
-    `calibration` corrects the rate of a log in one language. `language` is the ISO 639 code of lines that name none;
+    `calibration` of RAG answers corrects the rate of a log in one language. `language` is the ISO 639 code of lines that name none;
     without it, theirs is guessed. `workers` processes share the tagging. UsageError where no line can be used.
     """
     folder = output.with_suffix("")
     if folder == output or workers < 1:
         raise UsageError("detect: name an output such as out.jsonl (out/ becomes the run), and 1 worker or more")
-    settings = settings_of("detect", detector, detector_args, calibration or NO_CALIBRATION)
+    named = calibration or NO_CALIBRATION
+    settings = settings_of("detect", detector, detector_args, named, RAG, language=language, kinds=(RAG,))
     log_file = Log(source, folder, settings, language)
     left_out: dict[str, list[int]] = defaultdict(list)
     folder.mkdir(parents=True, exist_ok=True)
