@@ -110,8 +110,8 @@ def detect_log(
     """Tag the answers of a log (JSON lines, see :func:`read_line`), and return the results file of the run.
 
     `output` gets the spans and shares of each answer; the run is the folder of this name without its suffix. A
-    `calibration` of RAG answers corrects the rate of a log in one language. `language` is the ISO 639 code of lines that name none;
-    without it, theirs is guessed. `workers` processes share the tagging. UsageError where no line can be used.
+    `calibration` of RAG answers corrects the rate of a log in one language. `language` is the ISO 639 code of lines that
+    name none; without it, theirs is guessed. `workers` processes share the tagging. UsageError where no line can be used.
     """
     folder = output.with_suffix("")
     if folder == output or workers < 1:
