@@ -59,7 +59,8 @@ leaderboard: $(DEV)/.done
 	$(DEV)/bin/lm-eval-grounded leaderboard $(RESULTS)/leaderboard -o $(RESULTS)/leaderboard/site
 
 # The leaderboard of the detectors that need no download, on people's marks and on inserted errors.
-DETECTION := mushroom_de,mushroom_fi,mfava_detection_ar_gold,mfava_detection_de_gold,mfava_detection_tr_gold
+DETECTION := $$(printf 'mushroom_%s,' ar ca cs de en es eu fa fi it)$$(printf 'memerag_%s,' de es)$(strip \
+  )$$(printf 'mfava_detection_%s_gold,' ar de)mfava_detection_tr_gold
 detectors: $(DEV)/.done
 	for detector in lexical,held_out=True flag-all flag-none flag-unseen; do $(DEV)/bin/lm_eval --model hallucination-detector \
 	  --model_args detector=$$detector --tasks $(DETECTION) --metadata mirror=$(MIRROR) --output_path $(RESULTS)/detectors \
