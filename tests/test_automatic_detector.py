@@ -75,6 +75,6 @@ def test_the_calibration_of_the_chosen_one(
     assert f"for en, rag: {lookup}, licence mit (its authors' figure: none; here)" in caplog.text
     assert load_detector("auto", language="en", task="rag").name == str(lookup)
     with pytest.raises(
-        calibration.CalibrationError, match="of detector 'lexical', and the detector in use is '.*lookup"
+        calibration.CalibrationError, match=r"of detector 'lexical', and the detector in use is '.*lookup"
     ):
         settings_of("clapnq_gold", "auto", calibration="lexical", language="en", task_kind="rag")
