@@ -45,7 +45,7 @@ def settings_of(
     calibration_annotations: str | None = None,
     other_arguments: Mapping[str, Any] | None = None,
     language: str | None = None,
-    task_kind: str = CLOSED_BOOK,
+    kind: str = CLOSED_BOOK,
 ) -> dict[str, str]:
     """The columns that filter, metrics and results read. They are checked now, before any answer is generated.
 
@@ -56,7 +56,7 @@ def settings_of(
             ships for the detector, or lies in its folder; ``"none"``: no corrected rates.
         calibration_annotations: one of ``calibrations.KINDS``; default the first of these that exists.
         other_arguments: everything else that the user named, mixed with the model's arguments.
-        language, task_kind: of the task, by which ``detector=auto`` chooses (:func:`detector_plugin.loading.resolve`).
+        language, kind: of the task, by which ``detector=auto`` chooses (:func:`detector_plugin.loading.resolve`).
 
     Returns:
         A text for each of :data:`lm_eval_tasks.definition.metadata.OF_DETECTION`: the detector's name, its options as
@@ -81,7 +81,7 @@ def settings_of(
             f"{task}: {', '.join(sorted(stray))} belongs into detector_args; put `;` between its options, or write JSON: "
             f"at commas the harness cuts"
         )
-    detector, options = resolve(detector, metadata.pairs("detector_args", detector_args, task), language, task_kind)
+    detector, options = resolve(detector, metadata.pairs("detector_args", detector_args, task), language, kind)
     options_json = json.dumps(options, sort_keys=True)
     check_detector(detector, options_json)
     return {
