@@ -311,7 +311,7 @@ def test_a_calibration_without_english_says_so_and_corrects_nothing(
         result, got = evaluated(harness, "clapnq_gold", metadata=metadata)
     identity = load(metadata["calibration"]).identity
     assert (
-        f"clapnq_gold: calibration {identity} has no errors on RAG answers in English (it has de rag, en real), so "
+        f"clapnq_gold: calibration {identity} has no errors on RAG answers in English (it has some in de), so "
         f"there is no rogan_gladen_rate" in caplog.text
     )
     assert result["hallucinated_share"] > 0

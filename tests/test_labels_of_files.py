@@ -34,7 +34,7 @@ def lines(tmp_path: Path, *rows: dict[str, Any]) -> Path:
             for key in ("reference", "answer", "language", "question", "model", "article", "group")
         ),
         ({"annotations": 5}, "annotations is int, not a text"),
-        ({"annotations": "human"}, "annotations is 'human', none of real, gold, silver"),
+        ({"annotations": "human"}, "annotations is 'human', none of real, gold, silver, rag"),
         ({"language": " "}, "language is empty; it is an ISO 639 code such as de"),
         ({"answer": None}, "answer is NoneType, not a text"),
         ({"spans": {}}, "spans is dict, not a list of [start, end, ...]"),

@@ -157,12 +157,12 @@ DETECTOR = ("detector=lexical", "detector_args=threshold=0.01")
 
 @pytest.fixture(scope="module")
 def calibration(shared_once: SharedOnce) -> str:
-    """Of the embedded detector, with German and English."""
+    """Of the embedded detector, with German, and RAG answers in English."""
 
     def make(folder: Path) -> None:
         ours = calibrations.load("lexical")
         entry = calibrations.from_counts([[60, 20, 40, 400], [50, 30, 30, 500]] * 3, "by hand")
-        calibrations.Calibration(ours.detector, {**ours.languages, "en": {"gold": entry}}).save(folder / "both.json")
+        calibrations.Calibration(ours.detector, {**ours.languages, "en": {"rag": entry}}).save(folder / "both.json")
 
     return str(shared_once("calibration of two languages", make) / "both.json")
 

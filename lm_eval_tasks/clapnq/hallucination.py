@@ -41,11 +41,11 @@ def columns(
         loaded = calibrations.by_identity(settings["calibration"])
         if loaded.for_language(LANGUAGE, RAG) is None:
             log.warning(
-                "%s: calibration %s has no errors on RAG answers in English (it has %s), so there is no "
+                "%s: calibration %s has no errors on RAG answers in English (it has some in %s), so there is no "
                 "rogan_gladen_rate. Measure them (`lm_eval --model hallucination-detector --tasks memerag_en ...`), and "
                 "make a file of that with `lm-eval-grounded calibrate`.",
                 *(task, settings["calibration"]),
-                ", ".join(f"{code} {'/'.join(kinds)}" for code, kinds in loaded.languages.items()),
+                ", ".join(code for code, kinds in loaded.languages.items() if RAG in kinds) or "no language",
             )
     return {**settings, "language": LANGUAGE}
 
