@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate
@@ -30,7 +30,7 @@ from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import processes
-from detector_plugin.detector import DEFAULT_DETECTOR, RAG, describe
+from detector_plugin.detector import DEFAULT_DETECTOR, describe
 from detector_plugin.filters import as_text, shared_detector
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
@@ -39,16 +39,7 @@ from lm_eval_tasks.data.atomic import locked_folder, move_whole
 from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Benchmark, Metric
-from lm_eval_tasks.detection import marked
-from lm_eval_tasks.detection.calibrated import (
-    NO_CALIBRATION,
-    CalibrationKey,
-    TaggedAnswer,
-    describe_calibration,
-    errors_of,
-    in_force,
-    settings_of,
-)
+from lm_eval_tasks.detection import calibrated, marked
 from lm_eval_tasks.detection.language_tags import code_of, guess
 from lm_eval_tasks.harness.detector_task import FILTER, LOGGED
 from lm_eval_tasks.runs.results_file import provenance_of, read_results
@@ -86,15 +77,6 @@ _TABLE = Benchmark(
 )
 
 
-class Log(NamedTuple):
-    """A log to tag, the folder of its run, the settings of the detector, and the language of lines that name none."""
-
-    source: Path
-    folder: Path
-    settings: Mapping[str, str]
-    language: str | None
-
-
 _Line: TypeAlias = tuple[int, dict[str, Any], str]  # number, document, answer
 
 
@@ -110,31 +92,35 @@ def detect_log(
     """Tag the answers of a log (JSON lines, see :func:`read_line`), and return the results file of the run.
 
     `output` gets the spans and shares of each answer; the run is the folder of this name without its suffix. A
-    `calibration` of RAG answers corrects the rate of a log in one language. `language` is the ISO 639 code of lines that
-    name none; without it, theirs is guessed. `workers` processes share the tagging. UsageError where no line can be used.
+    `calibration` corrects the rate of a log in one language. `language` is the ISO 639 code of lines that name none;
+    without it, theirs is guessed. `workers` processes share the tagging. UsageError where no line can be used.
     """
     folder = output.with_suffix("")
     if folder == output or workers < 1:
         raise UsageError("detect: name an output such as out.jsonl (out/ becomes the run), and 1 worker or more")
-    named = calibration or NO_CALIBRATION
-    settings = settings_of("detect", detector, detector_args, named, RAG, language=language, kinds=(RAG,))
-    log_file = Log(source, folder, settings, language)
+    settings = calibrated.settings_of("detect", detector, detector_args, calibration or calibrated.NO_CALIBRATION)
+    job = source, folder, settings, language
     left_out: dict[str, list[int]] = defaultdict(list)
     folder.mkdir(parents=True, exist_ok=True)
     with locked_folder(folder) as partial:
         if workers > 1:
-            processes.in_workers(functools.partial(tag_part, log_file), workers, f"detector {detector}")
-        record = {"read_from": "log", "local_files": [provenance.local_file("input", source)]}
-        results = _write_rows(_rows(log_file, left_out), partial, record, source.stem)
+            processes.in_workers(functools.partial(tag_part, *job), workers, f"detector {detector}")
+        origin = {"read_from": "log", "local_files": [provenance.local_file("input", source)]}
+        results = _write_rows(_rows(_tagged(*job, left_out)), partial, origin, source.stem)
         reasons = "; ".join(
             f"{reason}: {len(numbers)} (line {', '.join(map(str, numbers[:3]))}{', ...' * (len(numbers) > 3)})"
             for reason, numbers in left_out.items()
         )
         if not results:
             raise UsageError(f"{source}: no line can be used: {reasons or 'there is none'}")
-        log.log(logging.WARNING if reasons else logging.INFO, "%s: left out: %s", source, reasons or "no line")
-        counts = {reason: len(numbers) for reason, numbers in left_out.items()}
-        results["configs"][LOGGED]["metadata"]["provenance"]["left_out"] = counts
+        record = results["configs"][LOGGED]["metadata"]["provenance"]
+        record["left_out"] = {reason: len(numbers) for reason, numbers in left_out.items()}
+        log.log(
+            logging.WARNING if reasons else logging.INFO,
+            "%s: %d answers (%s; the language of %d is guessed); left out: %s",
+            *(source, record["kept"]["answers"], record["options"]["languages"], record["kept"]["guessed"]),
+            reasons or "no line",
+        )
         written = _publish(results, folder, partial, {partial / "spans": output})
         for store in folder.glob(_STORES):
             store.unlink()
@@ -214,35 +200,45 @@ def _blocks(source: Path, language: str | None, left_out: dict[str, list[int]]) 
 # ------------------------------------------------------------------------------------------------------ tagging
 
 
-def tag_part(log_file: Log, number: int, size: int) -> None:
-    """Tag the part of one of `size` processes, and store its spans."""
-    for _ in _tagged(log_file, defaultdict(list), number, size):
+def tag_part(
+    source: Path, folder: Path, settings: Mapping[str, str], language: str | None, number: int, size: int
+) -> None:
+    """Tag the part of one of `size` processes, and store its spans in the folder."""
+    for _ in _tagged(source, folder, settings, language, defaultdict(list), number, size):
         pass
 
 
-def _tagged(log_file: Log, left_out: dict[str, list[int]], number: int = 0, size: int = 1) -> Iterator[Any]:
-    """The lines of a log, each with its spans and the detector's description; those of other processes without spans."""
-    source, folder, settings, language = log_file
+def _tagged(
+    source: Path,
+    folder: Path,
+    settings: Mapping[str, str],
+    language: str | None,
+    left_out: dict[str, list[int]],
+    number: int = 0,
+    size: int = 1,
+) -> Iterator[tuple[int, dict[str, Any], dict[str, Any]]]:
+    """Number, document and tagged answer of each line of a log; the answers of other processes are without spans."""
     options = json.loads(settings["detector_args"])
     detector = shared_detector(settings["detector"], settings["detector_args"])
     store, stores = folder / _STORES.replace("*", str(number)), [*folder.glob(_STORES)]
     stored = StoredDetector(detector, store, options, stores, (number, size), quiet=True)
     if stored.spans_by_key and not number:
-        log.info("%d answers have been tagged before (%s)", len(stored.spans_by_key), folder)
+        log.info("%d answers are tagged already (%s)", len(stored.spans_by_key), folder)
     for block in _blocks(source, language, left_out):
         docs, answers = [doc for _, doc, _ in block], [answer for _, _, answer in block]
         references, codes, questions = ([doc[name] for doc in docs] for name in ("reference", "language", "query"))
         tags = stored.detect(references, answers, [None if code == UNKNOWN else code for code in codes], questions)
-        yield from ((*line, spans, describe(stored)) for line, spans in zip(block, tags, strict=True))
+        for (line, doc, answer), spans in zip(block, tags, strict=True):
+            tagged = {"answer": answer, "spans": spans, "detector": describe(stored)}
+            yield line, {"id": f"line {line}", **doc, **settings}, tagged
 
 
-def _rows(log_file: Log, left_out: dict[str, list[int]]) -> Iterator[dict[str, Any]]:
+def _rows(lines: Iterable[tuple[int, dict[str, Any], dict[str, Any]]]) -> Iterator[dict[str, Any]]:
     """The rows of a samples file, with values of the metrics."""
-    for number, doc, answer, spans, detector in _tagged(log_file, left_out):
-        tagged = {"answer": answer, "spans": spans, "detector": detector}
-        doc = {"id": f"line {number}", **doc, **log_file.settings}
+    for number, doc, tagged in lines:
+        answer, spans = tagged["answer"], tagged["spans"]
         abstains = is_abstention(answer, doc["language"])
-        share, counts = (None, None) if abstains else TaggedAnswer.from_document(doc, tagged).values()
+        share, counts = (None, None) if abstains else calibrated.TaggedAnswer.from_document(doc, tagged).values()
         values: dict[str, Any] = {_CORRECTED.name: counts, _SHARE.name: share}
         values[_FLAGGED.name] = None if share is None else float(bool(spans))
         values["abstention_rate"] = float(abstains)
@@ -298,9 +294,9 @@ def _write_rows(
     if not counts:
         return {}
     languages = seen["languages"]
-    key = CalibrationKey.from_document(doc, tagged["detector"])
-    errors = errors_of(in_force(key, LOGGED)) if len(languages) == 1 else None
-    if errors is None and doc["calibration"] != NO_CALIBRATION:
+    key = calibrated.CalibrationKey.from_document(doc, tagged["detector"])
+    errors = calibrated.errors_of(calibrated.in_force(key, LOGGED)) if len(languages) == 1 else None
+    if errors is None and doc["calibration"] != calibrated.NO_CALIBRATION:
         log.warning(
             "no corrected rate: %s does not fit the log's languages (%s)", key.calibration, ", ".join(languages)
         )
@@ -312,7 +308,7 @@ def _write_rows(
         "options": {"languages": dict(languages), "language": next(iter(languages)) if len(languages) == 1 else ""},
         "kept": dict(seen["kept"]),
         "detector": {**tagged["detector"], "options": json.loads(doc["detector_args"])},
-        "calibration": describe_calibration(doc),
+        "calibration": calibrated.describe_calibration(doc),
         "not_comparable": [],
     }
     if marks is not None:

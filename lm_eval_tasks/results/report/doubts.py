@@ -160,7 +160,8 @@ def _correction_doubts(task: TaskRun, metric: str, filter_name: str, figure: Fig
     version = recorded.get("detector_version")
     if version and task.detector.get("version") not in (None, version):
         yield "calibration", "its correction was measured on another version of the detector", str(version)
-    detected = task.figure("detected_rate", filter_name).value
+    raw = (task.figure(name, filter_name).value for name in ("detected_rate", "hallucinated_share"))
+    detected = next((value for value in raw if not math.isnan(value)), math.nan)
     fpr, recall, prevalence = (
         float(value) if isinstance(value := recorded.get(key), (int, float)) else math.nan
         for key in ("false_positive_rate", "recall", "prevalence")
