@@ -1,7 +1,7 @@
 """Draw answers of runs, and write the page that people mark them on.
 
-Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log that `detect --input` has read, with known chances,
-and writes a page that an annotator opens in any browser, marks, and saves: no server, no network. `lm-eval-grounded score
+Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log (`detect --input`), with known chances, and
+writes a page that an annotator opens in any browser, marks, and saves: no server, no network. `lm-eval-grounded score
 RUN --marks FILE...` then gives a rate that holds for the run. The draw is a stream: with the same seed, 100 answers begin
 with the 50 of before. Of several runs the same questions are drawn. `--kind ratings` and `preferences` are the CLAPnq
 paper's human evaluation.
