@@ -30,7 +30,7 @@ from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import processes
-from detector_plugin.detector import DEFAULT_DETECTOR, describe
+from detector_plugin.detector import DEFAULT_DETECTOR, RAG, describe
 from detector_plugin.filters import as_text, shared_detector
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
@@ -77,7 +77,10 @@ _TABLE = Benchmark(
 )
 
 
+_Job: TypeAlias = tuple[Path, Path, Mapping[str, str], str | None]
+"""The log; the folder of its run; the detector's settings; the language of lines that name none."""
 _Line: TypeAlias = tuple[int, dict[str, Any], str]  # number, document, answer
+_Tagged: TypeAlias = tuple[int, dict[str, Any], dict[str, Any]]  # the same, of the filter hallucination_spans
 
 
 def detect_log(
@@ -92,21 +95,22 @@ def detect_log(
     """Tag the answers of a log (JSON lines, see :func:`read_line`), and return the results file of the run.
 
     `output` gets the spans and shares of each answer; the run is the folder of this name without its suffix. A
-    `calibration` corrects the rate of a log in one language. `language` is the ISO 639 code of lines that name none;
-    without it, theirs is guessed. `workers` processes share the tagging. UsageError where no line can be used.
+    `calibration` of RAG answers corrects the rate of a log in one language. `language` is the ISO 639 code of lines that
+    name none; without it, theirs is guessed. `workers` processes share the tagging. UsageError where no line can be used.
     """
     folder = output.with_suffix("")
     if folder == output or workers < 1:
         raise UsageError("detect: name an output such as out.jsonl (out/ becomes the run), and 1 worker or more")
-    settings = calibrated.settings_of("detect", detector, detector_args, calibration or calibrated.NO_CALIBRATION)
+    named = calibration or calibrated.NO_CALIBRATION
+    settings = calibrated.settings_of("detect", detector, detector_args, named, RAG, language=language, kinds=(RAG,))
     job = source, folder, settings, language
     left_out: dict[str, list[int]] = defaultdict(list)
     folder.mkdir(parents=True, exist_ok=True)
     with locked_folder(folder) as partial:
         if workers > 1:
-            processes.in_workers(functools.partial(tag_part, *job), workers, f"detector {detector}")
+            processes.in_workers(functools.partial(tag_part, job), workers, f"detector {detector}")
         origin = {"read_from": "log", "local_files": [provenance.local_file("input", source)]}
-        results = _write_rows(_rows(_tagged(*job, left_out)), partial, origin, source.stem)
+        results = _write_rows(_rows(_tagged(job, left_out)), partial, origin, source.stem)
         reasons = "; ".join(
             f"{reason}: {len(numbers)} (line {', '.join(map(str, numbers[:3]))}{', ...' * (len(numbers) > 3)})"
             for reason, numbers in left_out.items()
@@ -200,24 +204,15 @@ def _blocks(source: Path, language: str | None, left_out: dict[str, list[int]]) 
 # ------------------------------------------------------------------------------------------------------ tagging
 
 
-def tag_part(
-    source: Path, folder: Path, settings: Mapping[str, str], language: str | None, number: int, size: int
-) -> None:
+def tag_part(job: _Job, number: int, size: int) -> None:
     """Tag the part of one of `size` processes, and store its spans in the folder."""
-    for _ in _tagged(source, folder, settings, language, defaultdict(list), number, size):
+    for _ in _tagged(job, defaultdict(list), number, size):
         pass
 
 
-def _tagged(
-    source: Path,
-    folder: Path,
-    settings: Mapping[str, str],
-    language: str | None,
-    left_out: dict[str, list[int]],
-    number: int = 0,
-    size: int = 1,
-) -> Iterator[tuple[int, dict[str, Any], dict[str, Any]]]:
-    """Number, document and tagged answer of each line of a log; the answers of other processes are without spans."""
+def _tagged(job: _Job, left_out: dict[str, list[int]], number: int = 0, size: int = 1) -> Iterator[_Tagged]:
+    """Each line of a log with its tagged answer; the answers of other processes are without spans."""
+    source, folder, settings, language = job
     options = json.loads(settings["detector_args"])
     detector = shared_detector(settings["detector"], settings["detector_args"])
     store, stores = folder / _STORES.replace("*", str(number)), [*folder.glob(_STORES)]
@@ -233,7 +228,7 @@ def _tagged(
             yield line, {"id": f"line {line}", **doc, **settings}, tagged
 
 
-def _rows(lines: Iterable[tuple[int, dict[str, Any], dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+def _rows(lines: Iterable[_Tagged]) -> Iterator[dict[str, Any]]:
     """The rows of a samples file, with values of the metrics."""
     for number, doc, tagged in lines:
         answer, spans = tagged["answer"], tagged["spans"]
@@ -281,9 +276,8 @@ def _write_rows(
                 row |= {"metrics": [*dict.fromkeys((marked.METRIC, *row["metrics"]))], marked.METRIC: values[-1]}
             samples.write(json.dumps(row, ensure_ascii=False) + "\n")
             entry = {"line": row["doc_id"], "id": doc.get("query_id"), "language": doc["language"]}
-            entry |= {"flagged_share": row[_SHARE.name], "expected_share": row["expected_share"]}
-            entry |= {"spans": tagged["spans"]}
-            spans.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            shares = {"flagged_share": row[_SHARE.name], "expected_share": row["expected_share"]}
+            spans.write(json.dumps({**entry, **shares, "spans": tagged["spans"]}, ensure_ascii=False) + "\n")
             seen["languages"][doc["language"]] += 1
             seen["models"][doc["model"] or name] += 1
             seen["kept"].update(answers=1, guessed=doc["guessed"], untagged=tagged["spans"] is None)
@@ -300,12 +294,13 @@ def _write_rows(
         log.warning(
             "no corrected rate: %s does not fit the log's languages (%s)", key.calibration, ", ".join(languages)
         )
-    figures = {marked.METRIC: marked.figure_of(values), **_figures(counts, clusters, errors)}
-    listed = [metric for metric in _TABLE.metrics.values() if figures[metric.name].value == figures[metric.name].value]
+    every = {marked.METRIC: marked.figure_of(values), **_figures(counts, clusters, errors)}
+    figures = {name: figure for name, figure in every.items() if not math.isnan(figure.value)}
+    listed = [metric for name, metric in _TABLE.metrics.items() if name in figures]
     record = {
         **record,
         "versions": provenance.versions(),
-        "options": {"languages": dict(languages), "language": next(iter(languages)) if len(languages) == 1 else ""},
+        "options": {"languages": dict(languages), "language": "" if len(languages) > 1 else next(iter(languages))},
         "kept": dict(seen["kept"]),
         "detector": {**tagged["detector"], "options": json.loads(doc["detector_args"])},
         "calibration": calibrated.describe_calibration(doc),
