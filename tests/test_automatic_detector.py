@@ -70,7 +70,7 @@ def test_the_calibration_of_the_chosen_one(
     row = {"language": "en", "task": "rag", "detector": str(lookup), "licence": "mit", "figure": "", "source": "here"}
     monkeypatch.setattr(loading, "rows_of", lambda name: [row])
     with caplog.at_level(logging.INFO):
-        settings = settings_of("clapnq_gold", "auto", {"batch_size": 4}, language="en", kind="rag")
+        settings = settings_of("clapnq_gold", "auto", {"batch_size": 4}, language="en", kinds=("rag",))
     assert (settings["detector"], settings["detector_args"]) == (str(lookup), '{"batch_size": 4}')
     assert f"for en, rag: {lookup}, licence mit (its authors' figure: none; here)" in caplog.text
     assert load_detector("auto", language="en", task="rag").name == str(lookup)
@@ -79,5 +79,5 @@ def test_the_calibration_of_the_chosen_one(
     with pytest.raises(
         calibration.CalibrationError, match=f"of detector 'lexical', and the detector in use is '{lookup}'"
     ):
-        settings_of("clapnq_gold", "auto", calibration=str(wrong), language="en", kind="rag")
+        settings_of("clapnq_gold", "auto", calibration=str(wrong), language="en", kinds=("rag",))
     assert not file.exists()

@@ -343,7 +343,7 @@ def test_sources_lists_states_and_counts(capsys: pytest.CaptureFixture[str]) -> 
     assert lines[0].startswith("differs    hub    PrimeQA/clapnq@main  clapnq_dev_answerable.jsonl  /")
     arabic = "readable   hub    miracl/nomiracl@ecd08778d042  data/arabic/corpus.jsonl.gz  /"
     assert any(line.startswith(arabic) for line in lines)
-    assert lines[-1] == "124 differs; 162 readable"
+    assert lines[-1] == "134 differs; 162 readable"
     assert any(
         line.startswith("differs    github nlp-ucsc/semeval-2025-task3@b82eeb617794  data/context/") for line in lines
     )
