@@ -49,6 +49,7 @@ _AUC = Metric(
     title="Ranks unsupported sentences first",
     sentence="It ranks an unsupported sentence of a RAG answer above a supported one with probability {value} (0.5 is a "
     "guess)",
+    prominence=1,
     **_SHOWN,
 )
 _READ = f"{_JUDGED} and whose verdict could be read"
@@ -122,4 +123,5 @@ BENCHMARK = Benchmark(
         "memerag_judge": "Does it judge sentences of RAG answers as people do?",
     },
     task_type="text-classification",
+    detection="memerag",
 )

@@ -29,6 +29,7 @@ tags around its errors as what the model should say.""",
             "intersection over union",
             counted="answers",
             headline=True,
+            prominence=2,
         ),
         Metric(
             "rho",

@@ -101,6 +101,7 @@ class Section:
     title: str  # of the benchmark
     question: str  # that the tasks answer
     of_detectors: bool
+    prominence: int  # of its most prominent metric
     number: int  # from 1 if runs of the family had different conditions; else 0
     conditions: Mapping[str, str]  # name to value of the shared conditions, or the number of values if tasks differ
     doubts: tuple[str, ...]  # why figures are not comparable with published ones, with the tasks concerned
@@ -144,7 +145,8 @@ class _RunGroup:
 
 
 def sections_of(entries: Sequence[Entry]) -> list[Section]:
-    """The sections of all families of tasks, by name, those of language models first. A run is in one of a family."""
+    """The sections of all families of tasks, those of language models first, by name, those of detectors by the prominence
+    of their metrics: answers of models before inserted errors. A run is in one section of a family."""
     families: dict[str, dict[int, dict[str, TaskEntry]]] = {}
     for number, entry in enumerate(entries):
         for task in entry.tasks:
@@ -158,7 +160,7 @@ def sections_of(entries: Sequence[Entry]) -> list[Section]:
                 groups[-1].add(number, tasks)
         groups.sort(key=lambda group: -len(group.members))
         sections += [_section(family, place if len(groups) > 1 else 0, group) for place, group in enumerate(groups, 1)]
-    return sorted(sections, key=lambda section: section.of_detectors)
+    return sorted(sections, key=lambda section: (section.of_detectors, section.of_detectors and -section.prominence))
 
 
 def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Table]:
@@ -216,6 +218,7 @@ def _section(family: str, number: int, group: _RunGroup) -> Section:
         title=ordered[0].title or family,
         question=ordered[0].question,
         of_detectors=ordered[0].of_detectors,
+        prominence=max(each.metric.prominence for each in prominent),
         number=number,
         conditions={
             condition: ", ".join(labels) if len(labels) < 4 else f"{len(labels)} of them, one a language"
