@@ -305,7 +305,7 @@ def test_stored_verdicts_are_scored_and_compared_from_a_shell(hub: str, tmp_path
         assert (row.first_value, row.second_value) == pytest.approx(
             tuple(results[name][f"{metric},verdict"] for name in ("good", "bad"))
         )
-        assert (row.better, row.significant) == (0, True)
+        assert (row.better, row.significant, row.unit) == (0, True, "passages")  # of questions
     assert by_metric.keys() == {"balanced_accuracy", "sentence_f1"}
 
 
