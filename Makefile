@@ -20,7 +20,7 @@ PIP := -m pip install -q --no-compile
 WORKERS ?= 2
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --durations-min=10
 
-.PHONY: demo picture test test-all test-pythons test-report lint bench check-marks test-vllm test-leaderboard train-lexical train-tiny clean
+.PHONY: demo picture leaderboard detectors test test-all test-pythons test-report lint bench check-marks test-vllm test-leaderboard train-lexical train-tiny clean
 
 # An evaluation without model weights, on the bundled sample: of a baseline, which quotes the articles and makes up nothing, and
 # of stored answers that make up some of what they say.
@@ -43,6 +43,30 @@ picture: $(DEV)/.browser
 	  -o $(RESULTS)/picture/report.html
 	$(DEV)/bin/python -m tests.environment.report_picture $(RESULTS)/picture/report.html .github
 
+MIRROR ?= ../shared/hub
+RELEASED ?= ../shared/reference/nomiracl_outputs
+RELEASED_MODELS := gpt-4-azure gpt-3.5-turbo-azure Mixtral-8x7B-Instruct-v0.1 Mistral-7B-Instruct-v0.2 llama-2-70b-chat \
+  llama-2-13b-chat llama-2-7b-chat Orca-2-13b Orca-2-7b aya-101 flan-t5-xxl
+NOMIRACL := nomiracl_ar,nomiracl_de,nomiracl_en,nomiracl_es,nomiracl_fr,nomiracl_ja,nomiracl_sw,nomiracl_yo,nomiracl_zh
+
+# The leaderboard of the eleven models whose answers NoMIRACL's authors released, and of two baselines. Some minutes.
+leaderboard: $(DEV)/.done
+	for model in $(RELEASED_MODELS); do [ -n "$$(ls -d $(RESULTS)/leaderboard/*$$model 2> /dev/null)" ] || \
+	  $(DEV)/bin/lm_eval --model replay --model_args path=$(RELEASED),model=$$model --tasks $(NOMIRACL) \
+	  --metadata mirror=$(MIRROR) --output_path $(RESULTS)/leaderboard --log_samples || exit 1; done
+	for strategy in answer abstain; do $(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=$$strategy \
+	  --tasks $(NOMIRACL) --metadata mirror=$(MIRROR) --output_path $(RESULTS)/leaderboard --log_samples || exit 1; done
+	$(DEV)/bin/lm-eval-grounded leaderboard $(RESULTS)/leaderboard -o $(RESULTS)/leaderboard/site
+
+# The leaderboard of the detectors that need no download, on people's marks and on inserted errors.
+DETECTION := $$(printf 'mushroom_%s,' ar ca cs de en es eu fa fi it)$$(printf 'memerag_%s,' de es)$(strip \
+  )$$(printf 'mfava_detection_%s_gold,' ar de)mfava_detection_tr_gold
+detectors: $(DEV)/.done
+	for detector in lexical,held_out=True flag-all flag-none flag-unseen; do $(DEV)/bin/lm_eval --model hallucination-detector \
+	  --model_args detector=$$detector --tasks $(DETECTION) --metadata mirror=$(MIRROR) --output_path $(RESULTS)/detectors \
+	  --log_samples || exit 1; done
+	$(DEV)/bin/lm-eval-grounded leaderboard $(RESULTS)/detectors -o $(RESULTS)/detectors/site
+
 # What a change may break, in minutes.
 test: $(DEV)/.done
 	$(DEV)/bin/python $(PYTEST) -m 'not slow and not vllm and not browser'
@@ -63,8 +87,6 @@ lint: $(DEV)/.done
 
 bench: $(DEV)/.done
 	$(DEV)/bin/python -m tests.benchmarks.bench
-
-MIRROR ?= ../shared/hub
 
 # Whether bounds from a few marked answers hold, on the annotated answers of a mirror.
 check-marks: $(DEV)/.done

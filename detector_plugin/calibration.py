@@ -26,8 +26,8 @@ import numpy as np
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
 from custom_metrics.usage.plain_errors import UsageError
+from detector_plugin.detector import RAG
 
-RAG = "rag"
 ANNOTATIONS = ("real", "gold", "silver", RAG)
 """Kinds of annotation in a file."""
 

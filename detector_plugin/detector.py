@@ -15,6 +15,12 @@ from custom_metrics.usage.plain_errors import UsageError
 DEFAULT_DETECTOR = "lexical"
 """The default detector: it runs on any machine, and ships with a calibration."""
 
+RAG = "rag"
+"""Kind of answers that were written from given passages; a detector has other errors on them."""
+
+SPEED = "documents_per_second"
+"""Key of a results file's ``detector``: how many documents it read in a second."""
+
 
 class UnusableDetector(UsageError):
     """A detector does not exist or cannot be used. The message says why, and what there is instead."""

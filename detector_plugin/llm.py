@@ -1,4 +1,4 @@
-"""The detector ``llm``: prompts a language model for tags, through any model class of the harness.
+"""The detector ``llm``: prompts a language model for hallucinated spans, through any model class of the harness.
 
 ``detector=llm`` with ``model=local-chat-completions,base_url=http://.../v1/chat/completions,pretrained=NAME`` asks an
 OpenAI-compatible endpoint; with ``model=vllm,pretrained=NAME`` it loads the model here. Batching, retries and parallel
@@ -7,46 +7,23 @@ requests are the harness's.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from importlib import resources
 from typing import Any
 
-from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.spans import Span
-from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.usage.options import refuse_unknown
 from detector_plugin import processes
-from detector_plugin.detector import UnusableDetector, check_lengths
+from detector_plugin.detector import UnusableDetector, check_choice, check_lengths
+from detector_plugin.llm_forms import UNREADABLE, Turns, form_of, forms
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 MAX_GEN_TOKS = 2048
 
-
-def template_text() -> str:
-    """The Jinja template of the prompt for tags, as in FAVA (Mishra et al. 2024), with the fields ``reference`` and
-    ``answer``; the YAML of the detection tasks has the same text."""
-    return resources.files("detector_plugin").joinpath("detection_prompt.jinja").read_text("utf-8")
-
-
-PROMPT_VERSION = f"prompt {hashlib.sha256(template_text().encode()).hexdigest()[:8]}"
-"""Version of a detector that is a prompted model. It changes with the prompt, as its errors do."""
-
-
-@lru_cache(maxsize=1)
-def _template() -> Any:
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    return ImmutableSandboxedEnvironment(keep_trailing_newline=False).from_string(template_text())
-
-
-def detection_prompt(reference: str, answer: str) -> str:
-    """Render the prompt for one answer. Jinja code in reference and answer is not run."""
-    return str(_template().render(reference=reference, answer=answer))
+PROMPT_VERSION = forms()["tags"].version
+"""Version of a detector that is a model prompted for tags. It changes with the prompt, as its errors do."""
 
 
 class LLMDetector:
@@ -55,6 +32,8 @@ class LLMDetector:
     Args:
         model: a class of the harness (``vllm``, ``hf``, ``local-chat-completions``, ``openai-chat-completions``, ...).
         pretrained: the model's name or path.
+        form: how it is asked, and how its reply is read (:func:`detector_plugin.llm_forms.forms`); ``auto`` knows the
+            models of LettuceDetect and Granite Guardian by name, and asks all others for tags.
         max_gen_toks: tokens of a reply, tags included.
         chat: send the prompt as a user turn of the model's chat template (endpoints of chat completions always do).
         options: further arguments of that class: ``base_url``, ``num_concurrent``, ``dtype``, ``device``, ...
@@ -66,9 +45,11 @@ class LLMDetector:
         pretrained: str | None = None,
         max_gen_toks: int = MAX_GEN_TOKS,
         chat: bool = True,
+        form: str = "auto",
         **options: Any,
     ) -> None:
-        model_class = self.check(model, pretrained, **options)
+        model_class = self.check(model, pretrained, form, **options)
+        self.form = forms()[form_of(form, str(pretrained))]
         if model in ("hf", "huggingface"):  # its own default is a GPU, whether there is one or not
             import torch
 
@@ -83,16 +64,19 @@ class LLMDetector:
         self.max_gen_toks = int(max_gen_toks)
         self.name = f"llm:{pretrained}"
         settings = {"max_gen_toks": (self.max_gen_toks, MAX_GEN_TOKS), "chat": (chat, True)}
-        self.version = PROMPT_VERSION + "".join(
+        self.version = self.form.version + "".join(
             f";{name}={value}" for name, (value, default) in settings.items() if value != default
         )
         self.licence = "unknown"
 
     @staticmethod
-    def check(model: str = "local-chat-completions", pretrained: str | None = None, **options: Any) -> Any:
+    def check(
+        model: str = "local-chat-completions", pretrained: str | None = None, form: str = "auto", **options: Any
+    ) -> Any:
         """Get the harness's model class by name, without loading anything; UnusableDetector where there is none."""
         from lm_eval.api.registry import get_model
 
+        check_choice("form", form, ("auto", *forms()))
         if not pretrained:
             raise UnusableDetector(
                 "detector llm: say which model is to be asked: pretrained=NAME. (In `--metadata detector_args=` put `;` "
@@ -118,33 +102,57 @@ class LLMDetector:
         languages: Sequence[str | None],
         questions: Sequence[str] | None = None,
     ) -> list[list[Span]]:
-        """See :class:`detector_plugin.Detector`. A reply that changed the answer is aligned to the original. A reply
-        that is another text altogether flags nothing, and is counted in the log.
+        """See :class:`detector_plugin.Detector`. By a reply that cannot be read nothing is flagged; the log counts such
+        replies, and the spans that cannot be used.
         """
         from lm_eval.api.instance import Instance
 
         check_lengths(references, answers, {"languages": languages, "questions": questions})
-        indices = [index for index, answer in enumerate(answers) if answer.strip()]
-        arguments = {"until": [], "do_sample": False, "max_gen_toks": self.max_gen_toks}
+        pieces = [
+            (index, *place)
+            for index, answer in enumerate(answers)
+            if answer.strip()
+            for place in self.form.pieces(answer, languages[index])
+        ]
         requests = []
-        for number, index in enumerate(indices):
-            prompt: Any = detection_prompt(references[index], answers[index])
-            if self.chat:
-                prompt = self.lm.apply_chat_template([{"role": "user", "content": prompt}])
-            requests.append(Instance("generate_until", {}, (prompt, dict(arguments)), number))
+        for number, (index, start, end) in enumerate(pieces):
+            question = questions[index] if questions else ""
+            turns = self.form.turns(references[index], answers[index][start:end], question)
+            prompt, more = self._prompt(turns, references[index] if self.form.as_document else None)
+            arguments = {"until": [], "do_sample": False, "max_gen_toks": self.max_gen_toks, **more}
+            requests.append(Instance("generate_until", {}, (prompt, arguments), number))
         responses = [str(response) for response in self.lm.generate_until(requests)] if requests else []
         spans: list[list[Span]] = [[] for _ in answers]
-        alignments: Counter[str] = Counter()
-        for index, response in zip(indices, responses, strict=True):
-            text, tags = parse(final_answer(response))
-            alignment = align(text, tags, answers[index])
-            alignments[alignment.kind] += 1
-            spans[index] = alignment.spans
-        if alignments:
-            log.info("detector %s: tagged answers came back %s", self.name, dict(alignments))
-        if alignments["lost"]:
+        kinds: Counter[str] = Counter()
+        problems: Counter[str] = Counter()
+        for (index, start, end), response in zip(pieces, responses, strict=True):
+            kind, of_piece = self.form.read(response, answers[index][start:end], problems)
+            kinds[kind] += 1
+            spans[index] += [span._replace(start=start + span.start, end=start + span.end) for span in of_piece]
+        if kinds:
+            log.info("detector %s: replies, by what they are: %s", self.name, dict(kinds))
+        if problems:
+            log.warning("detector %s: spans of replies that are not as they should be: %s", self.name, dict(problems))
+        if kinds[UNREADABLE]:
             log.warning(
-                "detector %s: %d of %d answers came back as another text; nothing is flagged in them",
-                *(self.name, alignments["lost"], len(indices)),
+                "detector %s: %d of %d replies cannot be read; nothing is flagged by them",
+                *(self.name, kinds[UNREADABLE], len(pieces)),
             )
         return spans
+
+    def _prompt(self, turns: Turns, document: str | None) -> tuple[Any, dict[str, Any]]:
+        """The prompt of these turns, and what goes along with the request: a document for the chat template of a server. A
+        model that is loaded here applies its template itself."""
+        if not self.chat:
+            return "\n\n".join(turn["content"] for turn in turns), {}
+        if document is None:
+            return self.lm.apply_chat_template(turns), {}
+        documents = {"documents": [{"doc_id": "0", "text": document}]}
+        options = getattr(self.lm, "chat_template_args", None)
+        if options is None:
+            return self.lm.apply_chat_template(turns), documents
+        self.lm.chat_template_args = {**options, **documents}
+        try:
+            return self.lm.apply_chat_template(turns), {}
+        finally:
+            self.lm.chat_template_args = options

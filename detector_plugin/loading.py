@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -17,8 +18,12 @@ from typing import Any, NamedTuple
 from custom_metrics.usage import entry_points
 from custom_metrics.usage.options import known_instead, refuse_unknown, signature_of
 from custom_metrics.usage.plain_errors import UsageError
-from detector_plugin.detector import Detector, UnusableDetector
+from detector_plugin.detector import DEFAULT_DETECTOR, RAG, Detector, UnusableDetector, check_choice
+from detector_plugin.tables import rows_of
 
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+AUTO, CLOSED_BOOK = "auto", "closed-book"
 _ATTRIBUTES = ("name", "version", "licence", "detect")
 
 
@@ -32,14 +37,51 @@ class _Kind(NamedTuple):
     signature: inspect.Signature | None
 
 
+def resolve(
+    name: str, options: Mapping[str, Any], language: str | None = None, task: str = CLOSED_BOOK
+) -> tuple[str, dict[str, Any]]:
+    """The name and options of the detector that is meant. ``auto`` is the one that the table ``automatic.tsv`` has for a
+    language and a kind of task (``closed-book`` or ``rag``), the options of these names, by default the arguments;
+    ``lexical`` where it has none. The log says which. Other names come back as they are.
+
+    Raises:
+        UnusableDetector: the language is not known, or there is no such kind of task.
+    """
+    if name != AUTO:
+        return name, dict(options)
+    options = {"language": language, "task": task, **options}
+    language, task = options.pop("language"), options.pop("task")
+    check_choice("task", task, (CLOSED_BOOK, RAG))
+    if not language:
+        raise UnusableDetector(
+            f"detector {AUTO}: the choice goes by language and kind of task: add the options language=CODE and "
+            f"task={CLOSED_BOOK} or task={RAG}"
+        )
+    return _chosen(str(language), task), options
+
+
+@lru_cache(maxsize=128)  # so that a choice is logged once
+def _chosen(language: str, task: str) -> str:
+    row = next((row for row in rows_of("automatic.tsv") if (row["language"], row["task"]) == (language, task)), None)
+    if row is None:
+        log.warning("detector %s: no public one is known for %s, %s: %s", AUTO, language, task, DEFAULT_DETECTOR)
+        return DEFAULT_DETECTOR
+    log.info(
+        "detector %s: for %s, %s: %s, licence %s (its authors' figure: %s; %s)",
+        *(AUTO, language, task, row["detector"], row["licence"], row["figure"] or "none", row["source"]),
+    )
+    return row["detector"]
+
+
 def load_detector(name: str, **options: Any) -> Detector:
-    """Load a detector by name: ``lexical``; ``llm`` (options ``model`` and the model's arguments); a name that another
-    package offers; or the name or path of a Hugging Face token classifier or PEFT adapter, for which the options of
-    :class:`detector_plugin.transformers.TransformersDetector` apply.
+    """Load a detector by name: ``lexical``; ``llm`` (options ``model`` and the model's arguments); ``auto`` (options
+    ``language`` and ``task``, :func:`resolve`); a name that another package offers; or the name or path of a Hugging Face
+    classifier or PEFT adapter, for which the options of :class:`detector_plugin.transformers.TransformersDetector` apply.
 
     Raises:
         UnusableDetector: there is no such detector, it cannot be loaded, or an option is not known.
     """
+    name, options = resolve(name, options)
     detector = _find_kind(name).make(**options)
     lacking = [attribute for attribute in _ATTRIBUTES if not hasattr(detector, attribute)]
     if lacking:
@@ -59,13 +101,15 @@ def load_detector(name: str, **options: Any) -> Detector:
 @lru_cache(maxsize=32)
 def check_detector(name: str, options: str = "{}") -> None:
     """Raise the errors of :func:`load_detector` that can be found without loading weights; options are JSON."""
-    _find_kind(name).check_model(**json.loads(options))
+    name, read = resolve(name, json.loads(options))
+    _find_kind(name).check_model(**read)
 
 
 def calibrated_name(name: str, options: Mapping[str, Any]) -> str:
     """The name under which a calibration knows a detector: ``llm:MODEL`` for a prompted language model. The detector is not
     loaded. UnusableDetector where the name is neither the detector's nor begins with that and a colon.
     """
+    name, options = resolve(name, options)
     return _find_kind(name).calibrated_name(options)
 
 
@@ -84,7 +128,7 @@ def _find_kind(name: str) -> _Kind:
     known = entry_points.names(entry_points.DETECTORS)
     if not isinstance(name, str) or not name.strip():
         raise UnusableDetector(
-            f"name a detector: {', '.join(known)}, or the name or path of a Hugging Face token classification model"
+            f"name a detector: {', '.join(known)}, {AUTO}, or the name or path of a classifier of Hugging Face"
         )
     try:
         if offer := entry_points.find_offer(entry_points.DETECTORS, name):

@@ -1,14 +1,23 @@
-"""The processes of one launch, by ``accelerate launch`` or ``torchrun``: the rank of this one, and messages between them.
+"""The processes of one launch, by ``accelerate launch`` or ``torchrun``: the rank of this one, and messages between them;
+and workers of our own, which exchange none.
 
-They communicate through gloo, on any processor, and wait for each other as long as it takes.
+Those of a launch communicate through gloo, on any processor, and wait for each other as long as it takes.
 """
 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
+import pickle
+import sys
+import threading
+from collections.abc import Callable
 from datetime import timedelta
+from multiprocessing import connection, get_context, parent_process
 from typing import Any, NamedTuple, TypeVar
+
+from detector_plugin.detector import UnusableDetector
 
 _LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 """Variables that launchers set. A cluster may set some of these by itself; only all of them are a launch."""
@@ -29,7 +38,7 @@ _GROUP: list[Any] = []  # torch's process group for our messages, once it exists
 
 
 def set_place(place: ProcessPlace) -> None:
-    """Set the place of a worker of ours, which no launcher started and which exchanges no messages."""
+    """Set the place of a worker of ours, which no launcher started."""
     _PLACE[:] = [place]
 
 
@@ -97,3 +106,65 @@ def _leave() -> None:
 
     if _GROUP and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group(_GROUP.pop())
+
+
+# ------------------------------------------------------------------------------------------------------ workers of ours
+
+
+def in_workers(work: Callable[[int, int], None], size: int, what: str) -> None:
+    """Do the work (of a process's number and the number of all) in `size` processes of this machine, each with a GPU of its
+    own if there are any. The error of the first process that fails is raised here; the others are ended. `what` begins the
+    message where one is killed.
+    """
+    context = get_context("spawn")
+    failures = context.SimpleQueue()
+    workers = [
+        context.Process(target=_worker, args=(work, number, size, failures), daemon=True, name=f"worker {number}")
+        for number in range(size)
+    ]
+    try:
+        for worker in workers:
+            worker.start()
+        running = list(workers)
+        while running:
+            connection.wait([worker.sentinel for worker in running])
+            for worker in [worker for worker in running if not worker.is_alive()]:
+                running.remove(worker)
+                if worker.exitcode:
+                    if not failures.empty():
+                        raise failures.get()
+                    raise UnusableDetector(
+                        f"{what}: {worker.name} of {size} ended with status {worker.exitcode} (was it killed, for want of "
+                        f"memory?); what was tagged is kept, and the same command goes on"
+                    )
+    finally:
+        started = [worker for worker in workers if worker.pid is not None]
+        for worker in started:
+            worker.terminate()
+        for worker in started:
+            worker.join()
+
+
+def _worker(work: Callable[[int, int], None], number: int, size: int, failures: Any) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    set_place(ProcessPlace(number, size, number))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // size)))  # before torch is imported
+    if number:
+        logging.getLogger("lm_eval").setLevel(logging.ERROR)  # the first process says what all would
+    try:
+        work(number, size)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))  # noqa: S301 - our own, on its way to the process that started this one
+            failures.put(error)
+        except Exception:
+            failures.put(RuntimeError(f"{type(error).__name__}: {error}"))
+        sys.exit(1)
+
+
+def _end_with_parent() -> None:
+    """End a worker whose parent was killed; else it would write to the files of a second run."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -17,7 +17,8 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import FORMATS
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.compare import Comparison, Difference, DocumentCounts, Refusal
-from lm_eval_tasks.results.compare.rendering import number, p_value, render, sentences
+from lm_eval_tasks.results.compare.matrix import matrices
+from lm_eval_tasks.results.compare.rendering import number, p_value, render, render_sections, sentences
 from tests.changed_runs import written_samples
 from tests.golden import golden
 
@@ -103,6 +104,35 @@ def test_three_models_are_compared_in_pairs() -> None:
     assert "all languages or tasks of a benchmark and all pairs of models (3 comparisons)" in text
     assert "c is better" not in text
     assert "hallucination_rate: b and c, b is better by 0.250" in text
+
+
+def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than() -> None:
+    """Values .1, .2, .3 and one that is not measurable; the first is better than the second and third, which tie."""
+    name = "organisation/" + "m" * 60 + "-instruct"
+
+    def pair(first: int, second: int, values: tuple[float, float], p: float, **changes: Any) -> Difference:
+        own = {"first_own": values[0], "second_own": values[1], "difference": values[0] - values[1]}
+        return replace(GROUP, first=first, second=second, p_adjusted=p, **own, **changes)
+
+    rows = [
+        pair(0, 1, (0.2, 0.1), 0.01),
+        pair(0, 2, (0.2, 0.3), 0.4),
+        pair(1, 2, (0.1, 0.3), 0.0001),
+        *(pair(n, 3, (value, 0.05), 0.5, second_measurable=False) for n, value in enumerate((0.2, 0.1, 0.3))),
+    ]
+    languages = [replace(row, task="nomiracl_de", group=False) for row in rows]
+    (section,) = matrices(comparison(*rows, *languages, models=("a", "b", name, "unsure")))
+    assert section.rows == (
+        ("1", "b", "0.100", "1", "2-3"),
+        ("2", "a", "0.200", "2", "-"),
+        ("3", "organisation/mmmmmm…mmmmmmmmmmm-instruct", "0.300", "2", "-"),
+        ("4", "unsure", "not measurable", "-", "-"),
+    )
+    title = metric_of("hallucination_rate").heading
+    assert section.before == (f"{title}: hallucination_rate, strict, lower is better; nomiracl (mean of 18 tasks)",)
+    assert max(map(len, render_sections([section], "text").split("\n\n")[1].splitlines())) <= 100
+    alone = [replace(row, benchmark="") for row in languages]  # of no benchmark of ours: each task has a table
+    assert [table.rows for table in matrices(comparison(*alone, models=("a", "b", name, "unsure")))] == [section.rows]
 
 
 def test_numbers() -> None:

@@ -70,7 +70,7 @@ def test_adapter_without_a_head(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
     model = transformers.LlamaForCausalLM.from_pretrained(write_llama_classifier(tmp_path / "base", "CausalLM"))
     peft.get_peft_model(model, peft.LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path / "adapter")
-    with pytest.raises(UnusableDetector, match=r"no trained token classifier: .*/base has no weights score"):
+    with pytest.raises(UnusableDetector, match=r"no trained classifier: .*/base has no weights score"):
         TransformersDetector(str(tmp_path / "adapter"))
 
 
@@ -170,18 +170,18 @@ def test_models_that_do_not_exist(tmp_path: Path) -> None:
             load_detector(name)
 
 
-def test_models_that_are_no_token_classifiers(tmp_path: Path) -> None:
+def test_models_that_are_no_classifiers(tmp_path: Path) -> None:
     config = transformers.BertConfig(
         vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
     )
-    transformers.BertForSequenceClassification(config).save_pretrained(tmp_path / "sequences")
-    with pytest.raises(UnusableDetector, match="is a BertForSequenceClassification, no token classifier"):
-        TransformersDetector(str(tmp_path / "sequences"))
+    transformers.BertForMaskedLM(config).save_pretrained(tmp_path / "masked")
+    with pytest.raises(UnusableDetector, match="is a BertForMaskedLM, no classifier of tokens or texts"):
+        TransformersDetector(str(tmp_path / "masked"))
     transformers.BertModel(config).save_pretrained(tmp_path / "bare")
     settings = json.loads((tmp_path / "bare" / "config.json").read_text("utf-8"))
     (tmp_path / "bare" / "config.json").write_text(json.dumps({**settings, "architectures": None}), "utf-8")
     word_tokenizer().save_pretrained(tmp_path / "bare")
-    with pytest.raises(UnusableDetector, match=r"no trained token classifier: .* has no weights classifier"):
+    with pytest.raises(UnusableDetector, match=r"no trained classifier: .* has no weights classifier"):
         TransformersDetector(str(tmp_path / "bare"))
     for content, why in (('{"model_type": "unheard-of"}', ".*unheard-of"), ("{", "")):
         (tmp_path / "bare" / "config.json").write_text(content, "utf-8")

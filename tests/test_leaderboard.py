@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import re
 import shutil
@@ -58,11 +60,12 @@ def tables(page: Any, family: str) -> list[Any]:
 
 
 def cells(table: Any) -> dict[str, dict[str, tuple[float, str, str]]]:
-    """Model to column to value, rank and bounds."""
-    columns = [
-        re.sub(r" ?(higher|lower) is better|,.*", "", " ".join(head.text_content().split()))
-        for head in table.xpath("./thead/tr/th")
-    ][1:]
+    """Model to column to value, rank and bounds. A column is called by its metric, and in a table by language by both."""
+    heads = [
+        (head.text.strip(), *(each.text.partition(",")[0] for each in head[-1:]))
+        for head in table.xpath("./thead/tr/th")[1:]
+    ]
+    columns = [" ".join(head) if table.xpath("./ancestor::details") else head[-1] for head in heads]
     return {
         row.xpath("string(./th//bdi)"): {
             column: (
@@ -84,18 +87,21 @@ def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tm
     site = write_leaderboard(folder, tmp_path / "site")
     assert (site.runs, site.updated, [*site.unreadable]) == (2, 2, [])
     page = page_of(site.index)
-    assert [heading.text.strip() for heading in page.iter("h2")] == ["clapnq_gold", "clapnq_rag", "mfava", "nomiracl"]
+    assert [heading.text.strip() for heading in page.iter("h2")] == [
+        "Models",
+        "clapnq_gold",
+        "clapnq_rag",
+        "mfava",
+        "nomiracl",
+    ]
     runs = {run.model: run for run in read_runs([folder])}
 
-    (both,) = tables(page, "nomiracl")
+    summary, both = tables(page, "nomiracl")
     assert both.find("caption/span").text.strip() == "hallucination_rate and error_rate, robust"
-    columns = [head.text_content().split() for head in both.xpath("./thead/tr/th")][1:]
-    assert [column[:2] for column in columns[:4]] == [
-        *(["mean", "hallucination_rate"], ["mean", "error_rate"]),
-        *(["ar", "hallucination_rate"], ["ar", "error_rate"]),
-    ]
-    assert len(columns) == 2 * (1 + 18)
-    found = cells(both)
+    assert len(both.xpath("./thead/tr/th")) == 1 + 2 * 18
+    means, found = cells(summary), cells(both)
+    assert [*means["lm-eval-grounded/baseline-lexical"]] == ["balanced_error", "hallucination_rate", "error_rate"]
+    assert [*means] == [*found]
     assert [*found] == ["lm-eval-grounded/baseline-lexical", "lm-eval-grounded/baseline-answer"]  # the best first
     unknown = both.xpath(".//td/span/text()")
     assert "not measurable (5 to 70 %)" in unknown  # one question of four
@@ -108,11 +114,15 @@ def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tm
             else:
                 assert f"de {metric}" not in found[model]
             mean = run.group_results["nomiracl"][f"{metric},robust"]
-            assert found[model][f"mean {metric}"][0] == pytest.approx(mean)
+            assert means[model][metric][0] == pytest.approx(mean)
+    (overview,) = page.xpath("//section[h2='Models']//table")
+    assert {model: row["balanced_error"] for model, row in cells(overview).items()} == {
+        model: row["balanced_error"] for model, row in means.items()
+    }
 
     (gold,) = tables(page, "clapnq_gold")
-    heads = "model rougeL recall rougeLp unanswerable_accuracy answerable_abstention_rate".split()
-    assert [head.text.strip() for head in gold.xpath("./thead/tr/th")] == heads
+    heads = "rougeL recall rougeLp unanswerable_accuracy answerable_abstention_rate".split()
+    assert [*next(iter(cells(gold).values()))] == heads
     assert "sample" in page.text_content()
 
 
@@ -177,7 +187,7 @@ def test_a_page_loads_nothing_and_says_what_a_screen_reader_needs(folder: Path, 
     for path in (site.index, *(site.index.parent / "runs").glob("*.html")):
         text, page = path.read_text("utf-8"), page_of(path)
         addresses, ids = page.xpath("//@src | //@href"), page.xpath("//@id")
-        assert all(re.match(r"#|runs/|\.\./index\.html", address) for address in addresses)
+        assert all(re.match(r"#|runs/|\.\./index\.html|leaderboard\.(csv|json)$", address) for address in addresses)
         assert {address[1:] for address in addresses if address.startswith("#")} <= {*ids}
         assert len(ids) == len({*ids})
         assert not re.search(r"url\(|@import", text)
@@ -199,7 +209,8 @@ def test_a_row_leads_to_its_run_and_to_a_report_that_lies_beside(folder: Path, t
     details = page_of(index.parent / own)
     assert details.xpath("string(//h1)") == "lm-eval-grounded/baseline-answer"
     assert "answerable questions with a gold answer" in details.text_content()
-    assert len(page.xpath("//a[text()='report']")) == 4  # in each table that this run is in
+    linked = {*page.xpath("//tr[th//a[text()='report']]/th//bdi")}
+    assert {bdi.text_content() for bdi in linked} == {"lm-eval-grounded/baseline-answer"}
 
 
 def test_reports_are_written_for_runs_without_one(folder: Path, tmp_path: Path) -> None:
@@ -252,7 +263,13 @@ def test_runs_that_were_not_asked_the_same_are_ranked_apart(folder: Path, tmp_pa
     change_results(other_prompt, prompted)
     page = page_of(write_leaderboard(folder, tmp_path / "site").index)
     groups = [heading.text_content() for heading in page.iter("h2")]
-    assert groups == [*(f"clapnq_gold group {number}" for number in (1, 2, 3)), "clapnq_rag", "mfava", "nomiracl"]
+    assert groups == [
+        "Models",
+        *(f"clapnq_gold group {number}" for number in (1, 2, 3)),
+        "clapnq_rag",
+        "mfava",
+        "nomiracl",
+    ]
     found = [cells(table) for table in page.xpath("//section[h2[starts-with(., 'clapnq_gold')]]//table")]
     assert [len(group) for group in found] == [2, 1, 1]
     assert {*found[1], *found[2]} == {"limited", "prompted"}
@@ -359,6 +376,7 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         out = capsys.readouterr().out
         assert f"index.html: 1 runs, {read} folders read" in out
         assert "not read: baseline-answer: " in out
+        assert re.search(r"^\| lm-eval-grounded/baseline-lexical +\| 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\]", out, re.M)
     (site / "index.html").write_text("<h1>My own</h1>")
     assert main(["leaderboard", str(folder), "-o", str(site)]) == 2
     assert "index.html is not a leaderboard's; name another folder (-o)" in capsys.readouterr().err
@@ -368,3 +386,31 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         with pytest.raises(MissingSource, match=says):
             write_leaderboard(tmp_path / place, tmp_path / "new site")
     assert not (tmp_path / "new site").exists()
+
+
+def test_all_figures_are_files_too_with_what_a_user_says_of_the_models(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site, tags = tmp_path / "site", tmp_path / "tags.csv"
+    named(folder / "baseline-answer", "=SUM(A1)")
+    tags.write_text("Model,size,licence\n=SUM(A1),7B,MIT\nnobody,1B,MIT\n")
+    assert main(["leaderboard", str(folder), "-o", str(site), "--tags", str(tags)]) == 0
+    assert "--tags names models without a run: nobody" in capsys.readouterr().out
+    rows = json.loads((site / "leaderboard.json").read_text("utf-8"))["rows"]
+    by_csv = list(csv.DictReader((site / "leaderboard.csv").open(encoding="utf-8")))
+    assert len(by_csv) == len(rows) > 100
+    assert {row["model"] for row in by_csv} == {"'=SUM(A1)", "lm-eval-grounded/baseline-lexical"}
+    assert {(row["model"], row["size"]) for row in rows} == {
+        ("=SUM(A1)", "7B"),
+        ("lm-eval-grounded/baseline-lexical", None),
+    }
+    (figure,) = (
+        row for row in rows if (row["model"], row["benchmark"], row["metric"]) == ("=SUM(A1)", "clapnq_gold", "rougeL")
+    )
+    known = read_runs([folder / "baseline-answer"])[0].tasks["clapnq_gold"].figure("rougeL", "answer")
+    assert (figure["value"], figure["low"], figure["high"], figure["n"], figure["rank"]) == (*known[:3], known.n, 2)
+    assert "size: 7B" in page_of(site / "index.html").text_content()
+    for content, says in (("name,size\na,b\n", "needs model"), ("model,rank\na,b\n", "column rank of its own")):
+        tags.write_text(content)
+        assert main(["leaderboard", str(folder), "-o", str(site), "--tags", str(tags)]) == 2
+        assert says in capsys.readouterr().err

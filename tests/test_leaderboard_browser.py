@@ -89,6 +89,17 @@ def test_a_column_is_ordered_by_the_keyboard(opened: Any, site: Path) -> None:
 
 def test_without_javascript_every_table_is_there(opened: Any, site: Path) -> None:
     page = opened(site / "index.html", java_script_enabled=False).page
-    assert page.locator("table.sortable").count() == 4
+    assert page.locator("table.sortable").count() == 7  # an overview, four summaries, two by language
     assert page.locator("th button").count() == 0
     assert page.get_by_text("no results file, or a damaged one").count() == 1
+
+
+def test_rows_are_searched_by_name(opened: Any, site: Path) -> None:
+    page = opened(site / "index.html").page
+    shown = page.locator("section:has(h2:text-is('Models')) tbody tr:visible th bdi")
+    assert shown.count() == 5
+    page.get_by_label("Show only models with").fill(" LEXICAL")
+    assert shown.all_text_contents() == ["lm-eval-grounded/baseline-lexical"]
+    assert " of " in page.get_by_role("status").text_content()
+    page.get_by_label("Show only models with").fill("")
+    assert shown.count() == 5

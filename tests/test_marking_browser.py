@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.marks.lines import read_marks
 from lm_eval_tasks.results.marks.page import marking_page
+from tests import logged_runs
 from tests.browser import SCHEMES, WIDTHS, Tab
+from tests.conftest import ROOT, results_of
 from tests.marking_pages import TEXTS, content, with_answers
 from tests.report_runs import HOSTILE
 
@@ -791,3 +796,59 @@ def test_a_megabyte_is_marked_in_seconds(started: Start) -> None:
     }""")
     assert len(marked(page)) == 2
     assert spent < 6
+
+
+# ------------------------------------------------------------------------------------------------ from a run to its rate
+
+
+def test_from_the_demo_by_ten_marks_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: Any) -> None:
+    """What both READMEs show, typed as it stands there: the rate is the one that the marks give by hand."""
+    readmes = [(ROOT / name).read_text("utf-8") for name in ("README.md", "lm_eval_tasks/results/marks/README.md")]
+    typed = [
+        re.findall(r"^lm-eval-grounded (.*marking/|score .* --marks .*|report results/marked .*)", text, re.M)
+        for text in readmes
+    ]
+    assert typed[0] == typed[1]
+    mark, score, report = (
+        line.replace("MODEL", "sample__closed-book").replace("NAME", "Anna").partition("#")[0].split()
+        for line in typed[0]
+    )
+    monkeypatch.chdir(tmp_path)
+    answers = f"path={logged_runs.ANSWERS}"
+    logged_runs.generate(tmp_path / "results", tasks="mfava_de", model="replay", model_args=answers)  # as `make demo`
+    assert main(mark) == 0
+    page = opened(tmp_path / "marking" / "marking.html").page
+    sign_in(page, "Anna")
+    marked_words: dict[str, int] = {}
+    while page.locator(".answer").first.is_visible():
+        answer = page.locator(".answer").first.text_content()
+        if len(marked_words) < 5:
+            drag(page, answer.split()[0])
+            page.locator(".answer").first.focus()
+            press(page, "End Enter Control+Enter")
+        else:
+            press(page, "n")
+        marked_words[answer] = 2 if len(marked_words) < 5 else 0
+    with page.expect_download() as download:
+        page.click("#save-end")
+    download.value.save_as(download.value.suggested_filename)
+    assert sum(marked_words.values()) == 10
+    assert main(score) == 0
+    results = results_of(Path("results/marked"))
+    marks = read_marks([Path("marks_mfava_de_Anna.jsonl")])
+    assert {mark.answer for mark in marks} == {*marked_words}
+    (samples,) = Path("results/marked").glob("samples_mfava_de_*")
+    rows = {row["doc"]["id"]: row for row in logged_runs.lines(samples)}
+    words = {name: len(row["resps"][0][0].split()) for name, row in rows.items()}
+    expected = {name: row["marked_rate"]["expected"] for name, row in rows.items()}
+    order = marks[0].draw.order
+    h = np.array([marked_words[rows[name]["resps"][0][0]] / words[name] for name in order])
+    f = np.array([expected[name] for name in order])
+    slope = min(1.0, max(0.0, np.cov(h, f)[0, 1] / np.var(f, ddof=1)))
+    of_all = sum(words[name] * expected[name] for name in rows) / sum(words.values())
+    rate = results["results"]["mfava_de"]["marked_rate,answer"]
+    assert rate == pytest.approx(h.mean() - slope * (f.mean() - of_all))
+    assert main(report) == 0
+    headline = opened(tmp_path / "report.html").page.locator("table:has(.value)").first
+    assert "by people's marks: marked_rate" in headline.inner_text()
+    assert headline.locator(".value").first.inner_text() == f"{100 * rate:.1f} %"

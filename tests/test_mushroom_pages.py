@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from lm_eval_tasks.data import archives
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mushroom import pages
@@ -211,11 +212,11 @@ def test_a_huge_member_is_passed_over_and_counted(tmp_path: Path, monkeypatch: p
     )
     found = read_pages(archive)
     assert list(found.by_address) == ["https://x/b"]
-    assert found.left_out == {"pages of more than 1 MB": 1}
+    assert found.left_out == {"members of the archive of more than 1 MB": 1}
 
 
 def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "LARGEST_ARCHIVE", 4 << 20)
+    monkeypatch.setattr(archives, "LARGEST_ARCHIVE", 4 << 20)
     archive = packed(tmp_path / "a.tar.gz", [page_file("a", "https://x/a")])
     archive.write_bytes(archive.read_bytes() + gzip.compress(bytes(8 << 20)))  # members of gzip may follow each other
     with pytest.raises(CorruptSource, match="unpacks to more than 4 MB"):

@@ -26,7 +26,7 @@ from tests.somebodys_package import DETECTORS, Package, loaded
 
 
 def test_ours_are_entry_points_of_this_distribution() -> None:
-    assert entry_points.names(entry_points.DETECTORS) == ["lexical", "llm"]
+    assert entry_points.names(entry_points.DETECTORS) == ["flag-all", "flag-none", "flag-unseen", "lexical", "llm"]
     assert names() == sorted(RETRIEVERS)
     for group in (entry_points.DETECTORS, entry_points.RETRIEVERS):
         for name in entry_points.names(group):
@@ -80,8 +80,11 @@ def test_one_that_cannot_be_used_says_why(name: str, options: dict[str, Any], me
 
 @pytest.mark.usefixtures("theirs")
 def test_an_unknown_name_lists_those_that_there_are() -> None:
-    there = r"absent, broken, lexical, library, llm, misnamed, nothing, number, served, shouting, unprefixed"
-    with pytest.raises(UnusableDetector, match=rf"^name a detector: {there}, or the name or path of a Hugging Face"):
+    ours = "flag-all, flag-none, flag-unseen, lexical"
+    there = f"absent, broken, {ours}, library, llm, misnamed, nothing, number, served, shouting, unprefixed"
+    with pytest.raises(
+        UnusableDetector, match=rf"^name a detector: {there}, auto, or the name or path of a classifier"
+    ):
         load_detector(" ")
     with pytest.raises(UnusableDetector, match=r"^name a detector: absent, "):
         load_detector(None)  # type: ignore[arg-type]

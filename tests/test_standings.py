@@ -17,11 +17,13 @@ from custom_metrics.statistics.intervals import wilson
 from custom_metrics.statistics.strata import mean_of_shares
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.definition.schema import DEFINED_SHARE
+from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.leaderboard.entry import Entry, HeadlineFigure, TaskEntry, entry_of
-from lm_eval_tasks.results.leaderboard.standings import MEAN_COLUMN, Column, sections_of
+from lm_eval_tasks.results.leaderboard.standings import MEAN_COLUMN, Column, overviews, sections_of
 from lm_eval_tasks.runs import read_runs
 
-ERROR = Column("", "error_rate, robust", False)
+TITLE = metric_of("error_rate").heading
+ERROR = Column("", "error_rate, robust", False, TITLE)
 ASKED = {"documents": "d", "prompt": "p"}
 
 
@@ -61,8 +63,8 @@ def test_models_that_cannot_be_told_apart_share_a_rank() -> None:
     (section,) = sections_of(
         [entry("bad", task("de", BAD)), entry("fair", task("de", FAIR)), entry("good", task("de", GOOD))]
     )
-    (table,) = section.tables
-    assert (table.title, table.columns) == ("", (ERROR,))
+    table = section.summary
+    assert (table.columns, section.main, section.tables) == ((ERROR,), (ERROR,), ())
     found = [(row.entry, row.cells[ERROR].rank) for row in table.rows]
     assert found == [(2, 1), (1, 1), (0, 3)]
     assert table.rows[0].cells[ERROR].figure == share_figure(GOOD)
@@ -76,17 +78,20 @@ def test_a_mean_over_languages_is_of_runs_that_have_them_all() -> None:
             entry("half", task("fr", GOOD)),
         ]
     )
-    (table,) = section.tables
-    mean, german, french = table.columns
-    assert (table.title, *table.columns) == (
+    (mean,), (table,) = section.summary.columns, section.tables
+    german, french = table.columns
+    assert mean == ERROR._replace(name=MEAN_COLUMN)
+    assert (table.title, german, french) == (
         "error_rate, robust",
-        *(Column(name, "", False) for name in (MEAN_COLUMN, "de", "fr")),
+        *(Column(name, "", False, TITLE) for name in ("de", "fr")),
     )
+    means = {row.entry: row.cells[mean] for row in section.summary.rows}
+    assert [*means] == [0, 1]
+    assert (means[0].rank, means[1].rank) == (1, 2)
+    assert means[1].figure == mean_of_shares([share_figure(BAD), share_figure(FAIR)])
+    assert means[1].figure[:3] == pytest.approx((39 / 80, 0.418, 0.557), abs=5e-4)
     rows = {row.entry: row.cells for row in table.rows}
     assert [row.entry for row in table.rows] == [0, 1, 2]
-    assert (rows[0][mean].rank, rows[1][mean].rank) == (1, 2)
-    assert rows[1][mean].figure == mean_of_shares([share_figure(BAD), share_figure(FAIR)])
-    assert rows[1][mean].figure[:3] == pytest.approx((39 / 80, 0.418, 0.557), abs=5e-4)
     assert {*rows[2]} == {french}
     assert german in rows[1]
     assert {number: cells[french].rank for number, cells in rows.items()} == {0: 1, 1: 1, 2: 1}
@@ -97,7 +102,7 @@ def test_the_bounds_of_a_mean_stay_on_its_scale(value: float, bounds: tuple[floa
     """0 of 400 in one language and 1 of 400 in the other: value +- 1.96 standard errors would leave [0, 1]."""
     one, other = [value] * 400, [value] * 399 + [1 - value]
     (section,) = sections_of([entry("a", task("de", [*one]), task("fr", [*other]))])
-    figure = section.tables[0].rows[0].cells[section.tables[0].columns[0]].figure
+    figure = section.summary.rows[0].cells[section.summary.columns[0]].figure
     assert figure == mean_of_shares([share_figure(one), share_figure(other)])
     assert figure[:3] == pytest.approx((abs(value - 1 / 800), *bounds), abs=1e-7)
 
@@ -107,7 +112,7 @@ def test_ranks_are_by_the_p_that_holm_corrects_for_all_pairs(better: int, rank_o
     """0 and 7 of 40 differ at p = 2 / 2^8 (mid-p): of 6 pairs 0.047 is significant, of 10 pairs 0.078 is not."""
     runs = [entry(f"a{n}", task("de", [0.0] * 40)) for n in range(better)]
     (section,) = sections_of([entry("b", task("de", [0.0] * 33 + [1.0] * 7)), *runs])
-    found = {row.entry: row.cells[ERROR].rank for row in section.tables[0].rows}
+    found = {row.entry: row.cells[ERROR].rank for row in section.summary.rows}
     assert found == {0: rank_of_worst, **dict.fromkeys(range(1, better + 1), 1)}
 
 
@@ -126,24 +131,68 @@ def test_parallel_languages_are_no_strata_of_their_own() -> None:
             ]
             entries.append(entry(model, *tasks))
         (section,) = sections_of(entries)
-        first, second = section.tables[0].rows
-        mean = section.tables[0].columns[0]
+        first, second = section.summary.rows
+        mean = section.summary.columns[0]
         found = first.cells[mean].figure
         assert found == pytest.approx((0.05, *wilson(0.05 * documents, documents), error, 80))
         assert (first.cells[mean].rank, second.cells[mean].rank) == (1, rank)
 
 
-def test_what_is_bought_with_each_other_stands_side_by_side() -> None:
-    def both(language: str, hallucination: list[float | None], error: list[float | None]) -> TaskEntry:
-        headlines = (rate("hallucination_rate", hallucination), rate("error_rate", error))
-        return replace(task(language, error), headlines=headlines)
+def both(language: str, hallucination: list[float | None], error: list[float | None], **more: Any) -> TaskEntry:
+    headlines = (rate("hallucination_rate", hallucination), rate("error_rate", error))
+    return replace(task(language, error, **more), headlines=headlines)
 
-    (section,) = sections_of([entry("a", both("de", GOOD, BAD), both("fr", GOOD, BAD))])
+
+def test_what_is_bought_with_each_other_stands_side_by_side_and_their_mean_sorts() -> None:
+    """A model that declines nearly everything is first by one rate, and last by their mean."""
+    declines, halves = [*[0.0] * 39, 1.0], [*[0.0] * 20, *[1.0] * 20]
+    section, *_ = sections_of(
+        [
+            entry("declines", both("de", declines, [*[1.0] * 39, 0.0]), both("fr", declines, [*[1.0] * 39, 0.0])),
+            entry("knows", both("de", FAIR, GOOD), both("fr", FAIR, GOOD)),
+            entry("guesses", both("de", halves, FAIR), both("fr", halves, FAIR)),
+        ]
+    )
+    balanced, hallucination, _ = section.summary.columns
+    metrics = ["balanced_error, robust", "hallucination_rate, robust", "error_rate, robust"]
+    assert [column.metric for column in section.summary.columns] == metrics
+    assert section.main == section.summary.columns
+    rows = [(row.entry, row.cells[balanced].figure.value, row.cells[balanced].rank) for row in section.summary.rows]
+    assert rows == [(1, pytest.approx(0.075), 1), (2, pytest.approx(0.3), 2), (0, 0.5, 3)]
+    assert section.summary.rows[2].cells[hallucination].rank == 1
+    of_all = mean_of_shares([share_figure(FAIR), share_figure(FAIR), share_figure(GOOD), share_figure(GOOD)])
+    assert section.summary.rows[0].cells[balanced].figure == of_all
     (table,) = section.tables
     assert table.title == "hallucination_rate and error_rate, robust"
     assert [column[:2] for column in table.columns] == [
-        (place, metric) for place in ("mean", "de", "fr") for metric in ("hallucination_rate", "error_rate")
+        (place, f"{metric}, robust") for place in ("de", "fr") for metric in ("hallucination_rate", "error_rate")
     ]
+    assert [row.entry for row in table.rows] == [1, 2, 0]
+
+
+def test_an_overview_has_models_apart_from_detectors_and_published_detectors_beside() -> None:
+    def found(language: str, metric: str, numbers: list[float | None], family: str, **more: Any) -> TaskEntry:
+        headline = replace(rate(metric, numbers), filter="tags")
+        name = f"{family}_{language}"
+        return replace(
+            task(language, numbers), task=name, family=family, headlines=(headline,), of_detectors=True, **more
+        )
+
+    detector = entry("lexical", *(found(code, "iou", FAIR, "mushroom", title="Mu-SHROOM") for code in ("de", "fi")))
+    entries = [replace(detector, speed=190.0), entry("model", task("de", GOOD, title="NoMIRACL")), entry("other")]
+    models, detectors = overviews(sections_of(entries), entries)
+    assert [(column.name, column.metric) for column in models.columns] == [("NoMIRACL", "error_rate, robust")]
+    assert ([row.entry for row in models.rows], models.published) == ([1], ())
+    assert [(column.name, column.metric) for column in detectors.columns] == [
+        ("Mu-SHROOM", "iou"),
+        ("", "documents a second"),
+    ]
+    (row,) = detectors.rows
+    assert [cell.figure.value for cell in row.cells.values()] == [pytest.approx(0.1), 190.0]
+    best, *_, last = detectors.published
+    teams = {key: [r.value for r in rows_for(f"mushroom_{key}", "iou")] for key in ("de", "fi")}
+    assert max(map(max, teams.values())) >= best.values[detectors.columns[0]] > last.values[detectors.columns[0]]
+    assert {*best.values} == {detectors.columns[0]}
 
 
 NONE: list[float | None] = [0.0] * 40
@@ -160,11 +209,17 @@ def test_a_run_that_answers_every_question_alike_has_a_mark_and_no_rank() -> Non
             entry("half", task("de", BAD), task("fr", NONE, **alike)),
         ]
     )
-    (table,) = section.tables
-    assert [row.entry for row in table.rows] == [1, 2, 3, 0]  # those that compete, best first
-    ranks = {row.entry: [row.cells[column].rank for column in table.columns] for row in table.rows}
+    (mean,), (languages,) = section.summary.columns, section.tables
+    order = [[row.entry for row in table.rows] for table in (section.summary, languages)]
+    assert order == [[1, 2, 3, 0]] * 2  # those that compete, best first
+    table = section.summary
+    cells = {
+        first.entry: [first.cells[mean], *(second.cells[column] for column in languages.columns)]
+        for first, second in zip(section.summary.rows, languages.rows, strict=True)
+    }
+    ranks = {number: [cell.rank for cell in of_run] for number, of_run in cells.items()}
     assert ranks == {1: [1, 1, 1], 2: [2, 1, 1], 3: [3, 3, None], 0: [None, None, None]}
-    marked = {row.entry: [row.cells[column].marked for column in table.columns] for row in table.rows}
+    marked = {number: [cell.marked for cell in of_run] for number, of_run in cells.items()}
     assert marked == {1: [True, False, True], 2: [False] * 3, 3: [True, False, True], 0: [True] * 3}
     assert {row.entry: row.marks for row in table.rows} == {
         0: ("it declines every question",),
@@ -183,7 +238,7 @@ def test_what_is_not_measurable_has_no_rank_and_stands_behind() -> None:
     (section,) = sections_of(
         [unknown("unknown", NONE, 0.0, 1.0), unknown("bad", BAD, 0.5, 1.0), unknown("good", GOOD, 0.0, 0.2)]
     )
-    rows = [(row.entry, row.cells[ERROR].rank, row.cells[ERROR].competes) for row in section.tables[0].rows]
+    rows = [(row.entry, row.cells[ERROR].rank, row.cells[ERROR].competes) for row in section.summary.rows]
     assert rows == [(2, 1, True), (1, 2, True), (0, None, False)]
 
 
@@ -193,9 +248,11 @@ def test_runs_under_other_conditions_are_apart(condition: str) -> None:
     runs = [task("de", GOOD, first), task("de", BAD, other), task("de", FAIR, first), task("fr", GOOD, other)]
     found = sections_of([entry(name, of_run) for name, of_run in zip("abcd", runs, strict=True)])
     assert [section.number for section in found] == [1, 2]
-    members = [sorted({row.entry for table in section.tables for row in table.rows}) for section in found]
+    members = [
+        sorted({row.entry for table in (section.summary, *section.tables) for row in table.rows}) for section in found
+    ]
     assert members == [[0, 2, 3], [1]]
-    assert all(row.cells[ERROR].rank is None for row in found[1].tables[0].rows)
+    assert all(row.cells[ERROR].rank is None for row in found[1].summary.rows)
 
 
 def test_an_entry_is_what_was_kept_of_it_and_its_numbers_have_the_figure_as_their_mean(two_models: Path) -> None:

@@ -174,10 +174,10 @@ def test_plain_transformers_loads_it(made: Made) -> None:
     (reading,) = detector.token_probabilities(["Der Mond ist alt."], ["Der Mond ist neu."], ["de"], ["Wie ist er?"])
     prompt = "User request: Wie ist er?\n\nDer Mond ist alt."
     theirs = tokenizer(prompt, "Der Mond ist neu.", return_tensors="pt")
-    assert theirs["input_ids"][0].tolist() == reading.encoded.ids.tolist()
+    assert theirs["input_ids"][0].tolist() == reading.pieces[0].encoded.ids.tolist()
     with torch.no_grad():
         p = model(**theirs).logits.softmax(-1)[0].numpy()
-    np.testing.assert_allclose(p[reading.encoded.answer], reading.best, atol=1e-5)
+    np.testing.assert_allclose(p[reading.pieces[0].encoded.answer], reading.best, atol=1e-5)
 
 
 def test_the_card_says_what_went_in_and_how_good_it_is(made: Made, bases: dict[str, Path]) -> None:
@@ -185,13 +185,16 @@ def test_the_card_says_what_went_in_and_how_good_it_is(made: Made, bases: dict[s
     head = yaml.safe_load(front)
     assert head["pipeline_tag"] == "token-classification"
     assert head["language"] == ["de", "fi"]
-    assert head["license_name"] == f"{bases['bert']}: apache-2.0; own.jsonl: unknown; mushroom: CC BY 4.0"
+    assert (
+        head["license_name"]
+        == f"{bases['bert']}: apache-2.0; own.jsonl: unknown; mushroom: CC BY 4.0, contexts Apache-2.0"
+    )
     assert load_detector(str(made.folder)).licence == head["license_name"]
     for said in (
         "| left out | it | real | 23 |",  # of the file 20, of Mu-SHROOM 3
         "| measured | de | gold | 2 |",
         "| own.jsonl | 60 | own | unknown |",
-        "| mushroom | 9 | Mu-SHROOM (Vázquez et al. 2025) | CC BY 4.0 |",
+        "| mushroom | 9 | Mu-SHROOM (Vázquez et al. 2025), contexts of nlp-ucsc/semeval-2025-task3 | CC BY 4.0, contexts A",
         "| learned from, made of others | – | 6 |",
         "| left out | 22 | 23 | it real 23 |",  # Mu-SHROOM asks two pages
         f"- {GIVEN_UP}: 6",  # of de and fi, about the same two pages
@@ -273,7 +276,7 @@ def test_the_papers_recipe_leaves_an_adapter_for_each_seed(
         assert detector.categories == [None, *CATEGORIES]
         assert sees_what_follows(detector)
         (reading,) = detector.token_probabilities(["Der Mond ist alt."], ["Der Mond ist neu."], ["de"])
-        encoded = reading.encoded
+        encoded = reading.pieces[0].encoded
         found.append(reading.best)
         plain = transformers.AutoModelForTokenClassification.from_pretrained(folder, num_labels=7).eval()
         ids = torch.tensor(encoded.ids[None])

@@ -325,7 +325,7 @@ def test_two_that_score_one_folder_do_not_meet(predicted: Path) -> None:
     folder = of_one_task(predicted)
     left = folder / ".scoring-somebodys"
     left.mkdir()
-    at_work = f"another `lm-eval-grounded score` is at work in {folder}; wait for it, or stop it"
+    at_work = f"another `lm-eval-grounded` is at work in {folder}; wait for it, or stop it"
     with FileLock(folder / ".scoring.lock"), pytest.raises(OSError, match=at_work):
         score(folder)
     assert left.is_dir()  # who holds the lock may be writing there

@@ -257,6 +257,22 @@ def write_lexicon(folder: Path, classes: dict[str, int], labels: dict[int, str],
     return folder
 
 
+def write_text_classifier(folder: Path, labels: list[str], longest: int = 128) -> Path:
+    """A BERT of random weights, the same every time, that gives classes to pairs of texts."""
+    import torch
+    import transformers
+
+    torch.manual_seed(1)
+    config = transformers.BertConfig(
+        **{"vocab_size": len(SPECIAL) + len(WORDS), "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2},
+        **{"num_attention_heads": 2, "max_position_embeddings": longest, "initializer_range": 0.8},
+        **{"id2label": dict(enumerate(labels)), "label2id": {label: number for number, label in enumerate(labels)}},
+    )
+    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+    word_tokenizer(longest).save_pretrained(folder)
+    return folder
+
+
 def llama_config(**options: Any) -> Any:
     """Of a Llama that reads the words above; options are further settings."""
     import transformers

@@ -49,6 +49,13 @@ def span_of(value: Sequence[object]) -> Span:
     return span
 
 
+def without_space(text: str, start: int, end: int) -> tuple[int, int]:
+    """First and end character of a part of a text without the white space at its ends."""
+    part = text[start:end]
+    start += len(part) - len(part.lstrip())
+    return start, start + len(part.strip())
+
+
 def covered(words: Sequence[tuple[int, int]], spans: Iterable[Span]) -> list[str | None]:
     """The category of each word: that of the shortest span any of its characters is in; ``None`` outside all spans.
 

@@ -1,8 +1,8 @@
-"""Detectors from Hugging Face: any token classifier, and any PEFT adapter of one.
+"""Detectors from Hugging Face: any classifier of tokens or of texts, and any PEFT adapter of one.
 
 The package has the library's name; imports are absolute, so ``import transformers`` still gets the library.
 """
 
-from detector_plugin.transformers.token_classifier import TransformersDetector, check_model
+from detector_plugin.transformers.classifier import TransformersDetector, check_model
 
 __all__ = ["TransformersDetector", "check_model"]

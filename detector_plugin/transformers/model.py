@@ -1,4 +1,4 @@
-"""A token classifier and its tokenizer, or the PEFT adapter of one, made ready to run."""
+"""A classifier of tokens or of texts and its tokenizer, or the PEFT adapter of one, made ready to run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ LONGEST = 4096
 """Tokens of an input where nobody said: that of the mFAVA paper's appendix A.3, and LettuceDetect's default. Longer
 documents are read in windows."""
 
-_HEAD = re.compile(r"(?:^|\.)(?:score|classifier)\.(?:modules_to_save\.)?(?:default\.)?weight$")
+_HEAD = re.compile(r"(?:^|\.)(?:score|classifier)\.(?:modules_to_save\.)?(?:default\.)?(?:out_proj\.)?weight$")
+_OF_TOKENS, _OF_TEXTS = "TokenClassification", "SequenceClassification"  # as architectures are called in config.json
 _FROM_PADDING = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text", "roberta-prelayernorm"}
 """RoBERTa and its kin count positions from after the padding token's."""
 _PROMPT_LEARNING = {"PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "MULTITASK_PROMPT_TUNING", "CPT"}
@@ -32,7 +33,7 @@ _PROMPT_LEARNING = {"PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "MULTITASK_PRO
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """A token classifier as its files describe it; no weights are loaded to know."""
+    """A classifier as its files describe it; no weights are loaded to know."""
 
     name: str  # as the user gave it
     own: Repository
@@ -41,6 +42,7 @@ class ModelDescription:
     tokenizer: Any  # a fast one
     labels: list[str]  # names of the classes in their order
     decoder: bool  # whether it was made to predict the next token
+    of_texts: bool  # whether it gives classes to a text, not to its tokens
     version: str  # commit of the hub, or a hash of the files' contents; that of an adapter names its base model's, too
     licence: str  # as the model card has it, else ``unknown``
     stored: StoredSettings
@@ -84,8 +86,8 @@ def find_repositories(name: str, revision: str | None, base_model: str | None) -
 def describe_model(
     name: str, revision: str | None = None, base_model: str | None = None, trust_remote_code: bool = False
 ) -> ModelDescription:
-    """What is known of a token classifier, or of the PEFT adapter of one, without its weights. Arguments are options of
-    :class:`detector_plugin.transformers.TransformersDetector`. UnusableDetector where there is none that tags tokens."""
+    """What is known of a classifier, or of the PEFT adapter of one, without its weights. Arguments are options of
+    :class:`detector_plugin.transformers.TransformersDetector`. UnusableDetector where there is none of tokens or texts."""
     library("torch")  # says what to install
     transformers = library("transformers")
     own, weights = find_repositories(name, revision, base_model)
@@ -95,18 +97,19 @@ def describe_model(
         )
     stored = StoredSettings.from_json(own.json(DETECTOR_FILE), name)
     adapter, head_size = own is not weights, None
+    architectures = getattr(config, "architectures", None) or []
+    of_texts = any(_OF_TEXTS in kind for kind in architectures)
     if adapter:
+        of_texts = own.json("adapter_config.json").get("task_type") == "SEQ_CLS"
         head_size = _head_size(own)
         if head_size and config.num_labels != head_size:
             config.num_labels = head_size
-    else:
-        architectures = getattr(config, "architectures", None) or []
-        if architectures and not any("TokenClassification" in kind for kind in architectures):
-            raise UnusableDetector(
-                f"detector {name}: is a {' and '.join(architectures)}, no token classifier (config.json: architectures). "
-                f"Name a model whose card says token classification; for a generative model use detector llm with "
-                f"model={name}"
-            )
+    elif architectures and not of_texts and not any(_OF_TOKENS in kind for kind in architectures):
+        raise UnusableDetector(
+            f"detector {name}: is a {' and '.join(architectures)}, no classifier of tokens or texts (config.json: "
+            f"architectures). Name a model whose card says token or text classification; for a generative model use "
+            f"detector llm with pretrained={name}"
+        )
     if hasattr(config, "reference_compile"):
         config.reference_compile = False  # ModernBERT would compile itself in transformers before 5
     config.use_cache = False
@@ -117,14 +120,18 @@ def describe_model(
             labels = [str(names[str(index)]) for index in range(len(labels))]
         elif stored.labels and len(stored.labels) == len(labels):
             labels = list(stored.labels)
+    tokenizer = fast_tokenizer(transformers, [own, weights] if adapter else [own], trust_remote_code, name)
+    if of_texts and config.pad_token_id is None:  # a decoder's class is that of the last token which is no padding
+        config.pad_token_id = padding_of(tokenizer)
     return ModelDescription(
         name=name,
         own=own,
         weights=weights,
         config=config,
-        tokenizer=fast_tokenizer(transformers, [own, weights] if adapter else [own], trust_remote_code, name),
+        tokenizer=tokenizer,
         labels=labels,
         decoder=is_decoder(config),
+        of_texts=of_texts,
         version=f"{own.version()}+base.{weights.version()}" if adapter else own.version(),
         licence=own.licence(),
         stored=stored,
@@ -160,15 +167,16 @@ def load_model(described: ModelDescription, device: str, dtype: str) -> Any:
     }
     what = f"detector {name}: {repository.source}"
     # not every encoder has an attention to choose
-    model, info = load_token_classifier(repository, options, ("sdpa", "eager" if described.decoder else None), what)
+    attentions = ("sdpa", "eager" if described.decoder else None)
+    model, info = load_classifier(repository, options, attentions, what, described.of_texts)
     # Weights outside its base model, or of another size, that the files lack.
     mismatched = [key[0] if isinstance(key, tuple) else key for key in info.get("mismatched_keys") or []]
     inner = f"{model.base_model_prefix}."
     missing = sorted({*mismatched, *(key for key in info["missing_keys"] if not key.startswith(inner))})
     if missing and not described.has_head:
         raise UnusableDetector(
-            f"detector {name}: is no trained token classifier: {repository.source} has no weights {', '.join(missing)}. "
-            "Name a model whose card says token classification, or an adapter with such a head."
+            f"detector {name}: is no trained classifier: {repository.source} has no weights {', '.join(missing)}. Name a "
+            "model whose card says token or text classification, or an adapter with such a head."
         )
     if described.adapter:
         own = described.own
@@ -180,20 +188,25 @@ def load_model(described: ModelDescription, device: str, dtype: str) -> Any:
     return model.eval()
 
 
-def load_token_classifier(
-    repository: Repository, options: Mapping[str, Any], attentions: Sequence[str | None], what: str
+def load_classifier(
+    repository: Repository,
+    options: Mapping[str, Any],
+    attentions: Sequence[str | None],
+    what: str,
+    of_texts: bool = False,
 ) -> Any:
-    """What transformers' ``AutoModelForTokenClassification.from_pretrained`` returns, with the first of several
-    implementations of attention that the model has, ``None`` being its own: flash attention takes no mask of ours.
+    """What transformers' ``AutoModelForTokenClassification.from_pretrained`` returns, or that of texts, with the first of
+    several implementations of attention that the model has, ``None`` being its own: flash attention takes no mask of ours.
     UnusableDetector says that `what` cannot be loaded.
     """
     transformers, quiet = library("transformers"), library("transformers.utils.logging")
+    kind = _OF_TEXTS if of_texts else _OF_TOKENS
     level = quiet.get_verbosity()
     quiet.set_verbosity_error()  # it warns of heads without weights, which the callers know
     try:
         for attention in attentions:
             try:
-                return transformers.AutoModelForTokenClassification.from_pretrained(
+                return getattr(transformers, f"AutoModelFor{kind}").from_pretrained(
                     repository.source,
                     **options,
                     **({"attn_implementation": attention} if attention else {}),
@@ -206,8 +219,7 @@ def load_token_classifier(
     except Exception as error:
         why = first_line(error)
         if isinstance(error, ValueError) and "Unrecognized configuration class" in str(error):
-            kind = options["config"].model_type
-            why = f"transformers {transformers.__version__} has no token classifier of the kind {kind}"
+            why = f"transformers {transformers.__version__} has no {kind} of the kind {options['config'].model_type}"
         raise UnusableDetector(f"{what} cannot be loaded: {why}") from error
     finally:
         quiet.set_verbosity(level)
@@ -254,6 +266,11 @@ def fast_tokenizer(transformers: Any, repositories: list[Repository], trust_remo
             "stands in the text; the repository needs a tokenizer.json"
         )
     return tokenizer
+
+
+def padding_of(tokenizer: Any) -> int:
+    """The token that fills inputs up: of a tokenizer without one, the token that ends a text."""
+    return (tokenizer.eos_token_id or 0) if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
 
 
 @contextmanager

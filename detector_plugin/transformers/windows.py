@@ -1,16 +1,16 @@
-"""Texts longer than a model reads: overlapping windows over the reference and over the answer, what the windows say of
-each token of the answer combined, and the spans that follow."""
+"""Texts longer than a model reads: overlapping windows over the reference and over the answer or each sentence of it, what
+the windows say of each token combined, and the spans that follow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.reading.spans import Span
+from custom_metrics.reading.spans import Span, without_space
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.forms import Encoded
 
@@ -56,59 +56,92 @@ def _even_windows(length: int, size: int) -> list[tuple[int, int]]:
     return [(start, start + size) for start in (index * (length - size) // (number - 1) for index in range(number))]
 
 
-class Document:
-    """One answer on its way."""
+class Piece(NamedTuple):
+    """A part of an answer that is read against the reference by itself: all of it, or a sentence."""
 
-    def __init__(self, index: int, encoded: Encoded, categories: Sequence[str | None], max_length: int) -> None:
+    start: int  # first and end character of the answer
+    end: int
+    encoded: Encoded
+
+
+class Document:
+    """One answer on its way, in its pieces. `by_piece`: a model gives classes to inputs, not to their tokens."""
+
+    def __init__(
+        self,
+        index: int,
+        pieces: Sequence[Piece],
+        categories: Sequence[str | None],
+        max_length: int,
+        by_piece: bool = False,
+    ) -> None:
         self.index = index
-        self.encoded = encoded
-        self._bounds = window_bounds(len(encoded.reference), len(encoded.answer), room_for(encoded, max_length))
-        self.windows_left = len(self._bounds[0]) * len(self._bounds[1])  # windows to be read
-        self.best = np.zeros((len(encoded.answer), len(categories)), np.float32)  # the most favourable reading so far
+        self.pieces = pieces
+        self._bounds = [
+            window_bounds(len(encoded.reference), len(encoded.answer), room_for(encoded, max_length))
+            for _, _, encoded in pieces
+        ]
+        # windows to be read
+        self.windows_left = sum(len(of_reference) * len(of_answer) for of_reference, of_answer in self._bounds)
+        self._first = [0, *accumulate(len(piece.encoded.answer) for piece in pieces)]  # token of each piece
+        self.best = np.zeros((self._first[-1], len(categories)), np.float32)  # the most favourable reading so far
         self.failed = False  # whether a window can never be read
+        self._by_piece = by_piece
         self._supported = [category is None for category in categories]
-        self._best_support = np.full(len(encoded.answer), -1, np.float32)
+        self._best_support = np.full(len(self.best), -1, np.float32)
 
     def windows(self) -> Iterator[Window]:
         """The windows that are to be read."""
-        reference_bounds, answer_bounds = self._bounds
-        for answer_part, decided in answer_bounds:
-            for reference_part in reference_bounds:
-                yield Window(self, decided, self.encoded.window(reference_part, answer_part))
+        for (_, _, encoded), first, (of_reference, of_answer) in zip(
+            self.pieces, self._first, self._bounds, strict=False
+        ):
+            for answer_part, (start, end) in of_answer:
+                decided = slice(first + start, first + end), encoded.answer[start:end]
+                for reference_part in of_reference:
+                    yield Window(self, *decided, encoded, encoded.window(reference_part, answer_part))
 
-    def update(self, decided: tuple[int, int], row: NDArray[np.int64], probabilities: NDArray[np.float32]) -> None:
+    def update(self, window: Window, probabilities: NDArray[np.float32]) -> None:
         """For each token that a window decides, keep the reading in which it is most likely borne out. `probabilities` are
-        those of the classes of the window's tokens."""
-        first, end = decided
-        probabilities = probabilities[np.searchsorted(row, self.encoded.answer[first:end])]
-        support = probabilities[:, self._supported].sum(1)
-        better = support > self._best_support[first:end]
-        self._best_support[first:end][better] = support[better]
-        self.best[first:end][better] = probabilities[better]
+        those of the classes of the window's tokens, or of the window as a whole (one row)."""
+        decided = window.decided
+        rows = np.broadcast_to(probabilities, (len(window.row), len(self._supported)))
+        rows = rows[np.searchsorted(window.row, window.answer)]
+        support = rows[:, self._supported].sum(1)
+        better = support > self._best_support[decided]
+        self._best_support[decided][better] = support[better]
+        self.best[decided][better] = rows[better]
+
+    def units(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """What was classified, tokens or pieces: (units, 2) first and end characters, (units, classes) probabilities. Of a
+        piece longer than a window, the part that is least likely borne out counts."""
+        if not self._by_piece:
+            offsets = [piece.encoded.offsets + piece.start for piece in self.pieces]
+            return np.concatenate(offsets or [np.zeros((0, 2), np.int64)]), self.best
+        read = [
+            (piece[:2], first + int(self._best_support[first:end].argmin()))
+            for piece, first, end in zip(self.pieces, self._first, self._first[1:], strict=False)
+            if first < end
+        ]
+        return np.array([place for place, _ in read]).reshape(-1, 2), self.best[[token for _, token in read]]
 
 
 class Window(NamedTuple):
     """One window of a document: tokens that are read at once."""
 
     document: Document
-    decided: tuple[int, int]  # first and end of the answer's tokens that it decides
-    row: NDArray[np.int64]  # places of its tokens in the document, in order
+    decided: slice  # of the document's tokens, those that it decides
+    answer: NDArray[np.int64]  # places of these in the piece
+    encoded: Encoded  # the piece
+    row: NDArray[np.int64]  # places of its tokens in the piece, in order
 
     @property
     def ids(self) -> NDArray[np.int64]:
-        return self.document.encoded.ids[self.row]
+        return self.encoded.ids[self.row]
 
     @property
     def types(self) -> NDArray[np.int64]:
         """0 for tokens of the first text, 1 for those of the second."""
-        return self.document.encoded.types[self.row]
-
-
-def without_space(text: str, start: int, end: int) -> tuple[int, int]:
-    """A token's characters without the white space at its ends."""
-    token = text[start:end]
-    start += len(token) - len(token.lstrip())
-    return start, start + len(token.strip())
+        return self.encoded.types[self.row]
 
 
 def spans_of(
@@ -117,8 +150,9 @@ def spans_of(
     probabilities: NDArray[np.float32],
     categories: Sequence[str | None],
     threshold: float,
+    joined: bool = True,
 ) -> list[Span]:
-    """Spans of neighbouring tokens of one category, without white space at their ends.
+    """Spans of neighbouring tokens of one category, without white space at their ends; one each where not `joined`.
 
     A span's probability is the mean of its tokens', each weighed by its characters, to four decimals. A token is flagged
     where the categories of its classes, of which several may share one, together have the threshold's probability.
@@ -137,7 +171,7 @@ def spans_of(
         if start >= end:
             continue
         kind = kinds[int(by_kind[index].argmax())]
-        if last and last.category == kind and not answer[last.end : start].strip():
+        if joined and last and last.category == kind and not answer[last.end : start].strip():
             spans[-1] = last._replace(end=end)
         else:
             spans.append(Span(start, end, kind))

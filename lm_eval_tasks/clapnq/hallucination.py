@@ -11,7 +11,7 @@ from typing import Any
 
 from custom_metrics.abstention import is_abstention
 from detector_plugin import calibration as calibrations
-from detector_plugin.calibration import RAG
+from detector_plugin.detector import RAG
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
 from lm_eval_tasks.detection.calibrated import NO_CALIBRATION, TaggedAnswer, rate_aggregation, settings_of
 
@@ -36,7 +36,7 @@ def columns(
     """
     named = calibration if is_named(calibration) else NO_CALIBRATION
     kind = calibration_annotations or RAG
-    settings = settings_of(task, detector, detector_args, named, kind, other_arguments, kinds=(RAG,))
+    settings = settings_of(task, detector, detector_args, named, kind, other_arguments, LANGUAGE, kinds=(RAG,))
     if is_named(calibration):
         loaded = calibrations.by_identity(settings["calibration"])
         if loaded.for_language(LANGUAGE, RAG) is None:

@@ -59,7 +59,7 @@ def add_detector(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--detector",
         default=DEFAULT_DETECTOR,
-        help=f"lexical, llm, one of another package, or a Hugging Face model (default: {DEFAULT_DETECTOR})",
+        help=f"lexical, llm, auto, one of another package, or a Hugging Face model (default: {DEFAULT_DETECTOR})",
     )
     parser.add_argument("--detector_args", "--detector-args", metavar="NAME=VALUE,...", help="the detector's options")
 

@@ -143,7 +143,8 @@ def calibration_from_runs(
 
 def _of_runs(place: Path, skipped: set[str]) -> Iterator[Measured]:
     """The counts of detection runs. Names of other tasks are added to `skipped`."""
-    from detector_plugin.calibration import RAG, CalibrationError
+    from detector_plugin.calibration import CalibrationError
+    from detector_plugin.detector import RAG
     from lm_eval_tasks.data.samples import read_samples, samples_files
     from lm_eval_tasks.runs import cluster_of
 

@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="put the published figures beside; their difference where a run was measured as they were, else why there is "
         "none (--format csv: these alone)",
     )
+    parser.add_argument("--pairs", action="store_true", help="of three models or more, every pair and language")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     add_output(parser, metavar="FILE", help="default: standard output")
 
@@ -45,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     from detector_plugin import calibration
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
-    from lm_eval_tasks.results.compare.rendering import render
+    from lm_eval_tasks.results.compare.matrix import matrices
+    from lm_eval_tasks.results.compare.rendering import render, render_sections
     from lm_eval_tasks.runs import labels, read_runs
 
     if arguments.calibration is not None:
@@ -66,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         published = select_published(runs, tasks, metrics, arguments.all)
         text = render_with_paper(comparison, published, labels(runs), arguments.format)
     elif comparison is not None:
-        text = render(comparison, arguments.format)
+        many = len(comparison.models) > 2 and not arguments.pairs and arguments.format not in ("csv", "json")
+        text = render_sections(matrices(comparison), arguments.format) if many else render(comparison, arguments.format)
     print_or_write(text, arguments.output)
     return 0

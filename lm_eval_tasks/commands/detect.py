@@ -1,6 +1,10 @@
-"""Show one answer with its hallucinated spans marked.
+"""Mark what is made up in one answer, or in a log of answers.
 
 Marks the spans of an answer that its reference does not bear out: in colours on a terminal, as tags elsewhere.
+
+With `--input rag.jsonl -o out.jsonl` it reads a log: lines with `answer`, `passages` (or `reference`), and perhaps
+`question`, `language`, `id`, `model`. It writes the spans and shares of each line, and a run in the folder out/, for
+`mark`, `score --marks`, `compare` and `report`. After a kill the same command goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -16,8 +20,8 @@ from pathlib import Path
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import printable
-from lm_eval_tasks.commands import add_detector, say
+from custom_metrics.usage.printable import printable, shell_word
+from lm_eval_tasks.commands import add_detector, add_output, say
 
 # Colours of the terminal's own palette, readable on dark and light backgrounds; underlined for those who see no colour.
 _ANSI = dict(zip((*CATEGORIES, HALLUCINATION), (31, 35, 33, 91, 36, 34, 31), strict=True))
@@ -26,8 +30,14 @@ _CSS = dict(zip((*CATEGORIES, HALLUCINATION), _SHADES, strict=True))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="text to hold the answer against")
-    parser.add_argument("--answer", required=True, metavar="FILE", help="the answer; `-` reads standard input")
+    parser.add_argument("--reference", metavar="FILE|TEXT", help="text to hold the answer against")
+    parser.add_argument("--answer", metavar="FILE|TEXT", help="the answer; `-` reads standard input")
+    parser.add_argument("--input", type=Path, metavar="FILE.jsonl", help="a log of answers, in place of one answer")
+    add_output(parser, "FILE.jsonl", "with --input: spans of each line; the folder of this name gets the run")
+    parser.add_argument(
+        "--calibration", metavar="FILE", help="with --input: corrects the rate of a log in one language"
+    )
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="with --input: processes (default: 1)")
     parser.add_argument("--question", default="", help="what was asked, for detectors that read it")
     parser.add_argument(
         "--language",
@@ -39,12 +49,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from detector_plugin import load_detector
+    from detector_plugin.detector import RAG
+    from detector_plugin.loading import load_detector, resolve
     from lm_eval_tasks.definition.metadata import pairs
     from lm_eval_tasks.detection.language_tags import SURE, code_of, guess
 
-    reference = _read_text(arguments.reference)
-    answer = sys.stdin.read() if arguments.answer == "-" else _read_text(Path(arguments.answer))
+    if arguments.input is not None:
+        return _read_log(arguments)
+    if arguments.reference is None or arguments.answer is None:
+        raise UsageError("name --reference and --answer, or a log with --input FILE.jsonl -o FILE.jsonl")
+    reference = _text_of(arguments.reference, "--reference")
+    answer = sys.stdin.read() if arguments.answer == "-" else _text_of(arguments.answer, "--answer")
     if arguments.language is not None:
         language: str | None = code_of(arguments.language)
     else:
@@ -55,12 +70,15 @@ def run(arguments: argparse.Namespace) -> int:
                 f"cannot be guessed from {basis} (less than {SURE:.0%} sure); words are taken to stand between spaces"
             )
         say(f"lm-eval-grounded: language {guessed}; --language TAG says it", error=True)
-    detector = load_detector(arguments.detector, **pairs("detector_args", arguments.detector_args, "detect"))
+    options = pairs("detector_args", arguments.detector_args, "detect")
+    name, options = resolve(arguments.detector, options, language, RAG)
+    detector = load_detector(name, **options)
     (spans,) = detector.detect([reference], [answer], [language], [arguments.question])
     if spans is None:
         raise UsageError(f"detector {detector.name}: the answer cannot be read (option skip_failing)")
     if arguments.html is not None:
-        caption = f"Marked by detector {detector.name}, version {detector.version}, against {arguments.reference.name}."
+        against = Path(arguments.reference).name if os.path.isfile(arguments.reference) else "a text"
+        caption = f"Marked by detector {detector.name}, version {detector.version}, against {against}."
         page = as_html(answer, spans, arguments.language or language, "Answer with hallucinated spans marked", caption)
         if arguments.html in ("-", ""):
             sys.stdout.write(f"{page}\n")  # a file's content, as it is
@@ -74,6 +92,33 @@ def run(arguments: argparse.Namespace) -> int:
     text = as_ansi(answer, spans) if coloured else printable(tagged) if sys.stdout.isatty() else tagged
     sys.stdout.write(f"{text}\n")  # with colours, or as data for another program
     return 0
+
+
+def _read_log(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.detection.language_tags import code_of
+    from lm_eval_tasks.results.logs import detect_log
+    from lm_eval_tasks.results.report.markdown import markdown_of
+    from lm_eval_tasks.runs import read_runs
+
+    if arguments.output is None or arguments.reference or arguments.answer or arguments.question or arguments.html:
+        raise UsageError(
+            "--input FILE.jsonl goes with -o FILE.jsonl, and without --reference, --answer, --question, --html"
+        )
+    language = arguments.language and code_of(arguments.language)
+    options = (arguments.detector, arguments.detector_args, arguments.calibration, language, arguments.workers)
+    written = detect_log(arguments.input, arguments.output, *options)
+    folder = shell_word(str(written.parent))
+    say(markdown_of(read_runs([written])), arguments.output, f"  lm-eval-grounded mark {folder} -o marking")
+    say(f"  lm-eval-grounded report {folder}")
+    return 0
+
+
+def _text_of(value: str, option: str) -> str:
+    """The content of a file, or the value itself where no file has that name and it can hardly be meant for one."""
+    if os.path.isfile(value) or (value.isascii() and not any(map(str.isspace, value))):
+        return _read_text(Path(value))
+    say(f"lm-eval-grounded: {option} is read as a text, for no file has this name", error=True)
+    return value
 
 
 def _read_text(path: Path) -> str:

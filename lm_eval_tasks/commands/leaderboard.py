@@ -1,8 +1,9 @@
 """Many runs on one static page: a table of models by benchmark and language, with ranks by significance.
 
-Writes SITE/index.html, and a page for each run, from all runs below FOLDER (results and samples files of lm_eval, replay or
-score). The pages load nothing, and work without JavaScript. Models that cannot be told apart share a rank. What was read of
-a run is kept in SITE: after a run was added, that run alone is read.
+Writes SITE/index.html, a page for each run, and all figures as leaderboard.csv and leaderboard.json, from all runs below
+FOLDER (results and samples files of lm_eval, replay or score), and prints the overview. The pages load nothing, and work
+without JavaScript. Models that cannot be told apart share a rank. What was read of a run is kept in SITE: after a run was
+added, that run alone is read.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from lm_eval_tasks.commands import add_output, say
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of runs")
     parser.add_argument("--reports", action="store_true", help="write a report of each run too (some seconds each)")
+    parser.add_argument(
+        "--tags", type=Path, metavar="CSV", help="columns model and others (size, licence, ...) to show"
+    )
     add_output(parser, "SITE", "folder of the site", required=True)
 
 
@@ -23,8 +27,11 @@ def run(arguments: argparse.Namespace) -> int:
     from custom_metrics.usage.printable import on_one_line
     from lm_eval_tasks.results.leaderboard import write_leaderboard
 
-    site = write_leaderboard(arguments.folder, arguments.output, arguments.reports)
+    site = write_leaderboard(arguments.folder, arguments.output, arguments.reports, arguments.tags)
+    say(site.overviews)
     say(f"{site.index}: {site.runs} runs, {site.updated} folders read")
     for folder, reason in site.unreadable.items():
         say(on_one_line(f"not read: {folder}: {reason}"))
+    if site.untagged:
+        say(on_one_line(f"--tags names models without a run: {', '.join(site.untagged)}"))
     return 0

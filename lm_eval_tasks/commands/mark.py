@@ -1,9 +1,10 @@
 """Draw answers of runs, and write the page that people mark them on.
 
-Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks with known chances, and writes a page that an annotator opens
-in any browser, marks, and saves: no server, no network. `lm-eval-grounded score RUN --marks FILE...` then gives a rate that
-holds for the run. The draw is a stream: with the same seed, 100 answers begin with the 50 of before. Of several runs the
-same questions are drawn. `--kind ratings` and `preferences` are the CLAPnq paper's human evaluation.
+Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log that `detect --input` read, with known chances,
+and writes a page that an annotator opens in any browser, marks, and saves: no server, no network. `lm-eval-grounded score
+RUN --marks FILE...` then gives a rate that holds for the run. The draw is a stream: with the same seed, 100 answers begin
+with the 50 of before. Of several runs the same questions are drawn. `--kind ratings` and `preferences` are the CLAPnq
+paper's human evaluation.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder, results file or samples file")
-    parser.add_argument("--tasks", required=True, metavar="T,...", help="tasks and groups whose answers are drawn")
+    parser.add_argument(
+        "--tasks", metavar="T,...", help="tasks and groups whose answers are drawn (default: the only one of a run)"
+    )
     parser.add_argument("--answers", type=int, default=50, metavar="N", help="how many draws (default: 50)")
     parser.add_argument("--seed", type=int, default=1234, help="of the draw (default: 1234)")
     parser.add_argument(
@@ -63,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(f"{arguments.instructions}: no UTF-8 text ({error})") from error
     seconds = seconds_of(arguments.marks, kind)
     runs = read_runs(arguments.runs)
-    named = split_names(arguments.tasks)
+    named = [*runs[0].tasks] if arguments.tasks is None and len(runs[0].tasks) == 1 else split_names(arguments.tasks)
     tasks = dict.fromkeys(task for name in named for task in runs[0].groups.get(name, (name,)))
     if not tasks:
         raise UsageError("--tasks: name a task, such as mfava_de")

@@ -126,6 +126,26 @@ def whole_folder(folder: Path, build: Callable[[Path], None], what: str) -> Path
     return folder
 
 
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[Path]:
+    """A hidden folder to write to, below a folder that is locked; remains of killed runs there are removed."""
+    from filelock import FileLock, Timeout
+
+    lock = folder / ".scoring.lock"
+    try:
+        with FileLock(lock, timeout=0):
+            for leftover in folder.glob(".scoring-*"):
+                log.info("removed what an unfinished run left: %s", leftover)
+                shutil.rmtree(leftover)
+            try:
+                with tempfile.TemporaryDirectory(prefix=".scoring-", dir=folder) as partial:
+                    yield Path(partial)
+            finally:
+                lock.unlink(missing_ok=True)
+    except Timeout as error:
+        raise OSError(f"another `lm-eval-grounded` is at work in {folder}; wait for it, or stop it") from error
+
+
 def move_whole(places: Mapping[Path, Path]) -> None:
     """Move complete files (path to target), in order and without a pause, after the content of all is on the disk."""
     for path in places:

@@ -6,7 +6,8 @@ A *mirror* is a folder of copies: ``<owner>/<name>/<path>`` for Hugging Face dat
 for GitHub. ``LM_EVAL_GROUNDED_MIRROR`` or ``--metadata mirror=DIR`` names it. A mirror is authoritative: a file that it
 lacks is an error, and nothing is downloaded. ``mirror=sample`` is the miniature that ships with this package. Without a
 mirror, files come from the Hugging Face hub (its cache, its offline switch) or from GitHub at a pinned commit, and are
-checked against their pinned checksum.
+checked against their pinned checksum. A folder of many small files counts as one: it comes from the one archive of its
+commit, and git's id of the folder pins the name and blob id of each file.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from custom_metrics.usage.plain_errors import PlainError
 from custom_metrics.usage.printable import shell_word
+from lm_eval_tasks.data.archives import unpack
 from lm_eval_tasks.data.atomic import cache_folder as cache_folder  # callers have both from here
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.digests import digests_of
@@ -33,6 +36,8 @@ from lm_eval_tasks.data.tables import check_end, check_readable
 
 MIRROR_VARIABLE = "LM_EVAL_GROUNDED_MIRROR"
 SAMPLE = "sample"
+LARGEST_MEMBER = 1 << 20
+"""Bytes of a file in a folder of files; the largest has 6 kB. A larger one is not unpacked."""
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -59,7 +64,7 @@ class SourceFile:
         host: ``"hub"`` (a Hugging Face dataset) or ``"github"``.
         repository: ``owner/name``.
         revision: the pinned commit; ``main`` where the content is pinned by its checksum instead.
-        path: inside the repository.
+        path: inside the repository; of a folder of files, which count as one, it ends with a slash.
         checksum: ``git:<blob id>``, ``sha256:<digest>``, or empty where the commit alone pins the content.
         also_at: a second path below a mirror, for a file that was published twice; or empty.
     """
@@ -72,12 +77,18 @@ class SourceFile:
     also_at: str = ""
 
     @property
+    def is_folder(self) -> bool:
+        return self.path.endswith("/")
+
+    @property
     def mirror_path(self) -> str:
         prefix = "github/" if self.host == "github" else ""
         return f"{prefix}{self.repository}/{self.path}"
 
     @property
     def url(self) -> str:
+        if self.is_folder:  # all folders of a commit are in one archive
+            return f"https://codeload.github.com/{self.repository}/tar.gz/{self.revision}"
         if self.host == "github":
             return f"https://raw.githubusercontent.com/{self.repository}/{self.revision}/{self.path}"
         return f"https://huggingface.co/datasets/{self.repository}/resolve/{self.revision}/{self.path}"
@@ -195,7 +206,7 @@ def local_copy(file: SourceFile, folder: Path | None) -> Path | None:
 
         cached = try_to_load_from_cache(file.repository, file.path, repo_type="dataset", revision=file.revision)
         places = [Path(cached)] if isinstance(cached, str) else []
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if (place.is_dir() if file.is_folder else place.is_file())), None)
 
 
 def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tuple[str, Path | None]:
@@ -245,33 +256,63 @@ def fetch(file: SourceFile) -> Path:
     return local
 
 
-def _github_cache(file: SourceFile) -> Path:
-    return cache_folder() / "github" / file.repository / file.revision / file.path
+def _github_cache(file: SourceFile, path: str = "") -> Path:
+    return cache_folder() / "github" / file.repository / file.revision / (path or file.path)
 
 
 def _from_github(file: SourceFile) -> Path:
-    import pooch
     from filelock import FileLock
 
     local = _github_cache(file)
-    if local.is_file():
+    if local.exists():
         if digests_of(local).matches(file.checksum):
             return local
         log.warning("%s is damaged (not %s); it is fetched again", local, file.checksum)
     if is_offline():
         raise _missing(file, str(local.parent), "HF_HUB_OFFLINE is set")
-    local.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{local}.lock"):
-        if local.is_file() and digests_of(local).matches(file.checksum):
+    download = _github_cache(file, f".{file.revision}.tar.gz") if file.is_folder else local
+    download.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{download}.lock"):
+        if local.exists() and digests_of(local).matches(file.checksum):
             return local
-        with whole_file(local) as partial:
-            try:
-                pooch.HTTPDownloader(progressbar=True, timeout=60)(file.url, str(partial), None)
-            except Exception as error:
-                raise _missing(file, str(local.parent), error) from error
-            if not digests_of(partial).matches(file.checksum):
-                raise CorruptSource(f"{_corrupt(file)} It was not kept.")
+        if not file.is_folder or not download.is_file():  # of an archive, an earlier process may have been killed
+            _download(file, download)
+        if file.is_folder:
+            _unpack(file, download)
     return local
+
+
+def _download(file: SourceFile, target: Path) -> None:
+    import pooch
+
+    with whole_file(target) as partial:
+        try:
+            pooch.HTTPDownloader(progressbar=True, timeout=60)(file.url, str(partial), None)
+        except Exception as error:
+            raise _missing(file, str(target.parent), error) from error
+        if not file.is_folder and not digests_of(partial).matches(file.checksum):
+            raise CorruptSource(f"{_corrupt(file)} It was not kept.")
+
+
+def _unpack(file: SourceFile, archive: Path) -> None:
+    """Keep a folder of a commit's archive, and with it all others that are listed: each as a whole, if the names and blob
+    ids of its files are those that its git id pins. Of an archive that is cut, those before the cut are kept."""
+    commit = file.repository, file.revision
+    folders = {f.path: f for f in (*files(), file) if f.is_folder and (f.repository, f.revision) == commit}
+    with TemporaryDirectory(dir=archive.parent) as temporary:
+        unpacked = {path: Path(temporary, str(number)) for number, path in enumerate(folders)}
+        try:
+            unpack(archive, unpacked, LARGEST_MEMBER, f"it came from {file.url}; fetch it again")
+        finally:
+            archive.unlink()
+            whole = [p for p, f in unpacked.items() if f.is_dir() and digests_of(f).matches(folders[p].checksum)]
+            for path in whole:
+                local = _github_cache(folders[path])
+                shutil.rmtree(local, ignore_errors=True)  # it may be there, damaged
+                with whole_file(local) as partial:
+                    unpacked[path].rename(partial)
+        if file.path not in whole:
+            raise CorruptSource(f"{_corrupt(file)} It was not kept.")
 
 
 def fetch_into(file: SourceFile, folder: Path) -> Path:
@@ -282,7 +323,7 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
             cannot be read in the format of its suffix.
     """
     target = folder / file.mirror_path
-    if target.is_file():
+    if target.exists():
         if file.checksum and not digests_of(target).matches(file.checksum):
             raise CorruptSource(f"{target} is there, but is not the public file ({file.checksum}); move it away first")
         if not file.checksum:
@@ -298,7 +339,7 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
                 f"login page may have answered in its place; delete {source} and try again."
             ) from error
     with whole_file(target) as partial:
-        shutil.copyfile(source, partial)
+        (shutil.copytree if file.is_folder else shutil.copyfile)(source, partial)
     return target
 
 

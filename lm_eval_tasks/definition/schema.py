@@ -185,6 +185,7 @@ class Benchmark:
         title: its name, as in its paper.
         questions: prefix of a task's or group's name to the question that it answers; the longest prefix counts.
         task_type: for model cards on the Hugging Face hub.
+        detection: prefix of the names of tasks that measure detectors, not language models; empty where none do.
         more_metrics: metrics that tasks add at run time, or that hand-written YAML files list.
     """
 
@@ -195,6 +196,7 @@ class Benchmark:
     title: str = ""
     questions: Mapping[str, str] = field(default_factory=dict)
     task_type: str = "text-generation"
+    detection: str = ""
     more_metrics: tuple[Metric, ...] = ()
 
     @property
@@ -216,12 +218,17 @@ class Benchmark:
         starts = [start for start in self.questions if name.startswith(start)]
         return self.questions[max(starts, key=len)] if starts else ""
 
+    def measures_detectors(self, task: str) -> bool:
+        """Whether a task measures a detector."""
+        return bool(self.detection) and task.startswith(self.detection)
+
     def as_json(self) -> dict[str, Any]:
         """The table without its tasks, for results files."""
         return {
             "title": self.title,
             "questions": dict(self.questions),
             "task_type": self.task_type,
+            "detection": self.detection,
             "metrics": [asdict(metric) for metric in self.metrics.values()],
         }
 
@@ -237,6 +244,7 @@ class Benchmark:
             title=_text(record.get("title")),
             questions={_text(key): _text(value) for key, value in by_prefix},
             task_type=_text(record.get("task_type")) or cls.task_type,
+            detection=_text(record.get("detection")),
             more_metrics=tuple(
                 _metric(entry) for entry in (metrics if isinstance(metrics, list) else ()) if isinstance(entry, Mapping)
             ),

@@ -23,8 +23,9 @@ from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors, exp
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
+from detector_plugin.detector import RAG
 from detector_plugin.filters import FAILED
-from detector_plugin.loading import calibrated_name, check_detector, has_package
+from detector_plugin.loading import CLOSED_BOOK, calibrated_name, check_detector, has_package, resolve
 from lm_eval_tasks.definition import metadata
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -44,6 +45,7 @@ def settings_of(
     calibration: str | None = None,
     calibration_annotations: str | None = None,
     other_arguments: Mapping[str, Any] | None = None,
+    language: str | None = None,
     kinds: Sequence[str] = calibrations.KINDS,
 ) -> dict[str, str]:
     """The columns that filter, metrics and results read. They are checked now, before any answer is generated.
@@ -55,6 +57,7 @@ def settings_of(
             ships for the detector, or lies in its folder; ``"none"``: no corrected rates.
         calibration_annotations: one of `kinds`; default the first of these that exists.
         other_arguments: everything else that the user named, mixed with the model's arguments.
+        language: of the task, by which ``detector=auto`` chooses (:func:`detector_plugin.loading.resolve`).
         kinds: kinds of calibration that fit the task's answers.
 
     Returns:
@@ -80,7 +83,12 @@ def settings_of(
             f"{task}: {', '.join(sorted(stray))} belongs into detector_args; put `;` between its options, or write JSON: "
             f"at commas the harness cuts"
         )
-    options = metadata.pairs("detector_args", detector_args, task)
+    detector, options = resolve(
+        detector,
+        metadata.pairs("detector_args", detector_args, task),
+        language,
+        RAG if RAG in kinds and len(kinds) == 1 else CLOSED_BOOK,
+    )
     options_json = json.dumps(options, sort_keys=True)
     check_detector(detector, options_json)
     return {
@@ -260,7 +268,7 @@ FEW = 20
 
 KINDS_OF_CALIBRATION = {
     "real": "answers that models wrote on their own and people marked",
-    calibrations.RAG: "answers that models wrote from passages and people judged",
+    RAG: "answers that models wrote from passages and people judged",
     calibrations.POOLED: "real answers in other languages, as none are annotated in this one",
     "gold": "texts into which GPT-4 wrote errors that people marked, which says little of real answers",
     "silver": "texts into which GPT-4 wrote errors that it marked itself, which says little of real answers",

@@ -39,6 +39,7 @@ class Collection(NamedTuple):
     read: Callable[[str, str | None], list[LabelledAnswer]]  # by language and mirror; None: the network
     source: str  # who made it
     licence: str  # of the data
+    by_default: bool = True  # whether it is read where no collection is named; another one has the same answers else
 
 
 def collections() -> Mapping[str, Collection]:
@@ -53,22 +54,25 @@ def collections() -> Mapping[str, Collection]:
 def labelled_answers(
     mirror: str | None = None, names: Sequence[str] | None = None, languages: Sequence[str] | None = None
 ) -> list[LabelledAnswer]:
-    """The annotated answers of a mirror (default: ``LM_EVAL_GROUNDED_MIRROR``), of all or some collections and languages.
-    The log names languages without files; MissingSource where there is no answer at all.
+    """The annotated answers of a mirror (default: ``LM_EVAL_GROUNDED_MIRROR``), of all or some collections and languages;
+    those that two collections share once. The log names languages without files; MissingSource where there is no answer.
     """
     folder = mirror_folder(mirror)
     place = str(folder) if folder else None
     answers: list[LabelledAnswer] = []
+    earlier: set[LabelledAnswer] = set()
     missing: list[str] = []
     for name, collection in collections().items():
         for code in collection.languages:
-            if (names is not None and name not in names) or (languages is not None and code not in languages):
+            chosen = collection.by_default if names is None else name in names
+            if not chosen or (languages is not None and code not in languages):
                 continue
             try:
-                answers += collection.read(code, place)
+                answers += [answer for answer in collection.read(code, place) if answer not in earlier]
             except (MissingSource, ValueError) as error:  # not there, or without an answer in this language
                 log.debug("%s", error)
                 missing.append(f"{code} {name}")
+        earlier.update(answers)
     if missing:
         log.warning("without %s, whose files are not there", ", ".join(missing))
     if not answers:

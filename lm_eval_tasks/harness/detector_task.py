@@ -21,13 +21,16 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 FILTER = "hallucination_spans"
 """Name of the filter that runs the detector, in ``filter_list``."""
+LOGGED = "logged_answers"
+"""The task of answers that ``lm-eval-grounded detect --input`` has read. The harness does not know it."""
 
 
 def is_tagged(task: str) -> bool:
-    """Whether a detector can tag the answers of a task of this package: its class is a :class:`DetectingTask`."""
+    """Whether a detector can tag the answers of a task of this package: its class is a :class:`DetectingTask`; or has
+    tagged those of a log."""
     base = catalogue.base_of(task)
     if base is None:
-        return False
+        return task == LOGGED
     module, _, name = base.task.rpartition(".")
     return issubclass(getattr(import_module(module), name), DetectingTask)
 

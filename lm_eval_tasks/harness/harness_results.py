@@ -7,7 +7,8 @@
 - ``_compute_task_aggregations`` passes its metrics through ``GroundedTask.reported``, which removes undefined rates and
   puts the headline first.
 - ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks share passages, a
-  group's standard error is clustered by passage. The harness treats its tasks as independent.
+  group's standard error is clustered by passage. The harness treats its tasks as independent. Where the tasks differ in an
+  option, such as the kind of reference, the group's name in the table says which have which.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models: the harness finds no name in their arguments.
 - ``EvaluationTracker`` is remembered, so that our tasks can check its folder before the first request. The harness tries
   it after the last one, and loses the results where it cannot write.
@@ -18,6 +19,7 @@ from __future__ import annotations
 import logging
 import math
 import weakref
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -97,6 +99,19 @@ def _errors_across(
                 yield key, across
 
 
+def _name_with_options(group: str, tasks: Sequence[Any]) -> str:
+    """A group's name, with the users' options in which its tasks differ: ``group (reference=page: de; else context)``."""
+    parts: list[str] = []
+    for option in getattr(tasks[0].config.custom_dataset, "user_options", ()) if tasks else ():
+        names: dict[str, list[str]] = defaultdict(list)
+        for task in tasks:
+            value = (task.provenance().get("options") or {}).get(option)
+            names[str(value)].append(str(task.config.task).removeprefix(f"{group}_"))
+        usual, *others = sorted(names, key=lambda value: -len(names[value]))
+        parts += [f"{option}={value}: {' '.join(names[value])}" for value in others] + [f"else {usual}"] * bool(others)
+    return f"{group} ({'; '.join(parts)})" if parts else group
+
+
 def extend(evaluator_utils: ModuleType) -> None:
     """Extend ``lm_eval.evaluator_utils``, once. ``AttributeError`` where it differs from lm-eval 0.4.13."""
     ask, compute = evaluator_utils.stderr_for_metric, evaluator_utils._compute_task_aggregations
@@ -125,7 +140,10 @@ def extend(evaluator_utils: ModuleType) -> None:
                 listed = [entry.metric for entry in group.aggregate_metric_list or ()]
                 means = [entry.metric for entry in group.aggregate_metric_list or () if not entry.weight_by_size]
                 metrics = result.metrics[group.name]
-                result.metrics[group.name] = ordered({**metrics, **dict(_errors_across(metrics, means, tasks))}, listed)
+                metrics = {**metrics, **dict(_errors_across(metrics, means, tasks))}
+                if group.alias is None:
+                    metrics["alias"] = _name_with_options(group.name, tasks)
+                result.metrics[group.name] = ordered(metrics, listed)
         return result
 
     setattr(_compute_task_aggregations, _MARK, True)

@@ -138,5 +138,6 @@ BENCHMARK = Benchmark(
         "mfava": "How much of what it says without a source is made up?",
         "mfava_detection": "Does it find what is made up?",
     },
+    detection="mfava_detection",
     more_metrics=(MARKED_RATE,),
 )

@@ -69,7 +69,8 @@ def load(
     task = f"mfava_{language}"
     metadata.choice("language", language, LANGUAGES, task)
     metadata.refuse_misspelt(ignored, load_task.user_options, task)
-    settings = settings_of(task, detector, detector_args, calibration, calibration_annotations, ignored)
+    of_detector = (detector, detector_args, calibration, calibration_annotations)
+    settings = settings_of(task, *of_detector, ignored, language)
     rows: Sequence[dict[str, Any]]
     if samples is not None:
         rows, record = documents_of_samples(Path(samples), task, COLUMNS)

@@ -7,15 +7,16 @@ Its answer to a document is the document's answer with tags around the spans tha
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
-from detector_plugin.detector import DEFAULT_DETECTOR, Detector, describe
+from detector_plugin.detector import DEFAULT_DETECTOR, SPEED, Detector, describe
 from detector_plugin.filters import as_text
-from detector_plugin.loading import has_option, load_detector
+from detector_plugin.loading import has_option, load_detector, resolve
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.answering import DocumentAnswerer
@@ -27,7 +28,7 @@ class HallucinationDetector(DocumentAnswerer):
     """A harness model that tags the answers of a detection task.
 
     Args:
-        detector: see :func:`detector_plugin.load_detector`.
+        detector: see :func:`detector_plugin.load_detector`; ``auto`` needs the options ``language`` and ``task``.
         device, batch_size, max_batch_size: passed by the harness; for detectors that have these options.
         options: of the detector.
 
@@ -47,6 +48,7 @@ class HallucinationDetector(DocumentAnswerer):
         **options: Any,
     ) -> None:
         super().__init__()
+        detector, options = resolve(detector, options)
         # the harness passes --trust_remote_code to every model
         if "trust_remote_code" in options and not has_option(detector, "trust_remote_code"):
             del options["trust_remote_code"]
@@ -57,10 +59,12 @@ class HallucinationDetector(DocumentAnswerer):
             options.setdefault("batch_size", int(batch_size))
         self.options = options
         self.detector: Detector = load_detector(detector, **options)
+        self.documents, self.seconds = 0, 0.0
 
     def get_model_info(self) -> dict[str, Any]:
         """Description of the detector for the results file."""
-        return {"detector": {**describe(self.detector), "options": self.options}}
+        speed = {SPEED: round(self.documents / self.seconds, 2)} if self.seconds else {}
+        return {"detector": {**describe(self.detector), "options": self.options, **speed}}
 
     def set_cache_hook(self, cache_hook: Any) -> None:
         """With ``--use_cache FILE``, store the detector's spans in ``FILE_rank<n>.spans.jsonl``.
@@ -86,12 +90,14 @@ class HallucinationDetector(DocumentAnswerer):
                     f"tasks and name it with `--metadata detector=NAME`."
                 )
         answers = [str(doc["answer"]) for doc in docs]
+        began = time.monotonic()
         spans = self.detector.detect(
             [as_text(doc["reference"]) for doc in docs],
             answers,
             [doc.get("language") for doc in docs],
             [str(doc.get("query") or "") for doc in docs],
         )
+        self.documents, self.seconds = self.documents + len(docs), self.seconds + time.monotonic() - began
         return [
             Unanswered() if of_answer is None else render(answer, of_answer)
             for answer, of_answer in zip(answers, spans, strict=True)

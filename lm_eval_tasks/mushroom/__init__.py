@@ -1,1 +1,1 @@
-"""Mu-SHROOM: hallucinated spans in answers that models wrote on their own, in 10 languages."""
+"""Mu-SHROOM: hallucinated spans in answers that models wrote on their own, in 14 languages."""

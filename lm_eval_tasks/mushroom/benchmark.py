@@ -9,8 +9,8 @@ from lm_eval_tasks.mushroom.dataset import LANGUAGES
 _BASE = detection_base(
     "_mushroom_base",
     """\
-What all Mu-SHROOM tasks share: a Wikipedia page, an answer that a model wrote on its own, and the answer with tags around
-its errors as what the model should say.""",
+What all Mu-SHROOM tasks share: a Wikipedia page or a context, an answer that a model wrote on its own, and the answer with
+tags around its errors as what the model should say.""",
     documents="lm_eval_tasks.mushroom.dataset.load_task",
     dataset_path="Helsinki-NLP/mu-shroom",
     process_results="custom_metrics.scores.character_labels.process_results",
@@ -48,11 +48,12 @@ its errors as what the model should say.""",
 _TASKS = tuple(Task(f"mushroom_{language}", _BASE, {"language": language}) for language in LANGUAGES)
 
 BENCHMARK = Benchmark(
-    version=1.3,
+    version=2.0,
     tasks=_TASKS,
     groups=(Group("mushroom", _TASKS),),
     languages={code: language.name for code, language in LANGUAGES.items()},
     title="Mu-SHROOM",
     questions={"mushroom": "Does it find what people marked as hallucinated?"},
     task_type="token-classification",
+    detection="mushroom",
 )

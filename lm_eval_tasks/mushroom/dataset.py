@@ -1,10 +1,11 @@
 """Documents of the Mu-SHROOM tasks: a question, a model's answer, the spans that people marked as hallucinated, and the
-Wikipedia page to judge it by."""
+reference to judge it by: its Wikipedia page, or a context that was written for it."""
 
 from __future__ import annotations
 
 import logging
 import math
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import merged, render
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data.digests import digests_of
 from lm_eval_tasks.data.tables import read_json_lines, shipped_rows
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.mushroom.contexts import read_contexts
 from lm_eval_tasks.mushroom.html_text import WebPage, decoded
 from lm_eval_tasks.mushroom.pages import open_pages
 
@@ -29,18 +32,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 REPOSITORY = "Helsinki-NLP/mu-shroom"
+CONTEXTS = "nlp-ucsc/semeval-2025-task3"
 SPLITS = ("test", "validation")
 BOTH, RANKED = "both", "test"
-NO_PAGE = "answers left out, whose page is not in the archive"
+PAGE, CONTEXT = "page", "context"
+NO_REFERENCE = {
+    PAGE: "answers left out, whose page is not in the archive",
+    CONTEXT: "answers left out, whose context is not there",
+}
+UNUSED = "contexts of no annotated answer, not used"
 BLANK = "answers left out, empty or only white space"
 
 
 @dataclass(frozen=True)
 class Language:
-    """A language of Mu-SHROOM whose Wikipedia pages are in the public repository."""
+    """A language of Mu-SHROOM."""
 
     code: str  # ISO 639, as in the files' names
     name: str  # English
+    references: tuple[str, ...]  # ``page`` where its pages are public, ``context``; the default first
+    splits: tuple[str, ...]
 
     @property
     def pages_file(self) -> str:
@@ -53,104 +64,131 @@ class Language:
             return f"splits/test_labeled/v1/mushroom.{self.code}-tst.v1.extra.jsonl"
         return f"splits/val/v2/mushroom.{self.code}-val.v2.extra.jsonl"
 
-
-_ROWS = shipped_rows("lm_eval_tasks.mushroom", "languages.tsv")
-
-LANGUAGES = {row["code"]: Language(row["code"], row["language"]) for row in _ROWS if row["pages"] == "yes"}
-"""Code to language, those with pages."""
-
-WITHOUT_PAGES = {row["code"]: row["language"] for row in _ROWS if row["pages"] == "no"}
-"""Code to name of languages whose answers are annotated, but whose pages are not in the repository."""
+    def contexts_folder(self, split: str) -> str:
+        """Path of the contexts of a split in the repository :data:`CONTEXTS`: a folder of files."""
+        part = "tst.v1" if split == "test" else "val.v2"
+        return f"data/context/{self.code}-{part}_perplexity-sonar-pro/"
 
 
-def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
-    """Load the annotated answers of a language that have their page.
+LANGUAGES = {
+    row["code"]: Language(
+        row["code"], row["language"], tuple(row["references"].split()), SPLITS[: 1 + (row["validation"] == "yes")]
+    )
+    for row in shipped_rows("lm_eval_tasks.mushroom", "languages.tsv")
+}
+"""Code to language."""
+
+
+def load(
+    language: str, split: str = BOTH, reference: str | None = None, mirror: str | None = None, **ignored: Any
+) -> dict[str, Dataset]:
+    """Load the annotated answers of a language that have their reference.
 
     Args:
         language: ISO 639 code, a key of :data:`LANGUAGES`.
         split: ``"test"``, ``"validation"`` or ``"both"``; of both the answers take turns, so that ``--limit`` sees both.
+        reference: ``"page"``, the Wikipedia page that annotators had; ``"context"``, a text that a search-backed model
+            wrote for the question. The default is the page where those of all answers are public and small, else the
+            context.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``split``, ``model`` (id of the one that answered),
-        ``query``, ``answer``, ``reference`` (the page's text), ``url`` (of the page, percent-decoded), ``passage`` (the
-        page's subject in all languages: its Wikidata item), ``title``, ``spans``
-        (hard labels: ``start``, ``end``, ``category``), ``soft_labels`` (``start``, ``end``, ``prob``), ``target`` (the
-        answer, hard labels tagged). Labels are in characters of the answer.
+        ``query``, ``answer``, ``reference`` (the text of the page or the context), ``url`` (of the page, percent-decoded),
+        ``passage`` (the page's :func:`subject`, which its versions in other languages share), ``title``, ``spans`` (hard
+        labels: ``start``, ``end``, ``category``), ``soft_labels`` (``start``, ``end``, ``prob``), ``target`` (the answer,
+        hard labels tagged). Labels are in characters of the answer.
 
     Raises:
-        ValueError: an unknown language or split, a language without pages, or none of its answers has its page.
+        ValueError: an unknown language, split or reference, one that the language does not have, or none of its answers
+            has its reference.
         MissingSource, CorruptSource: a file cannot be found, or is damaged.
     """
     task = f"mushroom_{language}"
-    if language in WITHOUT_PAGES:
-        raise UsageError(
-            f"{task}: the public repository has annotated answers in {WITHOUT_PAGES[language]}, but not their Wikipedia "
-            f"pages, without which a detector has nothing to go by; languages with pages: {', '.join(LANGUAGES)}"
-        )
-    metadata.choice("language", language, LANGUAGES, task)
+    entry = LANGUAGES[metadata.choice("language", language, LANGUAGES, task)]
     metadata.choice("split", split, (*SPLITS, BOTH), task)
+    if split not in (*entry.splits, BOTH):
+        raise UsageError(f"{task}: no {split} answers in {entry.name} are public, only {' and '.join(entry.splits)}")
+    kind = metadata.choice("reference", reference or entry.references[0], NO_REFERENCE, task)
+    if kind not in entry.references:
+        raise UsageError(
+            f"{task}: the public repository has annotated answers in {entry.name}, but not their Wikipedia pages; "
+            f"leave out --metadata reference={kind}, or say reference={entry.references[0]}"
+        )
     metadata.refuse_misspelt(ignored, load_task.user_options, task)
     folder = sources.mirror_folder(mirror)
     log.info("%s: files from %s", task, folder or "GitHub")
-    return {"evaluation": _documents(language, split, str(folder) if folder else None)}
+    return {"evaluation": _documents(language, split, kind, str(folder) if folder else None)}
 
 
 def _files(options: Options) -> Places:
     entry = LANGUAGES[options["language"]]
-    split = options.get("split", BOTH)
-    answers = [entry.answers_file(name) for name in SPLITS if split in (name, BOTH)]
-    return [(REPOSITORY, name) for name in (entry.pages_file, *answers)] if answers else []
+    split, reference = options.get("split", BOTH), options.get("reference") or entry.references[0]
+    splits = [name for name in entry.splits if split in (name, BOTH)]
+    if not splits or reference not in entry.references:
+        return []
+    places = [(REPOSITORY, entry.pages_file)] if reference == PAGE else []
+    for name in splits:
+        places += [(CONTEXTS, entry.contexts_folder(name))] if reference == CONTEXT else []
+        places.append((REPOSITORY, entry.answers_file(name)))
+    return places
 
 
 load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("reference", "target"))
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
-@lru_cache(maxsize=32)
-def _documents(language: str, split: str, mirror: str | None) -> Dataset:
+@lru_cache(maxsize=64)
+def _documents(language: str, split: str, reference: str, mirror: str | None) -> Dataset:
     task = f"mushroom_{language}"
     entry = LANGUAGES[language]
     counts: Counter[str] = Counter()
-    splits = SPLITS if split == BOTH else (split,)
+    splits = entry.splits if split == BOTH else (split,)
+    references: dict[str, WebPage] = {}
+    by_split = []
     with sources.recording() as read:
-        archive = sources.locate(REPOSITORY, entry.pages_file, mirror)
-        pages, left_out = open_pages(archive)
-        by_split = [
-            _answers(sources.locate(REPOSITORY, entry.answers_file(name), mirror), language, name, pages, counts)
-            for name in splits
-        ]
+        if reference == PAGE:
+            references, left_out = open_pages(sources.locate(REPOSITORY, entry.pages_file, mirror))
+            counts += left_out
+        for name in splits:
+            if reference == CONTEXT:
+                folder = sources.locate(CONTEXTS, entry.contexts_folder(name), mirror)
+                checksum = sources.source_file(CONTEXTS, entry.contexts_folder(name)).checksum
+                references = read_contexts(folder, digests_of(folder).matches(checksum), counts)
+            answers = sources.locate(REPOSITORY, entry.answers_file(name), mirror)
+            by_split.append(_answers(answers, language, name, references, counts, reference))
+            if reference == CONTEXT and (unused := references.keys() - {row["id"] for row in by_split[-1]}):
+                counts[UNUSED] += len(unused)
     rows = [row for turn in zip_longest(*by_split) for row in turn if row is not None]
-    without_page = counts.pop(NO_PAGE, 0)  # where a split's pages were never published that is most of them
-    log.info("%s: %d answers of split %s with their page; %s: %d", task, len(rows), split, NO_PAGE, without_page)
-    if left_out or counts:
-        log.warning("%s: %s", task, "; ".join(f"{reason}: {number}" for reason, number in (left_out + counts).items()))
+    absent = counts.pop(NO_REFERENCE[reference], 0)  # where a split's pages were never published that is most of them
+    kept = f"{len(rows)} answers of split {split} with their {reference}"
+    log.info("%s: %s; %s: %d", task, kept, NO_REFERENCE[reference], absent)
+    if counts:
+        log.warning("%s: %s", task, "; ".join(f"{reason}: {number}" for reason, number in counts.items()))
     if not rows:
         raise UsageError(
-            f"{task}: none of the {without_page} answers of split {split} has its page among the {len(pages)} of {archive} "
-            f"(of some languages the repository has the pages of the validation answers only: --metadata split=both takes "
-            f"what there is)"
+            f"{task}: none of the {absent} answers of split {split} has its {reference} in {read[0].path} (of some "
+            f"languages only the validation answers' pages are public; reference=context or split=both take what there is)"
         )
     reasons = [] if splits == (RANKED,) else [f"{' and '.join(splits)} answers, where the shared task ranked {RANKED}"]
-    if without_page:
-        reasons.append(
-            f"{len(rows)} of {len(rows) + without_page} answers: the page of the others is not in the archive"
-        )
+    if absent:
+        reasons.append(f"{len(rows)} of {len(rows) + absent} answers: the {reference} of the others is not there")
     record = provenance.Record.from_files(
         read,
         not_comparable=reasons,
         kept={name: len(answers) for name, answers in zip(splits, by_split, strict=True)},
-        left_out={**left_out, **counts, NO_PAGE: without_page},
+        left_out={**counts, NO_REFERENCE[reference]: absent},
         split=" and ".join(splits),
-        options={"language": language, "split": split},
+        options={"language": language, "split": split, "reference": reference},
     )
     return provenance.documents_of(rows, record)
 
 
 def _answers(
-    path: Path, language: str, split: str, pages: Mapping[str, WebPage], counts: Counter[str]
+    path: Path, language: str, split: str, references: Mapping[str, WebPage], counts: Counter[str], kind: str = PAGE
 ) -> list[dict[str, Any]]:
-    """The documents of a file. Rows that are left out, and repairs, are counted in `counts`."""
+    """The documents of a file, with the reference of their page's address or, of the kind ``context``, of their id. Rows
+    that are left out, and repairs, are counted in `counts`."""
     rows = []
     for number, row in read_json_lines(path, counts):
         try:
@@ -169,25 +207,48 @@ def _answers(
             url = decoded(_text(row, "wikipedia_url", needed=False))
         except ValueError as error:
             raise sources.CorruptSource(f"{path}, line {number}: no annotated answer of Mu-SHROOM: {error}") from error
+        reference = references.get(url if kind == PAGE else document["id"])
         if not answer.strip():
             counts[BLANK] += 1
-        elif url not in pages:
-            counts[NO_PAGE] += 1
+        elif reference is None:
+            counts[NO_REFERENCE[kind]] += 1
         else:
             counts.update(repairs)
             rows.append(
                 {
                     **document,
-                    "reference": pages[url].text,
+                    "reference": reference.text,
                     "url": url,
-                    "passage": pages[url].item or url,
-                    "title": pages[url].title,
+                    "passage": reference.item or subject(url) or document["query"],
+                    "title": reference.title or title_of(url),
                     "spans": [{"start": s.start, "end": s.end, "category": s.category} for s in spans],
                     "soft_labels": soft,
                     "target": render(answer, spans),
                 }
             )
     return rows
+
+
+def title_of(url: str) -> str:
+    """The title of a page, by its percent-decoded address."""
+    return url.rpartition("/wiki/")[2].replace("_", " ")
+
+
+def subject(url: str) -> str:
+    """The subject of a page, by its percent-decoded address: its Wikidata item, where ``subjects.tsv`` has it, else its
+    title without capitals, accents and what is in brackets. Languages of one script share it for most names."""
+    title = title_of(url)
+    if item := _items().get((url.partition("://")[2].partition(".")[0], title)):
+        return item
+    letters = unicodedata.normalize("NFKD", title.partition(" (")[0]).casefold()
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+@lru_cache(maxsize=1)
+def _items() -> dict[tuple[str, str], str]:
+    """Language and title of a page to its Wikidata item."""
+    rows = shipped_rows("lm_eval_tasks.mushroom", "subjects.tsv")
+    return {(code, title): row["item"] for row in rows for code, title in row.items() if title and code != "item"}
 
 
 def _text(row: Mapping[str, Any], column: str, needed: bool = True) -> str:

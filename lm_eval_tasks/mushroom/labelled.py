@@ -1,13 +1,16 @@
-"""Mu-SHROOM's annotated answers as labelled answers: ``mushroom``."""
+"""Mu-SHROOM's annotated answers as labelled answers: ``mushroom``, with each language's default reference,
+``mushroom-context`` and ``mushroom-page``."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from custom_metrics.reading.spans import Span, span_of
 from detector_plugin.labelled import REAL, LabelledAnswer
 from lm_eval_tasks.data.tables import shipped_rows
 from lm_eval_tasks.detection.labelled_answers import Collection
 from lm_eval_tasks.mushroom import dataset
-from lm_eval_tasks.mushroom.dataset import LANGUAGES
+from lm_eval_tasks.mushroom.dataset import CONTEXT, LANGUAGES, PAGE
 
 _FAMILIES = [(row["part"], row["family"]) for row in shipped_rows("lm_eval_tasks.mushroom", "families.tsv")]
 
@@ -21,7 +24,7 @@ def _family(model: str) -> str:
     return next((family for pattern, family in _FAMILIES if pattern in name), name)
 
 
-def _labelled_answers(code: str, mirror: str | None) -> list[LabelledAnswer]:
+def _labelled_answers(code: str, mirror: str | None, reference: str | None = None) -> list[LabelledAnswer]:
     return [
         LabelledAnswer(
             reference=row["reference"],
@@ -36,8 +39,14 @@ def _labelled_answers(code: str, mirror: str | None) -> list[LabelledAnswer]:
             article=row["url"],
             group=row["passage"],
         )
-        for row in dataset.load(code, mirror=mirror)["evaluation"]
+        for row in dataset.load(code, reference=reference, mirror=mirror)["evaluation"]
     ]
 
 
-LABELLED = {"mushroom": Collection(tuple(LANGUAGES), _labelled_answers, "Mu-SHROOM (Vázquez et al. 2025)", "CC BY 4.0")}
+_OURS = "Mu-SHROOM (Vázquez et al. 2025), contexts of nlp-ucsc/semeval-2025-task3", "CC BY 4.0, contexts Apache-2.0"
+LABELLED = {"mushroom": Collection(tuple(LANGUAGES), _labelled_answers, *_OURS)}
+for _kind in (CONTEXT, PAGE):
+    _codes = tuple(code for code, language in LANGUAGES.items() if _kind in language.references)
+    LABELLED[f"mushroom-{_kind}"] = Collection(
+        _codes, partial(_labelled_answers, reference=_kind), *_OURS, by_default=False
+    )

@@ -1,4 +1,5 @@
-"""What an engine is, and what engines share. It computes the classes' probabilities of a window's tokens, and nothing else.
+"""What an engine is, and what engines share. It computes the classes' probabilities of a window's tokens, or of the window
+as a whole, and nothing else.
 
 Windows, what they say of a token together, thresholds and spans are the same code for all engines.
 """
@@ -57,12 +58,19 @@ class Setup(NamedTuple):
         names = self.model.tokenizer.model_input_names
         return self.pairs and "token_type_ids" in names and getattr(self.model.config, "type_vocab_size", 0) > 1
 
+    @property
+    def task(self) -> str:
+        """What vLLM calls the model's work."""
+        return "classify" if self.model.of_texts else "token_classify"
+
     def check_direction(
         self, logits: Callable[[NDArray[np.int64]], NDArray[np.float32]], causal: str, both_ways: str
     ) -> None:
         """Refuse a decoder whose attention is not the one that was asked for: nobody would notice. `logits` gives those of
         an input, by its ids; `causal` and `both_ways` say what to do where the attention is that, and should not be.
         """
+        if self.model.of_texts:  # never asked to see both ways
+            return
         first, second = map(logits, direction_probe(self.model.config.vocab_size))
         change = np.abs(first - second).max(-1)
         sees = bool(change[0] > _SAME_LOGITS * change[-1])
@@ -98,8 +106,9 @@ class Engine:
         """Raise what is known to be wrong before a model is loaded: `options` are this engine's own."""
 
     def classify(self, windows: Iterable[Window]) -> Iterator[tuple[Window, NDArray[np.float32] | FailingInput]]:
-        """The probabilities of each class for each token of each window, in the order in which windows are done; of a
-        window that can never be read, why. No more windows are taken than the engine works on at once: that bounds memory.
+        """The probabilities of each class for each token of each window, or one row for each window, in the order in which
+        windows are done; of a window that can never be read, why. No more windows are taken than the engine works on at
+        once: that bounds memory.
         """
         raise NotImplementedError
 

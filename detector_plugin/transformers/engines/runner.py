@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.engines import Engine, Setup, direction_probe
-from detector_plugin.transformers.model import learned_positions, load_model
+from detector_plugin.transformers.model import learned_positions, load_model, padding_of
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.windows import Window
 
@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 
 class Runner(Engine):
-    """Runs a token classifier."""
+    """Runs a classifier."""
 
     def __init__(self, setup: Setup) -> None:
         self.name, self.bidirectional = setup.model.name, setup.bidirectional
@@ -58,7 +58,7 @@ class Runner(Engine):
         # Of one batch; as many are read at once as cores read one each.
         self.batch_size = (setup.batch_size or size) // self.cores
         self.batch_tokens = (setup.batch_tokens or tokens) // self.cores
-        self.padding = (tokenizer.eos_token_id or 0) if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+        self.padding = setup.model.config.pad_token_id if setup.model.of_texts else padding_of(tokenizer)
         self.types = reads_types(model, tokenizer)
         self.longest = learned_positions(model)
         if self.bidirectional and (problem := bidirectional_problem(model, lambda ids: self._logits([ids])[0])):
@@ -105,8 +105,8 @@ class Runner(Engine):
     def probabilities(
         self, ids: Sequence[NDArray[np.int64]], types: Sequence[NDArray[np.int64]]
     ) -> list[NDArray[np.float32]]:
-        """Probabilities of the classes for each token of each input. A batch that does not fit into memory is read in two
-        halves, and later batches are no larger than these."""
+        """Probabilities of the classes for each token of each input, or one row for each input. A batch that does not
+        fit into memory is read in two halves, and later batches are no larger than these."""
         try:
             logits = self._logits(ids, types)
         except Exception as error:
@@ -123,6 +123,7 @@ class Runner(Engine):
                 ) from error
         else:
             probabilities = logits.float().softmax(-1).cpu().numpy()
+            probabilities = probabilities.reshape(len(ids), -1, probabilities.shape[-1])
             result = [row[: len(ids_of_row)] for row, ids_of_row in zip(probabilities, ids, strict=True)]
             if not all(np.isfinite(row).all() for row in result):
                 raise UnusableDetector(

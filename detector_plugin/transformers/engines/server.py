@@ -88,7 +88,7 @@ class Server(Engine):
     def __init__(self, setup: Setup) -> None:
         defaults = {"in_flight": IN_FLIGHT, "retries": RETRIES, "timeout": TIMEOUT, "skip_failing": False}
         options = defaults | {name: value for name, value in setup.options.items() if value is not None}
-        self.name, self.classes = setup.model.name, len(setup.model.labels)
+        self.name, self.classes, self.task = setup.model.name, len(setup.model.labels), setup.task
         self.in_flight: int = parse_number("in_flight", options["in_flight"], int, 1)
         self.retries: int = parse_number("retries", options["retries"], int, 0)
         self.timeout: float = parse_number("timeout", options["timeout"], float, 0.001)
@@ -186,16 +186,16 @@ class Server(Engine):
             self._session = _session(self.timeout)
         request = {
             "model": server.model,
-            "task": "token_classify",
+            "task": self.task,
             "input": ids.tolist(),
-            "use_activation": False,  # the logits of each token, as numbers of four bytes
+            "use_activation": False,  # the logits, as numbers of four bytes
             "encoding_format": "base64",
             "embed_dtype": "float32",
             "endianness": "little",
         }
         status, body, headers = await _fetch(self._session, "POST", f"{server.url}/pooling", json=request)
         if status == 200:
-            return parse_logits(body, server.model, len(ids), self.classes)
+            return parse_logits(body, server.model, 1 if self.task == "classify" else len(ids), self.classes)
         problem = f"status {status}: {error_message(body)}"
         if status >= 500 or status in _RETRYABLE:
             raise RequestFailed(
@@ -204,7 +204,7 @@ class Server(Engine):
         if status in _REJECTED and ids is not self._short_input and await self._still_answers():
             raise FailingInput(f"{server.url}: {problem}")
         hints = {
-            404: " (a server that tags tokens is started with `vllm serve MODEL --runner pooling`)",
+            404: " (a server that classifies is started with `vllm serve MODEL --runner pooling`)",
             401: " (a server that wants a key finds it in OPENAI_API_KEY)",
         }
         raise UnusableDetector(f"detector {self.name}: {server.url}: {problem}{hints.get(status, '')}")

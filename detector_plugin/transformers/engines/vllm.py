@@ -1,7 +1,7 @@
 """The engine ``vllm``: vLLM's pooling in this process, with its continuous batching, on one GPU or several.
 
-The task is ``token_classify`` without its activation: the logits of every token. A decoder attends in both directions by
-``is_causal=False`` in its configuration, which vLLM's Llama and its kin read.
+The task is ``token_classify`` or ``classify`` without its activation: the logits of every token, or of a text. A decoder
+attends in both directions by ``is_causal=False`` in its configuration, which vLLM's Llama and its kin read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _USE_TRANSFORMERS = "; use engine=transformers, which runs it"
 
 
 class VLLM(Engine):
-    """Runs a token classifier through vLLM. Its options are the arguments of vLLM's engine (``AsyncEngineArgs``), such as
+    """Runs a classifier through vLLM. Its options are the arguments of vLLM's engine (``AsyncEngineArgs``), such as
     ``tensor_parallel_size``, ``data_parallel_size``, ``quantization`` and ``gpu_memory_utilization``.
     """
 
@@ -46,7 +46,7 @@ class VLLM(Engine):
                 f"detector {name}: engine=vllm starts its own processes; start the command once, with "
                 f"data_parallel_size={processes.here().number} among the detector's options"
             )
-        self.types = setup.reads_types
+        self.types, self.task = setup.reads_types, setup.task
         self.loop = LoopThread()
         self._number = count()
         try:
@@ -95,12 +95,11 @@ class VLLM(Engine):
         from vllm.inputs import TokensPrompt
 
         extra = None if types is None or not types.any() else {"compressed_token_type_ids": int(types.argmax())}
-        params = PoolingParams(task="token_classify", use_activation=False, extra_kwargs=extra)
+        params = PoolingParams(task=self.task, use_activation=False, extra_kwargs=extra)
         prompt = TokensPrompt(prompt_token_ids=ids.tolist())
         answers = self.llm.encode(prompt, params, request_id=f"window-{next(self._number)}")
         outputs = [output async for output in answers]
-        logits: NDArray[np.float32] = outputs[-1].outputs.data.float().numpy()
-        return logits
+        return np.atleast_2d(outputs[-1].outputs.data.float().numpy())
 
     def close(self) -> None:
         """End vLLM's processes."""
@@ -137,7 +136,7 @@ async def _start_engine(setup: Setup) -> Any:
         "revision": model.own.revision,
         "trust_remote_code": model.trust_remote_code,
         "runner": "pooling",
-        "pooler_config": {"task": "token_classify"},
+        "pooler_config": {"task": setup.task},
         "dtype": dtype,
         "max_model_len": longest,
         **({} if setup.batch_size is None else {"max_num_seqs": setup.batch_size}),

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
+from detector_plugin.transformers.classifier import TransformersDetector
 from detector_plugin.transformers.engines.runner import reads_types
 from detector_plugin.transformers.forms import Encoder
 from detector_plugin.transformers.repository import first_line, library
-from detector_plugin.transformers.token_classifier import TransformersDetector
 from detector_plugin.transformers.training import measuring, saving
 from detector_plugin.transformers.training import trainer as hf_trainer
 from detector_plugin.transformers.training.examples import LABELS, Examples, collated, examples_of

@@ -115,9 +115,10 @@ def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
     supported = [category is None for category in detector.categories]
     for reading in detector.token_probabilities(*_columns(documents)):
         document = documents[reading.index]
-        of_tokens = 1 - reading.best[:, supported].sum(1)
+        offsets, classes = reading.units()
+        of_units = 1 - classes[:, supported].sum(1)
         of_characters = np.zeros(len(document.answer) + 1, np.float32)
-        for (start, end), probability in zip(reading.encoded.offsets.tolist(), of_tokens.tolist(), strict=True):
+        for (start, end), probability in zip(offsets.tolist(), of_units.tolist(), strict=True):
             of_characters[start:end] = np.maximum(of_characters[start:end], probability)
         spaces = [at for at, character in enumerate(document.answer) if character.isspace()]
         of_characters[spaces] = 0  # a token may begin with the space before its word

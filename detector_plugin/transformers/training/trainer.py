@@ -26,7 +26,7 @@ from detector_plugin.transformers.model import (
     fast_tokenizer,
     is_decoder,
     learned_positions,
-    load_token_classifier,
+    load_classifier,
     max_positions,
 )
 from detector_plugin.transformers.repository import Repository, StoredSettings, check_configuration, first_line, library
@@ -93,7 +93,7 @@ def load_base(recipe: Recipe, arguments: Any) -> Base:
     if recipe.quantization != "none":
         options["quantization_config"] = _quantization(torch, transformers, recipe)
         options["device_map"] = {"": arguments.device}
-    model = load_token_classifier(repository, options, ("sdpa", "eager"), f"base model {recipe.base}: it")
+    model = load_classifier(repository, options, ("sdpa", "eager"), f"base model {recipe.base}: it")
     if both and decoder:  # before an adapter hides what the model is made of
         model.eval()
 

@@ -395,7 +395,7 @@ def _word_counts(answers: Answers, readings: FilteredAnswers, metric: str, name:
     for document, answer in zip(untagged.tolist(), answers.select(untagged.tolist()), strict=True):
         try:
             content = json.loads(answer.readings[name].answer)
-            words[document, 0] = flagged_words(content["answer"], content["spans"], content.get("language") or "en")
+            words[document, 0] = flagged_words(content["answer"], content["spans"], answer.doc.get("language") or "en")
         except (TypeError, ValueError, KeyError) as error:
             raise NotMeasured(f"the words of an answer cannot be counted ({error!r})") from error
     return words

@@ -112,23 +112,26 @@ def _languages_sentence(tasks: Sequence[Difference], first: str, second: str) ->
     return f"Of {len(tasks)} tasks, {', '.join(clauses)}."
 
 
-def _explanations(comparison: Comparison, names: Sequence[str]) -> list[str]:
-    """Notes below a table: what its columns mean, the methods behind bounds and p, and the notes of the comparison."""
+def explanations(comparison: Comparison, names: Sequence[str], pairs: bool = True) -> list[str]:
+    """Notes below a table: what its columns mean (of one of `pairs`), the methods behind bounds and p, and the notes of the
+    comparison."""
     rows = comparison.differences
-    lines = [f"Difference: first minus second, over what both models have, with 95 % bounds. * p < {SIGNIFICANCE}."]
+    lines = []
+    if pairs:
+        lines = [f"Difference: first minus second, over what both models have, with 95 % bounds. * p < {SIGNIFICANCE}."]
     if sizes := sorted({row.family for row in rows if row.family > 1}):
-        pairs = " and all pairs of models" if len(comparison.models) > 2 else ""
+        models = " and all pairs of models" if len(comparison.models) > 2 else ""
         lines.append(
-            f"p is corrected by Holm over the comparisons of a metric: all languages or tasks of a benchmark{pairs} "
+            f"p is corrected by Holm over the comparisons of a metric: all languages or tasks of a benchmark{models} "
             f"({', '.join(map(str, sizes))} comparisons), groups by themselves. Metrics are not corrected for each other. "
             f"Bounds are those of each comparison alone."
         )
     if not all(row.first_measurable and row.second_measurable and row.is_measurable for row in rows):
         lines.append("Not measurable: the 95 % bounds span more than half of the scale (--format json has the value).")
-    if any(row.only_first or row.only_second for row in rows):
+    if pairs and any(row.only_first or row.only_second for row in rows):
         lines.append("Only one: documents that count for one of both models alone, and are left out of both values.")
     values = [pair for row in rows for pair in ((row.first_value, row.first_own), (row.second_value, row.second_own))]
-    if any(abs(value - run_value) > 1e-9 for value, run_value in values):
+    if pairs and any(abs(value - run_value) > 1e-9 for value, run_value in values):
         lines.append("In brackets: the run's own value, over all documents that count for that model.")
     if methods := dict.fromkeys(row.method for row in rows if row.method):
         lines.append(f"Methods: {'; '.join(methods)}.")
@@ -184,7 +187,7 @@ def sections(comparison: Comparison) -> list[Section]:
         rows.append(tuple(map(on_one_line, cells)))
     short = [name.rpartition("/")[2] or name for name in names]  # where they are still different
     texts = sentences(comparison, short if len(set(short)) == len(short) else names)
-    after = map(on_one_line, (*texts, *_explanations(comparison, letters)))
+    after = map(on_one_line, (*texts, *explanations(comparison, letters)))
     columns = (*header, "only one") if dropped else (*header,)
     return [Section(columns, tuple(rows), legend(comparison.models), tuple(after))]
 

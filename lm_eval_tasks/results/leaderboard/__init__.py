@@ -1,6 +1,7 @@
 """A leaderboard of many runs: ranks by benchmark and language, in which models without a significant difference share one.
 
-The site has an index, and a page for each run: static HTML files that load nothing, and need no script to be read.
+The site has an index, and a page for each run: static HTML files that load nothing, and need no script to be read. Beside
+them lie all figures as CSV and JSON.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ from custom_metrics.statistics.units import Unit
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
+from lm_eval_tasks.data.tables import CorruptSource, read_csv
+from lm_eval_tasks.results.compare.rendering import csv_of, json_of
 from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries
-from lm_eval_tasks.results.leaderboard.standings import Cell, sections_of
+from lm_eval_tasks.results.leaderboard.listing import FIELDS, Tags, overview_text, rows_of
+from lm_eval_tasks.results.leaderboard.standings import Cell, overviews, sections_of
 from lm_eval_tasks.results.report.numbers import not_measurable
 from lm_eval_tasks.results.report.page import environment_of
 from lm_eval_tasks.runs import Run, labels
@@ -50,49 +54,82 @@ class Site:
     runs: int  # number of runs on it
     updated: int  # number of folders that were read because they are new or have changed
     unreadable: Mapping[str, str]  # folder to why no run could be read from it
+    overviews: str  # as text: a table of models, and one of detectors
+    untagged: Sequence[str]  # models of the file of tags that have no run
 
 
-def write_leaderboard(folder: Path, site: Path, reports: bool = False) -> Site:
+def write_leaderboard(folder: Path, site: Path, reports: bool = False, tags: Path | None = None) -> Site:
     """Write or update the site of all runs below a folder.
 
     Args:
         folder: folder of runs.
         site: folder of the site, created if missing; it may be in `folder`. It also holds a cache of the runs.
         reports: whether to write a report of each run that has none, or has changed since.
+        tags: CSV file with a column ``model`` and others, such as ``size`` and ``licence``: shown beside the model.
 
     Raises:
         MissingSource: there is no run in `folder`.
-        UsageError: `site` holds an ``index.html`` that is not a leaderboard's.
+        UsageError: `site` holds an ``index.html`` that is not a leaderboard's, or `tags` has no column ``model``.
     """
     index = site / _INDEX
     if index.is_file() and _GENERATOR not in index.read_text("utf-8", errors="replace")[:4096]:
         raise UsageError(f"{index} is not a leaderboard's; name another folder (-o)")
+    by_model = _read_tags(tags) if tags else {}
     entries, unreadable, updated = read_entries(folder, site / _CACHE)
     if reports:
         _write_reports(entries, folder, site)
     run_labels = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries])
+    run_tags = [
+        by_model.get(entry.model) or by_model.get(label) or {} for entry, label in zip(entries, run_labels, strict=True)
+    ]
     run_pages = []
-    for entry, label in zip(entries, run_labels, strict=True):
+    for entry, label, tags_of_run in zip(entries, run_labels, run_tags, strict=True):
         written = (path for path in _report_paths(entry, folder, site) if path.is_file())
         report = next((quote(os.path.relpath(path, site).replace(os.sep, "/")) for path in written), "")
         run_pages.append(run := {"label": label, "page": f"{_RUNS}/run-{_page_id(entry)}.html", "report": report})
         to_report = f"../{report}" if report else ""
-        _write(site / run["page"], _render("run.html.jinja", entry=entry, run=run, report=to_report))
+        _write(site / run["page"], _render("run.html.jinja", entry=entry, run=run, tags=tags_of_run, report=to_report))
     other_tasks = Counter(name for entry in entries for name in entry.others)
-    tables = {"sections": sections_of(entries), "unreadable": unreadable}
-    _write(index, _render("index.html.jinja", runs=run_pages, other_tasks=dict(sorted(other_tasks.items())), **tables))
+    sections = sections_of(entries)
+    tables = overviews(sections, entries)
+    shown = {"sections": sections, "overviews": tables, "unreadable": unreadable, "other_tasks": other_tasks}
+    _write(index, _render("index.html.jinja", runs=run_pages, tags=run_tags, **shown))
+    rows = [*rows_of(sections, entries, run_labels, run_tags)]
+    _write(site / "leaderboard.csv", csv_of(rows))
+    _write(site / "leaderboard.json", json_of({"rows": rows}))
     pages = {site / run["page"] for run in run_pages} | {_report_paths(entry, folder, site)[1] for entry in entries}
     for path in (site / _RUNS).glob("*.html"):  # pages of runs that are gone
         if path not in pages and _OURS.fullmatch(path.name):
             path.unlink(missing_ok=True)
-    return Site(index, len(run_pages), updated, unreadable)
+    text = "\n".join(overview_text(table, run_labels) for table in tables)
+    without_run = sorted({*by_model} - {*run_labels} - {entry.model for entry in entries})
+    return Site(index, len(run_pages), updated, unreadable, text, without_run)
 
 
-def _write(path: Path, html: str) -> None:
-    """Write a page, unless its file already has this content."""
-    if not path.is_file() or path.read_text("utf-8", errors="replace") != html:
+def _read_tags(path: Path) -> dict[str, Tags]:
+    """The rows of a file of tags, by model; without empty values. UsageError if it is no such file."""
+    try:
+        header, *rows = read_csv(path)
+    except (OSError, CorruptSource) as error:
+        raise UsageError(f"--tags: {error}") from error
+    if "model" not in header or len(header) < 2:
+        raise UsageError(
+            f"--tags {path}: its columns are {', '.join(header)}; it needs model and one more, such as size"
+        )
+    if taken := [name for name in FIELDS if name in header and name != "model"]:
+        raise UsageError(f"--tags {path}: the leaderboard has a column {taken[0]} of its own; name this one otherwise")
+    return {
+        row["model"]: {key: value for key, value in row.items() if key != "model" and value}
+        for row in rows
+        if row.get("model")
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file, unless it already has this content."""
+    if not path.is_file() or path.read_text("utf-8", errors="replace") != text:
         with whole_file(path) as partial:
-            partial.write_text(html, "utf-8")
+            partial.write_text(text, "utf-8")
 
 
 # ------------------------------------------------------------------------------------------------------------- reports
@@ -134,7 +171,7 @@ def _write_reports(entries: Sequence[Entry], root: Path, site: Path) -> None:
 def _environment() -> Any:
     environment = environment_of(__name__, "leaderboard", _printable)
     environment.globals |= {"generator": _GENERATOR, "version": version(PACKAGE)}
-    environment.filters |= {"figure": _figure, "unknown": _unknown}
+    environment.filters |= {"figure": _figure, "unknown": _unknown, "breakable": _breakable, "zip": zip}
     return environment
 
 
@@ -149,6 +186,13 @@ def _printable(value: Any) -> Any:
     if not isinstance(value, str) or hasattr(value, "__html__") or value.isprintable():
         return value
     return "".join(character if character.isprintable() else "\ufffd" for character in value)
+
+
+def _breakable(name: str) -> Any:
+    """A name, escaped, that a narrow column may break behind a slash, a hyphen or an underscore."""
+    from markupsafe import Markup, escape
+
+    return Markup("<wbr>").join(escape(_printable(part)) for part in re.split(r"(?<=[/_-])", name))
 
 
 def _figure(value: Any) -> str:

@@ -25,6 +25,7 @@ from custom_metrics.broken_run import are_equal
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.units import Unit
+from detector_plugin.detector import SPEED
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.data.provenance import PACKAGE
@@ -76,6 +77,9 @@ class TaskEntry:
     unranked: str = ""  # why the task cannot be ranked; empty where it can
     alike: Sequence[str] = ()  # how the run answers every question alike, for which it is not ranked
     unread: Sequence[str] = ()  # other doubts about the answers, such as many that are Invalid
+    title: str = ""  # of its benchmark
+    question: str = ""  # that it answers
+    of_detectors: bool = False  # whether it measures a detector, not a language model
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ class Entry:
     tasks: Sequence[TaskEntry]  # those with a figure on the leaderboard
     others: Sequence[str] = ()  # names of the other tasks: of other benchmarks, or not scored
     digest: str = ""  # of its files
+    speed: float = 0.0  # documents that a detector read in a second; 0 where it was not measured
 
     def to_json(self) -> dict[str, Any]:
         """The entry as a JSON object. Arrays are 64-bit floats, little-endian, in base 64."""
@@ -120,7 +125,10 @@ def entry_of(run: Run, folder: str) -> Entry:
     versions = first.provenance.get("versions") if first else None
     if isinstance(versions, Mapping):
         settings["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return Entry(run.model, folder, run.date, settings, tasks, [name for name in run.tasks if name not in listed])
+    detector = run.config.get("detector")
+    speed = detector.get(SPEED) if isinstance(detector, Mapping) else None
+    others = [name for name in run.tasks if name not in listed]
+    return Entry(run.model, folder, run.date, settings, tasks, others, speed=speed if isinstance(speed, float) else 0.0)
 
 
 def _headlines(task: TaskRun) -> list[Metric]:
@@ -171,6 +179,9 @@ def _task(task: TaskRun) -> TaskEntry:
         unranked=unranked,
         alike=alike,
         unread=[*dict.fromkeys(summary for _, summary, _ in unreadable_doubts(task, filter_name))],
+        title=task.table.title if task.table else "",
+        question=task.table.question(task.task) if task.table else "",
+        of_detectors=task.table is not None and task.table.measures_detectors(task.task),
     )
 
 
@@ -214,7 +225,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 # ----------------------------------------------------------------------------------------------- the runs of a folder
 
-_FORMAT = 5  # of a cache file
+_FORMAT = 6  # of a cache file
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """Errors that reading a damaged results file can raise."""
 

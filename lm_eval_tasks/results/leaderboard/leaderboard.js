@@ -1,4 +1,4 @@
-// Orders a table by a column. Everything is on the page without this.
+// Orders a table by a column, and hides rows that are not looked for. Everything is on the page without this.
 (() => {
   "use strict";
   for (const table of document.querySelectorAll("table.sortable")) {
@@ -27,4 +27,14 @@
       });
     });
   }
+  const filter = document.querySelector(".filter");
+  if (!filter) return;
+  filter.hidden = false;
+  filter.querySelector("input").addEventListener("input", (event) => {
+    const wanted = event.target.value.trim().toLowerCase();
+    const rows = Array.from(document.querySelectorAll("table.sortable tbody tr"));
+    for (const row of rows) row.hidden = !row.cells[0].textContent.toLowerCase().includes(wanted);
+    const shown = rows.filter((row) => !row.hidden).length;
+    filter.querySelector("[role=status]").textContent = wanted ? `${shown} of ${rows.length} rows` : "";
+  });
 })();

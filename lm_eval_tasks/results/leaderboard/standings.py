@@ -1,4 +1,8 @@
-"""The tables of a leaderboard: runs that were asked the same, their figures, and their ranks."""
+"""The tables of a leaderboard: runs that were asked the same, their figures, and their ranks.
+
+A family of tasks has a summary, and tables by language behind it. An overview holds the main columns of all summaries: one
+for language models, and one for detectors, which the detection tasks measure.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +20,22 @@ from custom_metrics.statistics.multiple_comparisons import all_pairs, ranks
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.strata import across_strata, error_across, has_shared, mean_of
 from custom_metrics.statistics.units import Unit, is_measurable
+from lm_eval_tasks.definition.schema import DEFINED_SHARE, Metric
+from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.leaderboard.entry import Entry, HeadlineFigure, TaskEntry
 
 MEAN_COLUMN = "mean"
+
+BALANCED_ERROR = Metric(
+    "balanced_error",
+    DEFINED_SHARE,
+    False,
+    definition="mean of two error rates, of which either is bought with the other",
+    title="Errs, either way",
+)
+"""Sorts runs where two rates of errors are traded against each other: a model that declines everything has 0.5."""
+
+SPEED = "documents a second"
 
 
 @dataclass(frozen=True)
@@ -34,12 +52,13 @@ class Cell:
 
 
 class Column(NamedTuple):
-    """A column of a table. Its name is a language, a task, or :data:`MEAN_COLUMN` for their mean; empty in a table of one
-    task. The metric is empty if it is the table's title."""
+    """A column of a table. Its name is a language, a task, a benchmark, or :data:`MEAN_COLUMN` for the mean of languages;
+    empty in a table of one task. The metric is empty if it is the table's title."""
 
     name: str
     metric: str
     higher_is_better: bool | None
+    title: str = ""  # of the metric, in plain words
 
 
 @dataclass(frozen=True)
@@ -52,31 +71,50 @@ class Standing:
     marks: tuple[str, ...] = ()
 
 
+class Published(NamedTuple):
+    """Published values beside those of runs, without a rank: of a detector, or of a team of a shared task."""
+
+    model: str
+    source: str
+    values: Mapping[Column, float]
+
+
 @dataclass(frozen=True)
 class Table:
-    """A table of one metric, of two that are traded against each other, or of all metrics of a single task, without a
-    title. If there are several languages or tasks, the first column is their mean. Rows are sorted by the first column,
-    the best first."""
+    """A table of figures. Rows are sorted by the first column, the best first."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Standing, ...]
+    published: tuple[Published, ...] = ()
 
 
 @dataclass(frozen=True)
 class Section:
-    """The tables of runs of a family of tasks under the same conditions."""
+    """The tables of runs of a family of tasks under the same conditions.
+
+    Of several languages or tasks, the summary has the means of the runs that have them all; a table by language follows for
+    each metric, or for two that are traded against each other. Of a single task, the summary is all there is.
+    """
 
     family: str
+    title: str  # of the benchmark
+    question: str  # that the tasks answer
+    of_detectors: bool
     number: int  # from 1 if runs of the family had different conditions; else 0
     conditions: Mapping[str, str]  # name to value of the shared conditions, or the number of values if tasks differ
     doubts: tuple[str, ...]  # why figures are not comparable with published ones, with the tasks concerned
     unranked: Mapping[int, str]  # entry to why it has no rank
+    summary: Table
+    main: tuple[Column, ...]  # columns of the summary that stand in the overview
     tables: tuple[Table, ...]
 
 
 MetricOfFilter = tuple[str, str]
 """The names of a metric and of its filter: :attr:`HeadlineFigure.key`."""
+
+_Parts = Sequence[tuple[str, MetricOfFilter]]
+"""The task and metric of each figure whose mean a column has."""
 
 
 @dataclass
@@ -106,7 +144,7 @@ class _RunGroup:
 
 
 def sections_of(entries: Sequence[Entry]) -> list[Section]:
-    """The sections of all families of tasks, sorted by name. A run is in one section of a family."""
+    """The sections of all families of tasks, by name, those of language models first. A run is in one of a family."""
     families: dict[str, dict[int, dict[str, TaskEntry]]] = {}
     for number, entry in enumerate(entries):
         for task in entry.tasks:
@@ -120,7 +158,41 @@ def sections_of(entries: Sequence[Entry]) -> list[Section]:
                 groups[-1].add(number, tasks)
         groups.sort(key=lambda group: -len(group.members))
         sections += [_section(family, place if len(groups) > 1 else 0, group) for place, group in enumerate(groups, 1)]
-    return sections
+    return sorted(sections, key=lambda section: section.of_detectors)
+
+
+def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Table]:
+    """The main columns of all families side by side, for language models and for detectors, where there are such runs.
+
+    Runs of a second group of a family are not in it. Detectors whose speed was measured have that, too.
+    """
+    tables = []
+    for of_detectors, title in ((False, "Models"), (True, "Detectors")):
+        parts = [section for section in sections if section.of_detectors == of_detectors and section.number < 2]
+        columns: list[Column] = []
+        cells: dict[int, dict[Column, Cell]] = {}
+        marks: dict[int, dict[str, None]] = {}
+        published: list[Published] = []
+        for section in parts:
+            name = section.title if sum(part.title == section.title for part in parts) == 1 else section.family
+            renamed = {column: column._replace(name=name) for column in section.main}
+            columns += renamed.values()
+            for row in section.summary.rows:
+                by_column = {renamed[column]: row.cells[column] for column in renamed if column in row.cells}
+                cells.setdefault(row.entry, {}).update(by_column)
+                marks.setdefault(row.entry, {}).update(dict.fromkeys(row.marks))
+            for theirs in section.summary.published:
+                values = {renamed[column]: value for column, value in theirs.values.items() if column in renamed}
+                published.append(theirs._replace(values=values))
+        if of_detectors and any(entries[number].speed for number in cells):
+            columns.append(speed := Column("", SPEED, True))
+            for number, by_column in cells.items():
+                if entries[number].speed:
+                    by_column[speed] = Cell(Figure(entries[number].speed), "words", competes=False)
+        if cells:
+            rows = [Standing(number, by_column, tuple(marks[number])) for number, by_column in cells.items()]
+            tables.append(Table(title, tuple(columns), _sorted(rows, columns), tuple(published)))
+    return tables
 
 
 def _section(family: str, number: int, group: _RunGroup) -> Section:
@@ -133,8 +205,17 @@ def _section(family: str, number: int, group: _RunGroup) -> Section:
         for name, task in members.items():
             for doubt in task.doubts:
                 concerned.setdefault(doubt, set()).add(name)
+    ordered = sorted(tasks.values(), key=lambda task: task.task)
+    pairs = _pairs(ordered)
+    of_pairs = [_columns(pair, ordered) for pair in pairs]
+    summary = _table("", group, [column for columns in of_pairs for column in columns])
+    prominent = max(pairs, key=lambda pair: max(each.metric.prominence for each in pair))
+    in_overview = [len(pairs) < 3 or pair in (pairs[0], prominent) for pair in pairs]
     return Section(
         family=family,
+        title=ordered[0].title or family,
+        question=ordered[0].question,
+        of_detectors=ordered[0].of_detectors,
         number=number,
         conditions={
             condition: ", ".join(labels) if len(labels) < 4 else f"{len(labels)} of them, one a language"
@@ -149,83 +230,132 @@ def _section(family: str, number: int, group: _RunGroup) -> Section:
             for entry, members in group.members.items()
             for reason in [task.unranked for task in members.values() if task.unranked][:1]
         },
-        tables=tuple(_tables(group, sorted(tasks.values(), key=lambda task: task.task))),
+        summary=summary,
+        main=tuple(
+            column for columns, chosen in zip(of_pairs, in_overview, strict=True) if chosen for column, _ in columns
+        ),
+        tables=tuple(_by_language(group, ordered, pairs, summary)) if len(ordered) > 1 else (),
     )
 
 
-def _tables(group: _RunGroup, tasks: Sequence[TaskEntry]) -> Iterator[Table]:
-    """A table for each metric, together with the one that it is traded against, as neither is meaningful alone."""
-    traded = {headline.key: headline.metric.traded_against for task in tasks for headline in task.headlines}
-    if len(tasks) == 1:
-        yield _table("", group, [("", _key_title(key), key, [tasks[0].task]) for key in traded])
-        return
-    remaining = dict.fromkeys(traded)
-    for (metric, name), traded_with in traded.items():
-        if (metric, name) not in remaining:
-            continue
-        together = [key for key in ((metric, name), (traded_with, name)) if key in remaining]
-        for key in together:
-            del remaining[key]
-        by_key = {key: [task for task in tasks if _headline(task, key)] for key in together}
-        alone = len(together) == 1
-        columns = [(MEAN_COLUMN, "" if alone else key[0], key, [task.task for task in by_key[key]]) for key in together]
+def _pairs(tasks: Sequence[TaskEntry]) -> list[list[HeadlineFigure]]:
+    """The headline metrics, each together with the one that it is traded against, as neither is meaningful alone."""
+    by_key = {headline.key: headline for task in tasks for headline in task.headlines}
+    pairs = []
+    while by_key:
+        first = by_key.pop(next(iter(by_key)))
+        partner = by_key.pop((first.metric.traded_against, first.filter), None)
+        pairs.append([first] if partner is None else [first, partner])
+    return pairs
+
+
+def _columns(pair: Sequence[HeadlineFigure], tasks: Sequence[TaskEntry]) -> list[tuple[Column, _Parts]]:
+    """Their means over the tasks that have them; of two rates of errors that are traded, the balanced error first."""
+    parts = [[(task.task, each.key) for task in tasks if _headline(task, each.key)] for each in pair]
+    name = MEAN_COLUMN if len(tasks) > 1 else ""
+    columns: list[tuple[Column, _Parts]] = [
+        (_column(name, each), of_metric) for each, of_metric in zip(pair, parts, strict=True)
+    ]
+    if len(pair) == 2 and all(each.metric.is_share and each.metric.higher_is_better is False for each in pair):
+        columns.insert(0, (_column(name, replace(pair[0], metric=BALANCED_ERROR)), [*parts[0], *parts[1]]))
+    return columns
+
+
+def _by_language(
+    group: _RunGroup, tasks: Sequence[TaskEntry], pairs: Sequence[Sequence[HeadlineFigure]], summary: Table
+) -> Iterator[Table]:
+    """A table by language for each metric, or for two that are traded against each other, in the summary's order."""
+    order = {row.entry: place for place, row in enumerate(summary.rows)}  # runs that lack a language are not in it
+    for pair in pairs:
+        columns: list[tuple[Column, _Parts]] = []
         for task in tasks:
             columns += [
-                (task.language or task.task, "" if alone else key[0], key, [task.task])
-                for key in together
-                if task in by_key[key]
+                (_column(task.language or task.task, each, named=len(pair) > 1), [(task.task, each.key)])
+                for each in pair
+                if _headline(task, each.key)
             ]
-        yield _table(_key_title((" and ".join(metric for metric, _ in together), name)), group, columns)
+        names = " and ".join(each.metric.name for each in pair)
+        table = _table(_with_filter(names, pair[0].filter), group, columns)
+        yield replace(table, rows=tuple(sorted(table.rows, key=lambda row: order.get(row.entry, len(order)))))
 
 
-def _key_title(key: MetricOfFilter) -> str:
-    return key[0] if key[1] in ("answer", "tags") else ", ".join(key)
+def _column(name: str, headline: HeadlineFigure, named: bool = True) -> Column:
+    metric = headline.metric
+    label = _with_filter(metric.name, headline.filter) if named else ""
+    return Column(name, label, metric.higher_is_better, metric.heading)
+
+
+def _with_filter(name: str, filter_name: str) -> str:
+    return name if filter_name in ("answer", "tags") else f"{name}, {filter_name}"
 
 
 def _headline(task: TaskEntry | None, key: MetricOfFilter) -> HeadlineFigure | None:
     return next((headline for headline in task.headlines if headline.key == key), None) if task else None
 
 
-def _table(title: str, group: _RunGroup, columns: Sequence[tuple[str, str, MetricOfFilter, Sequence[str]]]) -> Table:
-    """A table of columns, each given by its name, the name of the metric, its key, and the tasks whose mean it is."""
+def _table(title: str, group: _RunGroup, columns: Sequence[tuple[Column, _Parts]]) -> Table:
+    """A table of columns, each with the figures whose mean it has."""
     runs = group.members
     cells: dict[int, dict[Column, Cell]] = {number: {} for number in runs}
-    header = []
-    for name, metric, key, tasks in columns:
+    for column, parts in columns:
         figures = {
             number: headlines
             for number, run_tasks in runs.items()
-            if len(headlines := [each for task in tasks if (each := _headline(run_tasks.get(task), key))]) == len(tasks)
+            if len(headlines := [each for task, key in parts if (each := _headline(run_tasks.get(task), key))])
+            == len(parts)
         }
-        direction = next((headlines[0].metric.higher_is_better for headlines in figures.values()), None)
-        header.append(column := Column(name, metric, direction))
         column_cells = {
-            number: _cell(headlines, [runs[number][task] for task in tasks]) for number, headlines in figures.items()
+            number: _cell(headlines, [runs[number][task] for task, _ in parts]) for number, headlines in figures.items()
         }
         testable = {
             number: headlines
             for number, headlines in figures.items()
             if column_cells[number].competes
             and all(len(headline.numbers) for headline in headlines)
-            and not any(runs[number][task].unranked for task in tasks)
+            and not any(runs[number][task].unranked for task, _ in parts)
         }
         run_ranks = _ranks(testable, column_cells, group) if len(testable) > 1 else {}
         for number, cell in column_cells.items():
             cells[number][column] = replace(cell, rank=run_ranks.get(number))
-    table_tasks = dict.fromkeys(task for *_, tasks in columns for task in tasks)
+    table_tasks = dict.fromkeys(task for _, parts in columns for task, _ in parts)
     rows = [
         Standing(number, by_column, _marks([runs[number][task] for task in table_tasks if task in runs[number]]))
         for number, by_column in cells.items()
         if by_column
     ]
-    rows.sort(key=lambda row: _order(row.cells.get(header[0]), header[0].higher_is_better))
-    return Table(title, tuple(header), tuple(rows))
+    header = [column for column, _ in columns]
+    return Table(title, tuple(header), _sorted(rows, header), tuple(_published(columns)))
+
+
+def _sorted(rows: Sequence[Standing], columns: Sequence[Column]) -> tuple[Standing, ...]:
+    return tuple(sorted(rows, key=lambda row: [_order(row.cells.get(each), each.higher_is_better) for each in columns]))
 
 
 def _order(cell: Cell | None, higher_is_better: bool | None) -> tuple[float, ...]:
     if cell is None:
         return 2, math.inf, math.inf
     return not cell.competes, cell.rank or math.inf, -cell.figure.value if higher_is_better else cell.figure.value
+
+
+def _published(columns: Sequence[tuple[Column, _Parts]]) -> Iterator[Published]:
+    """Published values of detectors: of several that have every column of the table, the best, the middle and the last."""
+    values: dict[tuple[str, str], dict[Column, list[float]]] = {}
+    for column, parts in columns:
+        for task, (metric, _) in parts:
+            for row in rows_for(task, metric):
+                if row.source.of == "detector":
+                    by_column = values.setdefault((row.model, str(row.source)), {})
+                    by_column.setdefault(column, []).append(row.value)
+    full = {
+        key: {column: fmean(of_column) for column, of_column in by_column.items()}
+        for key, by_column in values.items()
+        if all(len(by_column.get(column, ())) == len(parts) for column, parts in columns)
+    }
+    ranked = sorted(full, key=lambda key: -full[key][columns[0][0]])
+    for place in sorted({0, len(ranked) // 2, len(ranked) - 1}) if ranked else ():
+        model, source = ranked[place]
+        name = f"{model} ({place + 1} of {len(ranked)})" if len(ranked) > 1 else model
+        yield Published(name, source, full[ranked[place]])
 
 
 def _cell(headlines: Sequence[HeadlineFigure], tasks: Sequence[TaskEntry]) -> Cell:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, span_of
-from detector_plugin.calibration import RAG
+from detector_plugin.detector import RAG
 from detector_plugin.labelled import REAL
 from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, reference_of, tagged_answer
 from lm_eval_tasks.runs import Answer
@@ -93,7 +93,7 @@ def _base(answer: Answer, name: str, run: TaskAnswers, drawn: Draw, kind: str) -
         "id": name,
         "task": run.task,
         "kind": kind,
-        "language": run.language,
+        "language": str(doc.get("language") or run.language),
         "question": str(doc.get("query") or doc.get("question") or ""),
         "reference": reference_of(doc),
         "article": str(doc["article"]) if "article" in doc else None,

@@ -26,7 +26,7 @@ from detector_plugin.filters import as_text
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.detection.marked import expected_share
-from lm_eval_tasks.harness.detector_task import is_tagged
+from lm_eval_tasks.harness.detector_task import LOGGED, is_tagged
 from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
 
 KINDS = ("spans", "ratings", "preferences")
@@ -59,14 +59,15 @@ class TaskAnswers(NamedTuple):
         """
         if not is_tagged(task.task):
             raise UsageError(
-                f"{task.task}: people mark answers of mfava_<language>, clapnq_gold* and clapnq_rag*, which are held "
-                f"against a text"
+                f"{task.task}: people mark answers of mfava_<language>, clapnq_gold*, clapnq_rag* and {LOGGED}, which are "
+                f"held against a text"
             )
-        of_clapnq, language = task.benchmark == "clapnq", task.language or "en"
+        of_clapnq, given = task.benchmark == "clapnq", task.benchmark == "clapnq" or task.task == LOGGED
 
         def measure(answer: Answer, filter_name: str, _: bool) -> dict[str, Any]:
             text, spans = tagged_answer(answer.readings[filter_name].answer, answer.response)
-            number = 0 if of_clapnq and is_abstention(text, language) else len(words(text, language))
+            language = str(answer.doc.get("language") or task.language or "en")
+            number = 0 if given and is_abstention(text, language) else len(words(text, language))
             try:
                 share = expected_share(text, spans, language)
             except ValueError as error:
@@ -86,7 +87,7 @@ class TaskAnswers(NamedTuple):
         numbers = {key: np.nan_to_num(values[key].numbers) for key in ("words", "expected", "asked", "tagged")}
         texts = [text if isinstance(text, str) else "" for text in values["answer"].values()]
         return cls(
-            *(task.task, model, language, logged, ids, texts, numbers["words"], numbers["expected"]),
+            *(task.task, model, task.language or "en", logged, ids, texts, numbers["words"], numbers["expected"]),
             *(numbers["asked"] > 0, bool(numbers["tagged"].any())),
             run_digest(dict(zip(ids, texts, strict=True))),
         )

@@ -15,7 +15,7 @@ from custom_metrics.hallucination import doubts as doubts_of_correction
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import is_measurable
-from detector_plugin.calibration import RAG
+from detector_plugin.detector import RAG
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
 from lm_eval_tasks.harness.run_warnings import FEW, NOTEWORTHY
@@ -160,7 +160,8 @@ def _correction_doubts(task: TaskRun, metric: str, filter_name: str, figure: Fig
     version = recorded.get("detector_version")
     if version and task.detector.get("version") not in (None, version):
         yield "calibration", "its correction was measured on another version of the detector", str(version)
-    detected = task.figure("detected_rate", filter_name).value
+    raw = (task.figure(name, filter_name).value for name in ("detected_rate", "hallucinated_share"))
+    detected = next((value for value in raw if not math.isnan(value)), math.nan)
     fpr, recall, prevalence = (
         float(value) if isinstance(value := recorded.get(key), (int, float)) else math.nan
         for key in ("false_positive_rate", "recall", "prevalence")

@@ -9,32 +9,26 @@ Several processes can each tag a part. Each stores its spans in a file of its ow
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
-import pickle
 import re
-import shutil
-import sys
-import tempfile
-import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from multiprocessing import connection, get_context, parent_process
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import filters, processes
-from detector_plugin.detector import DEFAULT_DETECTOR, UnusableDetector
+from detector_plugin.detector import DEFAULT_DETECTOR
 from detector_plugin.span_store import StoredDetector
-from lm_eval_tasks.data.atomic import move_whole
+from lm_eval_tasks.data.atomic import locked_folder, move_whole
 from lm_eval_tasks.data.provenance import COMMAND_LINE, of_scored
 from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.metadata import pairs
 from lm_eval_tasks.detection import marked
 from lm_eval_tasks.detection.marked import MarksOfTask
-from lm_eval_tasks.harness.detector_task import is_tagged
+from lm_eval_tasks.harness.detector_task import LOGGED, is_tagged
 from lm_eval_tasks.models.answering import DocumentAnswerer
 from lm_eval_tasks.results.marks.lines import Mark, join, read_marks, run_answers
 from lm_eval_tasks.results.marks.ratings import KINDS, join_ratings, judged_answers
@@ -148,7 +142,14 @@ def score(
         work = Work(
             files, {**metadata, "samples": place, **({"judged": place} if KINDS.keys() & files else {})}, target
         )
-        if launch.rank == 0:
+        if LOGGED in files:
+            from lm_eval_tasks.results.logs import rate_by_marks
+
+            if LOGGED not in joined.get(folder, {}):
+                raise UsageError(f"{folder}: `detect` has read these answers; name people's marks of them with --marks")
+            with locked_folder(target) as partial:
+                written.append(rate_by_marks(files[LOGGED], joined[folder][LOGGED], target, partial))
+        elif launch.rank == 0:
             with marked.in_force(joined.get(folder, {})):
                 written.append(_score_model(work, _earlier_results(source), workers))
         else:
@@ -184,13 +185,13 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
     groups = {group: members for group, members in listed.items() if members and work.files.keys() >= set(members)}
     in_groups = {task for members in groups.values() for task in members}
     launch = processes.here()
-    with _locked_folder(work.folder) as partial:
+    with locked_folder(work.folder) as partial:
         if launch.number > 1:
             processes.barrier()
             tag_part(work, launch.rank, launch.number)
             processes.barrier()
         elif workers > 1:
-            _in_workers(work, workers)
+            processes.in_workers(functools.partial(tag_part, work), workers, f"detector {work.metadata['detector']}")
         tracker = EvaluationTracker(output_path=str(partial))
         with filters.wrapped(work.stored_detector):
             results = simple_evaluate(
@@ -246,26 +247,6 @@ def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: An
     general.model_name_sanitized = re.sub(r"[^\w.-]", "_", sanitized).lstrip(".") or "model"
     for key in _SHARED:
         setattr(general, key, earlier.get(key))
-
-
-@contextmanager
-def _locked_folder(folder: Path) -> Iterator[Path]:
-    """A hidden folder to write to, below a folder that is locked for scoring; remains of killed runs there are removed."""
-    from filelock import FileLock, Timeout
-
-    lock = folder / ".scoring.lock"
-    try:
-        with FileLock(lock, timeout=0):
-            for leftover in folder.glob(".scoring-*"):
-                log.info("removed what an unfinished run left: %s", leftover)
-                shutil.rmtree(leftover)
-            try:
-                with tempfile.TemporaryDirectory(prefix=".scoring-", dir=folder) as partial:
-                    yield Path(partial)
-            finally:
-                lock.unlink(missing_ok=True)
-    except Timeout as error:
-        raise OSError(f"another `lm-eval-grounded score` is at work in {folder}; wait for it, or stop it") from error
 
 
 def _move(partial: Path, folder: Path, date: str, rows: Mapping[str, int]) -> Path:
@@ -368,60 +349,3 @@ def tag_part(work: Work, number: int, size: int) -> None:
             for request, answer in zip(requests, answerer.generate_until(requests), strict=True):
                 request.resps.append(answer)
             task.apply_filters()
-
-
-def _in_workers(work: Work, size: int) -> None:
-    """Tag everything in `size` processes of this machine, each with a GPU of its own if there are any. The error of the
-    first process that fails is raised here; the others are ended, and their spans are stored."""
-    context = get_context("spawn")
-    failures = context.SimpleQueue()
-    workers = [
-        context.Process(target=_worker, args=(work, number, size, failures), daemon=True, name=f"worker {number}")
-        for number in range(size)
-    ]
-    try:
-        for worker in workers:
-            worker.start()
-        running = list(workers)
-        while running:
-            connection.wait([worker.sentinel for worker in running])
-            for worker in [worker for worker in running if not worker.is_alive()]:
-                running.remove(worker)
-                if worker.exitcode:
-                    if not failures.empty():
-                        raise failures.get()
-                    raise UnusableDetector(
-                        f"detector {work.metadata['detector']}: {worker.name} of {size} ended with status {worker.exitcode}"
-                        f" (was it killed, for want of memory?); what was tagged is kept, and the same command goes on"
-                    )
-    finally:
-        started = [worker for worker in workers if worker.pid is not None]
-        for worker in started:
-            worker.terminate()
-        for worker in started:
-            worker.join()
-
-
-def _worker(work: Work, number: int, size: int, failures: Any) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    processes.set_place(processes.ProcessPlace(number, size, number))
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // size)))  # before torch is imported
-    if number:
-        logging.getLogger("lm_eval").setLevel(logging.ERROR)  # the first process says what all would
-    try:
-        tag_part(work, number, size)
-    except Exception as error:
-        try:
-            pickle.loads(pickle.dumps(error))  # noqa: S301 - our own, on its way to the process that started this one
-            failures.put(error)
-        except Exception:
-            failures.put(RuntimeError(f"{type(error).__name__}: {error}"))
-        sys.exit(1)
-
-
-def _end_with_parent() -> None:
-    """End a worker whose parent was killed; else it would write to the files of a second run."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

@@ -188,14 +188,16 @@ class ClapnqReader(TaskReader):
 
 
 class MfavaReader(TaskReader):
-    """Documents of mFAVA: a question asked without its Wikipedia page, and answers checked against that page."""
+    """Documents of mFAVA and of logs: a question asked without its Wikipedia page, or with a text, and answers checked
+    against that."""
 
-    FACTS = ("response_words", "hallucinated_words", "repetition_rate")
+    FACTS = ("response_words", "hallucinated_words", "repetition_rate", "expected_share")
     _with_text = TaskReader._with_spans
 
     def judge(self, answer: Answer) -> ShownAnswer:
         """The label is whether the answer abstains, and how many quarters of its words are flagged."""
-        share = self._value(answer, "detected_rate")
+        shares = (self._value(answer, name) for name in ("detected_rate", "hallucinated_share"))
+        share = next((share for share in shares if share is not None), None)
         if self._value(answer, "abstention_rate") == 1.0:
             return ShownAnswer("abstained", "abstained", kinds=_nonempty("abstained"), share=share)
         if share is None:
@@ -207,7 +209,7 @@ class MfavaReader(TaskReader):
         doc = answer.doc
         return Document(
             text_of(doc.get("query"), QUESTION_LENGTH),
-            "Asked without the page",
+            "Asked without the page" if self.task.benchmark == "mfava" else "Asked with this text",
             page=text_of(doc.get("reference"), PAGE_LENGTH),
             page_title=str(doc.get("title") or ""),
             address=address_of(doc.get("url")),
@@ -268,7 +270,7 @@ def reader_of(task: TaskRun) -> TaskReader:
         return ClapnqReader(task)
     if {"f1", "lost_rate"} <= metrics:
         return DetectionReader(task)
-    if task.benchmark == "mfava":
+    if task.benchmark in ("mfava", "logs"):
         return MfavaReader(task)
     return TaskReader(task)
 

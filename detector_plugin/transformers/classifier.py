@@ -1,4 +1,4 @@
-"""Any Hugging Face token classifier as a hallucination detector."""
+"""Any Hugging Face classifier as a hallucination detector: of tokens, or of texts, which reads sentences."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from typing import Any
 
 from tqdm import tqdm
 
-from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
+from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.usage.options import known_instead, misspelt
 from detector_plugin.detector import UnusableDetector, check_choice, check_lengths, parse_flag, parse_number
+from detector_plugin.sentences import sentence_bounds
 from detector_plugin.transformers.engines import Engine, FailingInput, Setup
 from detector_plugin.transformers.engines.runner import Runner
 from detector_plugin.transformers.engines.server import Server
 from detector_plugin.transformers.engines.vllm import VLLM
 from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
+from detector_plugin.transformers.labels import BORNE_OUT, UNNAMED, class_meanings, parse_labels
 from detector_plugin.transformers.model import LONGEST, describe_model, find_repositories, max_positions
 from detector_plugin.transformers.repository import library
-from detector_plugin.transformers.windows import Document, Window, room_for, spans_of
+from detector_plugin.transformers.windows import Document, Piece, Window, room_for, spans_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -34,19 +36,22 @@ _CHUNK = 32  # documents that the tokenizer reads at once
 
 
 class TransformersDetector:
-    """A token classifier of the hub or of a folder, or a PEFT adapter of one.
+    """A classifier of tokens or of texts of the hub or of a folder, or a PEFT adapter of one; ``config.json`` says which.
 
     A token's probability to be hallucinated is the sum over the hallucinated classes. A reference that does not fit is read
     in overlapping windows. For each token the window counts in which it is most likely borne out: a word is borne out if
-    any part of the reference bears it out. (LettuceDetect's own code takes the least likely one.) Where the model or an
-    option cannot be used, UnusableDetector says what was wrong and what to do.
+    any part of the reference bears it out. (LettuceDetect's own code takes the least likely one.) A classifier of texts
+    (entailment, fact checks) reads each sentence of the answer in this way, and its spans are whole sentences, as MiniCheck
+    (Tang et al. 2024) reads them. Where the model or an option cannot be used, UnusableDetector says what was wrong and
+    what to do.
 
     Args:
         name: of the hub, such as ``KRLabsOrg/lettucedect-v2-mmbert-base``, or a folder.
         form, attention, threshold, max_length: default what a model that ``lm-eval-grounded train`` made was trained with.
             Of others, ``form="auto"`` is LettuceDetect's where the name has ``lettuce`` in it (``lettucedetect-v2`` where
-            it has ``v2``, too), ``paper`` for decoders, else ``pair``; a decoder attends in both directions in the form
-            ``paper``, else as it was made; the threshold is 0.5, the length what the model can read, at most 4096.
+            it has ``v2``, too), ``paper`` for decoders that tag tokens and where the name has ``minicheck`` in it, else
+            ``pair``; a decoder that tags tokens attends in both directions in the form ``paper``, others as they were made;
+            the threshold is 0.5, the length what the model can read, at most 4096.
         batch_size, batch_tokens: inputs, and tokens with their padding, at once, at most, over all cores of a CPU; by
             default what suits the engine. A single input may have more tokens.
         progress: show a progress bar on a terminal.
@@ -99,20 +104,29 @@ class TransformersDetector:
         self.threshold: float = default_threshold if given_threshold is None else given_threshold
         local = Path(self.name).expanduser()
         plain_name = (local.resolve().name if local.is_dir() else self.name).casefold()
-        default_form = "paper" if model.decoder else "pair"
+        self.of_texts = model.of_texts
+        checks_facts = model.of_texts and "minicheck" in plain_name
+        default_form = "paper" if checks_facts or (model.decoder and not model.of_texts) else "pair"
         if "lettuce" in plain_name:
             is_v2 = re.search(r"(?<![a-z0-9])v2(?![0-9])", plain_name)
             default_form = "lettucedetect-v2" if is_v2 else "lettucedetect"
         default_form = stored.form or default_form
         check_choice("form", default_form, tuple(FORMS))
         self.form = default_form if form == "auto" else form
-        default_direction = model.decoder and (
-            self.form == "paper" if stored.attention is None else stored.attention == "bidirectional"
+        if model.of_texts and attention == "bidirectional":
+            raise UnusableDetector(f"detector {name}: option attention=bidirectional is for classifiers of tokens")
+        default_direction = (
+            model.decoder
+            and not model.of_texts
+            and (self.form == "paper" if stored.attention is None else stored.attention == "bidirectional")
         )
         bidirectional = default_direction if attention == "auto" else attention == "bidirectional" and model.decoder
         if attention == "causal" and not model.decoder:
             raise UnusableDetector(f"detector {name}: option attention=causal is for decoders, and this is an encoder")
-        self.categories = class_meanings(model.labels, given_labels, f"detector {name}")
+        # A text's class 1 is "supported" of some models, and "hallucinated" of others. MiniCheck's are known.
+        unnamed = (HALLUCINATION, BORNE_OUT) if checks_facts else (None, None) if model.of_texts else UNNAMED
+        unit = "sentence" if model.of_texts else "token"
+        self.categories = class_meanings(model.labels, given_labels, f"detector {name}", unnamed, unit)
         length = given_length or stored.max_length
         pairs = self.form != "paper"
         self.engine: Engine = engine_class(
@@ -126,9 +140,8 @@ class TransformersDetector:
         stated = max_positions(model.config) or LONGEST
         self.max_length: int = length or min(stated, limit or stated, model.tokenizer.model_max_length, LONGEST)
         self.encoder = Encoder(model.tokenizer, self.form, self.max_length, separator)
-        room_for(
-            self.encoder.encode("", "a", "a", None), self.max_length
-        )  # rather now than in the midst of the answers
+        # rather now than in the midst of the answers
+        room_for(self.encoder.encode("", "a", "a", None), self.max_length)
         self.licence: str = model.licence
         # Of the options, those that change what is found: a calibration with others does not hold.
         changes = {
@@ -153,7 +166,8 @@ class TransformersDetector:
     ) -> list[list[Span] | None]:
         """See :meth:`detector_plugin.detector.Detector.detect`.
 
-        Spans are of tokens: a span may begin or end within a word, which counts as hallucinated all the same.
+        Spans are of tokens, or whole sentences: a span of tokens may begin or end within a word, which counts as
+        hallucinated all the same.
         """
         spans = dict(self.detect_each(references, answers, languages, questions))
         return [spans[index] for index in range(len(answers))]
@@ -164,8 +178,10 @@ class TransformersDetector:
         """The same, one answer after another in the order in which they are done, each with its number."""
         yield from ((index, []) for index, answer in enumerate(answers) if not answer.strip())
         for document in self.token_probabilities(references, answers, *more):
-            answer, tokens = answers[document.index], (document.encoded.offsets, document.best)
-            spans = None if document.failed else spans_of(answer, *tokens, self.categories, self.threshold)
+            spans = None
+            if not document.failed:
+                read = (answers[document.index], *document.units(), self.categories, self.threshold)
+                spans = spans_of(*read, joined=not self.of_texts)
             yield document.index, spans
 
     def token_probabilities(
@@ -175,21 +191,31 @@ class TransformersDetector:
         languages: Sequence[str | None],
         questions: Sequence[str] | None = None,
     ) -> Iterator[Document]:
-        """The probabilities of each answer's tokens, in the order in which answers are done; empty answers have none."""
+        """The probabilities of each answer's tokens or sentences (:meth:`Document.units`), in the order in which answers
+        are done; empty answers have none."""
         check_lengths(references, answers, {"languages": languages, "questions": questions})
         with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None if self.progress else True) as bar:
             indices = [index for index, answer in enumerate(answers) if answer.strip()]
             bar.update(len(answers) - len(indices))
 
-            documents = [
-                (references[at], answers[at], questions[at] if questions else None, languages[at]) for at in indices
+            bounds = [
+                sentence_bounds(answers[at], languages[at]) if self.of_texts else [(0, len(answers[at]))]
+                for at in indices
+            ]
+            texts = [
+                (references[at], answers[at][start:end], questions[at] if questions else None, languages[at])
+                for at, pieces in zip(indices, bounds, strict=True)
+                for start, end in pieces
             ]
 
             def windows() -> Iterator[Window]:
-                for index, tokens in zip(indices, _encode_ahead(self.encoder.encode_all, documents), strict=True):
-                    yield from Document(index, tokens, self.categories, self.max_length).windows()
+                encoded = _encode_ahead(self.encoder.encode_all, texts)
+                for index, places in zip(indices, bounds, strict=True):
+                    pieces = [Piece(*place, tokens) for place, tokens in zip(places, encoded, strict=False)]
+                    yield from Document(index, pieces, self.categories, self.max_length, self.of_texts).windows()
 
-            for (document, decided, row), probabilities in self.engine.classify(windows()):
+            for window, probabilities in self.engine.classify(windows()):
+                document = window.document
                 if isinstance(probabilities, FailingInput):
                     problem = f"detector {self.name}: {probabilities}, while others are answered. It is the answer "
                     problem += repr(answers[document.index][:80])
@@ -202,7 +228,7 @@ class TransformersDetector:
                     log.warning("%s; it is left out", problem)
                     document.failed = True
                 else:
-                    document.update(decided, row, probabilities)
+                    document.update(window, probabilities)
                 document.windows_left -= 1
                 if document.windows_left == 0:
                     bar.update()
@@ -224,99 +250,6 @@ def _encode_ahead(encode: Callable[[Sequence[Any]], list[Encoded]], documents: S
             if pending:
                 yield from pending.result()
             pending = submitted
-
-
-# What a classifier's classes mean: borne out, hallucinated, or one of the categories
-
-_SUPPORTED = {
-    *("o", "0", "supported", "support", "none", "no hallucination", "not hallucination", "not hallucinated"),
-    *("non hallucinated", "non hallucination", "faithful", "factual", "grounded", "correct", "consistent", "entailed"),
-}
-_HALLUCINATED = {
-    *("1", "hallucinated", "hallucination", "hallucinations", "unsupported", "not supported", "unfaithful"),
-    *("ungrounded", "not grounded", "hal", "halu"),
-}
-_BIO = re.compile(r"^[bi] (?=.)")  # after "-" became a space
-
-
-def class_meanings(
-    names: Sequence[str], given: Mapping[str, str] | None = None, model: str = "the model"
-) -> list[str | None]:
-    """The meaning of each class: a category, ``"hallucination"``, or ``None`` for a token that is borne out.
-
-    Args:
-        names: of the classes, in their order (the values of ``id2label``).
-        given: label, or number of the class, to category, ``"hallucination"`` or ``"O"``; other labels are read by name.
-        model: for the message.
-
-    Raises:
-        UnusableDetector: a label says nothing, none says hallucinated or none says borne out.
-    """
-    by_folded_name = {meaning.casefold(): meaning for meaning in ("O", HALLUCINATION, *CATEGORIES)}
-    named = {}
-    for label, meaning in (given or {}).items():
-        by_number = label not in names and label.isdecimal() and int(label) < len(names)
-        name = names[int(label)] if by_number else label
-        if name not in names:
-            raise UnusableDetector(
-                f"{model}: option labels names {label!r}, but the model's labels are {_quoted(names)}"
-            )
-        if meaning.casefold() not in by_folded_name:
-            raise UnusableDetector(
-                f"{model}: option labels says {label}={meaning}; a meaning is O, {HALLUCINATION}, {', '.join(CATEGORIES)}"
-            )
-        named[name] = by_folded_name[meaning.casefold()]
-    meanings = [named[name] if name in named else _meaning_of(name) for name in names]
-    if not named and [_normalised(name) for name in names] == ["label 0", "label 1"]:
-        meanings = ["O", HALLUCINATION]  # what transformers calls unnamed classes
-    elif len(meanings) == 2 and None in meanings and HALLUCINATION in meanings and "O" not in meanings:
-        meanings = [meaning or "O" for meaning in meanings]  # two classes, one is hallucinated: the other is not
-    hallucinated = [meaning for meaning in meanings if meaning not in (None, "O")]
-    if None in meanings or "O" not in meanings or not hallucinated:
-        unclear = [name for name, meaning in zip(names, meanings, strict=True) if meaning is None]
-        what = (
-            f"it is not clear what {_quoted(unclear)} stand for"
-            if unclear
-            else f"none of them says that a token is {'hallucinated' if 'O' in meanings else 'borne out'}"
-        )
-        example = ";".join(f"{name}={'O' if index == 0 else HALLUCINATION}" for index, name in enumerate(names))
-        raise UnusableDetector(
-            f"{model}: has the labels {_quoted(names)}, and {what}. Say so with the option labels, for instance "
-            f"labels={example}; a meaning is O (borne out), {HALLUCINATION}, {', '.join(CATEGORIES)}."
-        )
-    return [None if meaning == "O" else meaning for meaning in meanings]
-
-
-def parse_labels(value: str | Mapping[object, object] | None) -> dict[str, str] | None:
-    """The option ``labels``: a mapping, or text as ``"LABEL_0=O;LABEL_1=hallucination"``; else UnusableDetector."""
-    if value is None:
-        return None
-    if isinstance(value, Mapping):
-        return {str(label): str(meaning) for label, meaning in value.items()}
-    pairs = [part.rpartition("=") for part in str(value).split(";")]
-    if not all(label.strip() for label, _, _ in pairs):
-        raise UnusableDetector(
-            f"option labels: {value!r} is no list of label=meaning, such as LABEL_0=O;LABEL_1={HALLUCINATION}"
-        )
-    return {label.strip(): meaning.strip() for label, _, meaning in pairs}
-
-
-def _meaning_of(name: str) -> str | None:
-    plain = _normalised(name)
-    if plain in _SUPPORTED:
-        return "O"
-    bare = _BIO.sub("", plain)
-    if bare in _HALLUCINATED:
-        return HALLUCINATION
-    return bare if bare in CATEGORIES else None
-
-
-def _normalised(name: str) -> str:
-    return re.sub(r"[\s_-]+", " ", name).strip().casefold()
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names)
 
 
 # Before a model is loaded

@@ -1,0 +1,66 @@
+"""Detectors without weights: reference points that another detector must beat.
+
+``flag-all`` marks every answer whole, ``flag-none`` nothing, and ``flag-unseen`` each word that neither the reference nor
+the question holds. Shared tasks have the first two as baselines ("mark all", "mark none" of Vázquez et al. 2025).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+
+from custom_metrics.reading.spans import Span
+from custom_metrics.reading.words import words
+from detector_plugin.detector import check_lengths
+
+
+class FlagNone:
+    """Marks nothing."""
+
+    name = "flag-none"
+    version = "1"
+    licence = "Apache-2.0"
+
+    def detect(
+        self,
+        references: Sequence[str],
+        answers: Sequence[str],
+        languages: Sequence[str | None],
+        questions: Sequence[str] | None = None,
+    ) -> list[list[Span] | None]:
+        """See :meth:`detector_plugin.detector.Detector.detect`."""
+        check_lengths(references, answers, {"languages": languages, "questions": questions})
+        columns = zip(references, answers, languages, questions or repeat(""), strict=False)
+        return [self.spans(*row) for row in columns]
+
+    def spans(self, reference: str, answer: str, language: str | None, question: str) -> list[Span]:
+        """The spans of one answer."""
+        return []
+
+
+class FlagAll(FlagNone):
+    """Marks every answer whole."""
+
+    name = "flag-all"
+
+    def spans(self, reference: str, answer: str, language: str | None, question: str) -> list[Span]:
+        """The answer, if it holds anything."""
+        return [Span(0, len(answer))] if answer.strip() else []
+
+
+class FlagUnseen(FlagNone):
+    """Marks the words that neither reference nor question holds, punctuation and case aside."""
+
+    name = "flag-unseen"
+
+    def spans(self, reference: str, answer: str, language: str | None, question: str) -> list[Span]:
+        """The unseen words."""
+        seen = {_bare(text[start:end]) for text in (reference, question) for start, end in words(text, language)}
+        return [
+            Span(start, end) for start, end in words(answer, language) if _bare(answer[start:end]) not in seen | {""}
+        ]
+
+
+def _bare(word: str) -> str:
+    """The letters, marks and digits of a word, without case."""
+    return "".join(character for character in word.casefold() if f"a{character}".isidentifier())

@@ -1,0 +1,87 @@
+"""Three models and more: a table for each metric, with every model's value and rank, and which models it is better than."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+
+from custom_metrics.statistics.intervals import SIGNIFICANCE
+from custom_metrics.statistics.units import NOT_MEASURABLE
+from custom_metrics.usage.printable import on_one_line
+from lm_eval_tasks.results.compare.comparison import Comparison, Difference
+from lm_eval_tasks.results.compare.rendering import Section, explanations, number
+
+_LONGEST_NAME = 40  # characters: a table fits into 100 columns
+
+_HOW_TO_READ = (
+    f"Rank: one more than the number of models that are significantly better (p < {SIGNIFICANCE}, by paired differences). "
+    "Better than: the numbers of those models. --pairs prints every difference with its bounds and p, also by language."
+)
+
+
+def matrices(comparison: Comparison) -> list[Section]:
+    """A table of each metric of a group, or of a task that is in no group here."""
+    in_groups = {(row.benchmark, row.metric, row.filter) for row in comparison.differences if row.group}
+    tables: dict[tuple[str, str, str], list[Difference]] = {}
+    for row in comparison.differences:
+        if row.group or (row.benchmark, row.metric, row.filter) not in in_groups:
+            tables.setdefault((row.task, row.metric, row.filter), []).append(row)
+    names = [shortened(on_one_line(name)) for name in comparison.models]
+    sections = [_matrix(rows, names) for rows in tables.values()]
+    notes = tuple(map(on_one_line, (_HOW_TO_READ, *explanations(comparison, names, pairs=False))))
+    return (
+        [*sections[:-1], Section(sections[-1].header, sections[-1].rows, sections[-1].before, notes)]
+        if sections
+        else []
+    )
+
+
+def shortened(name: str) -> str:
+    """A name of at most :data:`_LONGEST_NAME` characters: its beginning and its end, which tell models apart."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    head = _LONGEST_NAME // 2
+    return f"{name[: head - 1]}…{name[head - _LONGEST_NAME :]}"
+
+
+def _matrix(rows: Sequence[Difference], names: Sequence[str]) -> Section:
+    first = rows[0]
+    values: dict[int, float] = {}
+    shown: dict[int, bool] = {}
+    beaten: dict[int, list[int]] = {}
+    for row in rows:
+        values |= {row.first: row.first_own, row.second: row.second_own}
+        shown |= {row.first: row.first_measurable, row.second: row.second_measurable}
+        if row.better is not None:
+            beaten.setdefault(row.better, []).append(row.second if row.better == row.first else row.first)
+    sign = -1 if first.higher_is_better else 1
+
+    def order(model: int) -> tuple[bool, bool, float]:
+        return math.isnan(values[model]), not shown[model], sign * values[model]
+
+    models = sorted(values, key=order)
+    place = {model: at for at, model in enumerate(models, 1)}
+    ranks = {model: 1 + sum(model in worse for worse in beaten.values()) for model in models}
+    directed = first.higher_is_better is not None
+    cells = [
+        (
+            str(place[model]),
+            names[model],
+            number(values[model]) if shown[model] else NOT_MEASURABLE,
+            str(ranks[model]) if directed and shown[model] and not math.isnan(values[model]) else "-",
+            _ranges(sorted(place[other] for other in beaten.get(model, ()))) or "-",
+        )
+        for model in models
+    ]
+    where = f"{first.task} (mean of {first.tasks} tasks)" if first.group else first.task
+    better = {True: ", higher is better", False: ", lower is better", None: ""}[first.higher_is_better]
+    filtered = f", {first.filter}" if first.filter not in ("answer", "tags", "none") else ""
+    before = f"{first.measured.heading}: {first.metric}{filtered}{better}; {where}"
+    return Section(("no.", "model", "value", "rank", "better than"), tuple(cells), (on_one_line(before),))
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Rising numbers, with runs of them as ranges: ``2, 4-11``."""
+    runs = [[at for _, at in run] for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -1,0 +1,83 @@
+"""`detector=auto`: which public detector it stands for, what is said of the choice, and that calibrations follow it."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+from detector_plugin import UnusableDetector, calibration, load_detector, loading
+from detector_plugin.loading import calibrated_name, check_detector, resolve
+from detector_plugin.tables import rows_of
+from lm_eval_tasks.detection.calibrated import settings_of
+from lm_eval_tasks.models.detector import HallucinationDetector
+
+ROWS = rows_of("automatic.tsv")
+EUROBERT = "KRLabsOrg/lettucedect-610m-eurobert"
+MMBERT, EURO = "KRLabsOrg/lettucedect-v2-mmbert-base", "EuroEval/mmBERT-small-multi-wiki-qa-synthetic-hallucinations-"
+
+
+@pytest.fixture(autouse=True)
+def _asked_anew() -> None:
+    loading._chosen.cache_clear()
+
+
+def test_the_table() -> None:
+    assert len({(row["language"], row["task"]) for row in ROWS}) == len(ROWS) == 47
+    assert {row["task"] for row in ROWS} == {"closed-book", "rag"}
+    for row in ROWS:
+        assert re.fullmatch(r"[\w-]+/[\w.-]+", row["detector"])
+        assert re.fullmatch(r"(LettuceDetect|EuroEval) \S+@[0-9a-f]{8}", row["source"])
+        assert row["licence"] in ("apache-2.0", "mit", "unknown")
+
+
+def test_the_choice() -> None:
+    for options, name, left in (
+        ({"language": "de"}, MMBERT, {}),
+        ({"language": "zh", "task": "rag", "dtype": "float32"}, f"{EUROBERT}-cn-v1", {"dtype": "float32"}),
+        ({"language": "da", "task": "rag"}, f"{EURO}with-ragtruth-da", {}),
+        ({"language": "sw", "threshold": 0.4}, "lexical", {"threshold": 0.4}),
+    ):
+        assert resolve("auto", options) == (name, left)
+        assert calibrated_name("auto", options) == name
+        assert resolve("lexical", options) == ("lexical", options)  # nothing is chosen where one is named
+
+
+def test_what_cannot_be_chosen_or_had() -> None:
+    with pytest.raises(UnusableDetector, match=r"add the options language=CODE and task=closed-book or task=rag"):
+        load_detector("auto")
+    with pytest.raises(UnusableDetector, match=r"option task: 'chat' is none of closed-book, rag"):
+        load_detector("auto", language="de", task="chat")
+    pytest.importorskip("transformers")
+    with pytest.raises(UnusableDetector, match=rf"HF_HUB_OFFLINE is set.*'hf download {EURO}with-ragtruth-da'"):
+        check_detector("auto", '{"language": "da", "task": "rag"}')
+
+
+def test_where_none_is_known_lexical_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    settings = settings_of("mfava_sw", "auto", language="sw")
+    assert settings == settings_of("mfava_sw", "lexical")
+    assert settings["calibration"] == calibration.load(calibration.shipped()["lexical"]).identity
+    assert "no public one is known for sw, closed-book: lexical" in caplog.text
+    model = HallucinationDetector(detector="auto", language="sw")
+    assert model.get_model_info()["detector"]["name"] == "lexical"
+
+
+def test_the_calibration_of_the_chosen_one(
+    lookup: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = {"language": "en", "task": "rag", "detector": str(lookup), "licence": "mit", "figure": "", "source": "here"}
+    monkeypatch.setattr(loading, "rows_of", lambda name: [row])
+    with caplog.at_level(logging.INFO):
+        settings = settings_of("clapnq_gold", "auto", {"batch_size": 4}, language="en", kinds=("rag",))
+    assert (settings["detector"], settings["detector_args"]) == (str(lookup), '{"batch_size": 4}')
+    assert f"for en, rag: {lookup}, licence mit (its authors' figure: none; here)" in caplog.text
+    assert load_detector("auto", language="en", task="rag").name == str(lookup)
+    file = lookup / "calibration.json"
+    wrong = calibration.shipped()["lexical"]
+    with pytest.raises(
+        calibration.CalibrationError, match=f"of detector 'lexical', and the detector in use is '{lookup}'"
+    ):
+        settings_of("clapnq_gold", "auto", calibration=str(wrong), language="en", kinds=("rag",))
+    assert not file.exists()

@@ -1,0 +1,198 @@
+"""``lm-eval-grounded detect --input``: logs of one's own become a run that people can mark."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custom_metrics.hallucination import flagged_words
+from custom_metrics.reading.spans import Span
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.results import logs
+from lm_eval_tasks.results.marks.content import page_content
+from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
+from lm_eval_tasks.runs import read_runs
+from tests.conftest import ROOT, figures_of, results_of
+from tests.logged_runs import lines
+
+LOG = ROOT / "lm_eval_tasks" / "sample" / "log.jsonl"
+TASK = "logged_answers"
+
+
+def write_log(path: Path, *rows: Any) -> Path:
+    path.write_bytes(b"".join(row if isinstance(row, bytes) else json.dumps(row).encode() + b"\n" for row in rows))
+    return path
+
+
+def test_the_worked_example_of_the_readme(
+    closed_book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same answers as the sample's run of mFAVA: the same spans; and the rate by people's marks is the report's."""
+    text = (ROOT / "lm_eval_tasks" / "results" / "README.md").read_text("utf-8").partition("## Logs of your own")[2]
+    commands = [line.split() for line in text.split("```")[1].splitlines() if line.startswith("lm-eval-grounded")]
+    detect, mark, score, report = ([*line, "#"][1 : [*line, "#"].index("#")] for line in commands)
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(LOG, "rag.jsonl")
+    assert main(detect) == 0
+    assert "12.2 % of the words of its answers" in capsys.readouterr().out
+    of_mfava = {row["doc"]["id"]: row for path in closed_book.glob("samples_*") for row in lines(path)}
+    written = lines(Path("out.jsonl"))
+    for row in written:
+        tagged = json.loads(of_mfava[row["id"]]["filtered_resps"][0])
+        assert row["spans"] == tagged["spans"]
+        assert row["flagged_share"] == of_mfava[row["id"]]["detected_rate"]
+    sums = [
+        flagged_words(row["answer"], of["spans"], row["language"]) for row, of in zip(lines(LOG), written, strict=True)
+    ]
+    figures = figures_of(results_of(Path("out")), TASK)
+    assert figures["hallucinated_share"]["value"] == sum(flagged for flagged, _ in sums) / sum(all_ for _, all_ in sums)
+    assert figures["flagged_answers"]["value"] == sum(bool(row["spans"]) for row in written) / 18
+    assert main(mark) == 0
+    (run,) = read_runs([Path("out")])
+    answers = TaskAnswers.of(run.model, run.tasks[TASK])
+    content = page_content([answers], draw([answers], 20, 1234))
+    assert {item["line"]["language"] for item in content["items"]} == {"de", "zh"}
+    marks = [{**item["line"], "annotator": "A", "spans": [[0, 5, "hallucination"]]} for item in content["items"]]
+    write_log(Path("marks_logged_answers_NAME.jsonl"), *marks)
+    capsys.readouterr()
+    assert main(score) == 0
+    assert re.search(r"marked_rate *\|↓ *\|0\.[1-9]", capsys.readouterr().out)
+    assert main(report) == 0
+    assert "of the words that it writes are made up, by people" in re.sub(
+        r"\s+", " ", Path("report.html").read_text("utf-8")
+    )
+    assert main(["score", "out"]) == 2
+    assert "name people's marks of them with --marks" in capsys.readouterr().err
+    assert main(["compare", "out", "marked", "--format", "json"]) == 0  # counts words as the languages do
+    (compared,) = json.loads(capsys.readouterr().out)["differences"]
+    assert compared["first_value"] == compared["second_value"] == figures["hallucinated_share"]["value"]
+
+
+GOOD = {"answer": "Der Turm ist 330 Meter hoch.", "passages": ["Der Turm hat 330 Meter."], "language": "de"}
+
+
+def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    bad = {
+        "no JSON": [b"{'answer'}\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b'{"answer": "cut'],
+        "no JSON object": [[GOOD]],
+        "no answer": [{**GOOD, "answer": " "}, {"passages": ["x"]}],
+        "answer is no text": [{**GOOD, "answer": ["x"]}],
+        "no passages and no reference": [
+            {"answer": "x"},
+            {**GOOD, "passages": []},
+            {**GOOD, "passages": [{"title": ""}]},
+        ],
+        "text is no text": [{**GOOD, "passages": [{"text": 3}]}, {**GOOD, "passages": 7}],
+        "language is no BCP 47 tag": [{**GOOD, "language": "german"}],
+        "longer than 4 MB": [{**GOOD, "passages": ["x" * (10 << 20)]}],
+    }
+    good = [GOOD, {**GOOD, "passages": [{"title": "T", "text": "x"}, "\ud800"], "id": 7}, {**GOOD, "reference": "x"}]
+    rows = [row for several in bad.values() for row in several if row != b'{"answer": "cut']
+    log = write_log(tmp_path / "log.jsonl", *rows[:6], *good, b"\n", *rows[6:], b'{"answer": "cut')
+    results = json.loads(logs.detect_log(log, tmp_path / "out.jsonl").read_text("utf-8"))
+    record = results["configs"][TASK]["metadata"]["provenance"]
+    assert record["left_out"] == {reason: len(several) for reason, several in bad.items()}
+    assert record["kept"]["answers"] == len(good) == len(lines(tmp_path / "out.jsonl"))
+    assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == [None, 7, None]
+    (said,) = (record.message for record in caplog.records if "left out" in record.message)
+    assert "no JSON: 4 (line 1, 2, 3, ...); no JSON object: 1 (line 4); no answer: 2 (line 5, 6)" in said
+    assert "longer than 4 MB: 1 (line 18)" in said
+    write_log(log, *rows[:4])
+    with pytest.raises(
+        ValueError, match=r"no line can be used: no JSON: 3 \(line 1, 2, 3\); no JSON object: 1 \(line 4\)"
+    ):
+        logs.detect_log(log, tmp_path / "none.jsonl")
+
+
+class Nines:
+    """A detector of digits that fails after so many answers."""
+
+    name, version, licence = "lexical", "1", ""
+
+    def __init__(self, fails_after: int = 10**9) -> None:
+        self.asked, self.fails_after = 0, fails_after
+
+    def detect(self, references: Sequence[str], answers: Sequence[str], *_: Any) -> list[list[Span]]:
+        self.asked += len(answers)
+        if self.asked > self.fails_after:
+            raise OSError("killed")
+        return [[Span(match.start(), match.end()) for match in re.finditer("9+", answer)] for answer in answers]
+
+
+def test_a_killed_run_goes_on_and_memory_is_not_of_the_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {**GOOD, "answer": f"Es sind {number} Meter.", "reference": f"{number} " * 16_000} for number in range(1_000)
+    ]
+    log = write_log(tmp_path / "log.jsonl", *rows)
+    monkeypatch.setattr(logs, "_BLOCK", 32)
+    assert log.stat().st_size > 60_000_000
+
+    def detect(detector: Nines, name: str, **options: Any) -> list[Any]:
+        monkeypatch.setattr(logs, "shared_detector", lambda *_: detector)
+        logs.detect_log(log, tmp_path / f"{name}.jsonl", **options)
+        assert not [*(tmp_path / name).glob(".*")]
+        return lines(tmp_path / f"{name}.jsonl")
+
+    with pytest.raises(OSError, match="killed"):
+        detect(Nines(500), "killed")
+    again = Nines()
+    tracemalloc.start()
+    resumed = detect(again, "killed")
+    assert tracemalloc.get_traced_memory()[1] < 30_000_000  # blocks of texts, and what stays
+    tracemalloc.stop()
+    assert 500 <= again.asked < 600  # what the first had not tagged
+    assert resumed == detect(Nines(), "whole")
+    with pytest.raises(OSError, match="killed"):
+        detect(Nines(500), "other")
+    other = Nines()
+    other.version = "2"
+    detect(other, "other")  # another detector, and nothing of the first one's is used
+    assert other.asked == 1_000
+
+
+@pytest.mark.slow("processes are started")
+def test_workers_detect_as_one(tmp_path: Path) -> None:
+    for number in (1, 2):
+        logs.detect_log(LOG, tmp_path / f"{number}.jsonl", workers=number)
+    assert lines(tmp_path / "1.jsonl") == lines(tmp_path / "2.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--input log.jsonl", "goes with -o FILE.jsonl"),
+        ("--input log.jsonl -o out.jsonl --answer x", "without --reference, --answer"),
+        ("--input log.jsonl -o out", "out/ becomes the run"),
+        ("--input nowhere.jsonl -o out.jsonl", "nowhere.jsonl"),
+        ("--input log.jsonl -o out.jsonl --language xx-yy-zz-q", "is no language"),
+        ("--answer x", "name --reference and --answer, or a log"),
+    ],
+)
+def test_refused_in_one_line(
+    arguments: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_log(Path("log.jsonl"), GOOD)
+    assert main(["detect", *arguments.split()]) == 2
+    error = capsys.readouterr().err.strip()
+    assert said in error
+    assert "\n" not in error
+
+
+def test_detect_takes_a_text(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer, reference = "Der Turm hat 1969 Fenster.", Path("article.txt")
+    reference.write_text("Der Turm steht in Paris.", "utf-8")
+    assert main(["detect", "--reference", str(reference), "--answer", answer, "--language", "de"]) == 0
+    printed = capsys.readouterr()
+    assert re.sub("<[^>]*>", "", printed.out) == f"{answer}\n"
+    assert "--answer is read as a text" in printed.err
