@@ -14,8 +14,9 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, f1_score, roc_auc_score
 
 from custom_metrics.harness.filters import JudgeSupport
+from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED
 from custom_metrics.scores import detection
-from custom_metrics.scores.sentences import NOT_SUPPORTED, SUPPORTED, auc, auc_rows, process_results, process_verdict
+from custom_metrics.scores.sentences import auc, auc_rows, process_results, process_verdict
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.calibration import load as load_calibration
 from lm_eval_tasks.cli import main
@@ -305,7 +306,7 @@ def test_stored_verdicts_are_scored_and_compared_from_a_shell(hub: str, tmp_path
         assert (row.first_value, row.second_value) == pytest.approx(
             tuple(results[name][f"{metric},verdict"] for name in ("good", "bad"))
         )
-        assert (row.better, row.significant) == (0, True)
+        assert (row.better, row.significant, row.unit) == (0, True, "passages")  # of questions
     assert by_metric.keys() == {"balanced_accuracy", "sentence_f1"}
 
 

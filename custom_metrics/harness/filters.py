@@ -10,10 +10,10 @@ from lm_eval.api.filter import Filter
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.response import after_reasoning, final_answer
+from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.relevance import nomiracl_label, robust_label
 from custom_metrics.scores.judging import UNREAD, read_preference, read_rating, read_support
-from custom_metrics.scores.sentences import NOT_SUPPORTED, SUPPORTED
 
 
 class _ResponseFilter(Filter):  # type: ignore[misc]

@@ -13,6 +13,9 @@ CATEGORIES = ("entity", "relation", "invented", "contradictory", "unverifiable",
 HALLUCINATION = "hallucination"
 """Category of a span of a detector that knows no categories."""
 
+SUPPORTED, NOT_SUPPORTED = "Supported", "Not Supported"
+"""Labels of a sentence that people, or a judge, have judged."""
+
 
 class Span(NamedTuple):
     """Part of a text: the characters from `start` up to, not including, `end`, and what is wrong with them."""

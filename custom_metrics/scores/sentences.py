@@ -16,14 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.reading.spans import Span, probabilities
+from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED, Span, probabilities
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.scores.judging import UNREAD
 from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows, cluster_of, mean_figure
-
-SUPPORTED, NOT_SUPPORTED = "Supported", "Not Supported"
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
@@ -59,7 +57,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 
 
 def process_verdict(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Per-document values of a judge's verdict, :data:`SUPPORTED`, :data:`NOT_SUPPORTED` or ``"unread"``, on a sentence
+    """Per-document values of a judge's verdict, ``"Supported"``, ``"Not Supported"`` or ``"unread"``, on a sentence
     whose ``label`` is one of the two; ``passage`` is its question.
 
     Returns:

@@ -225,7 +225,7 @@ def _standard_error(draws: Draws, residuals: NDArray[np.float64], learned: bool)
         freedom -= len(sums) - len(of_clusters)
     if number < FEWEST_DRAWS or freedom < 2 - learned:
         return math.nan, freedom
-    if squares > 0:
+    if squares**2 > 0:  # of residuals of 1e-100 it is 0
         kurtosis = number * float(draws.times @ residuals**4) / squares**2
         freedom = min(freedom, 2 * number / (kurtosis - (number - 3) / (number - 1)))
     return math.sqrt(variance / number / (number - 1)), freedom

@@ -13,19 +13,19 @@ _JUDGED = "sentences that people judged supported or not"
 
 
 _COUNTED = "custom_metrics.scores.detection"
-_SHOWN: dict[str, Any] = {"unit": "score", "counted": "answers", "headline": True}
+_SHOWN: dict[str, Any] = {"unit": "score", "counted": "documents", "headline": True}
 
 
-def _metrics(denominator: str, whose: str, *more: Metric) -> tuple[Metric, ...]:
-    """The metrics of detectors, or of judges; `whose` verdict it is."""
+def _metrics(denominator: str, *more: Metric) -> tuple[Metric, ...]:
+    """The metrics that detectors and judges share, and `more`."""
     accuracy = "mean of the shares of unsupported sentences that are flagged and of supported ones that are not"
     f1 = "harmonic mean of precision and recall of the sentences that are not supported"
     return (
         Metric(
             *("balanced_accuracy", f"{_COUNTED}.balanced_accuracy", True, denominator, accuracy),
             title="Tells unsupported sentences from supported ones",
-            sentence=f"{whose} is right on {{value}} of the sentences of RAG answers, where supported and unsupported ones "
-            "weigh the same (0.5 is a guess)",
+            sentence="It is right on {value} of the sentences of RAG answers, where supported and unsupported ones weigh "
+            "the same (0.5 is a guess)",
             **_SHOWN,
         ),
         *more,
@@ -63,7 +63,7 @@ sentences that people judged not supported.""",
     dataset_path=_DATA,
     process_results="custom_metrics.scores.sentences.process_results",
     reply="copied_answer",
-    metrics=_metrics(_JUDGED, "A detector", _AUC),
+    metrics=_metrics(_JUDGED, _AUC),
 )
 
 _JUDGE = Base(
@@ -103,7 +103,7 @@ Say nothing but one line, "Verdict: Supported" or "Verdict: Not Supported".
     filters={"verdict": ("judge_support", "take_first")},
     process_results="custom_metrics.scores.sentences.process_verdict",
     metrics=(
-        *_metrics(_READ, "The judge"),
+        *_metrics(_READ),
         Metric("kappa", f"{_COUNTED}.kappa", True, _READ, "Cohen's kappa of judge and people", "correlation"),
         Metric("unread_rate", DEFINED_SHARE, False, "all replies of the judge", "share of replies that say no verdict"),
     ),

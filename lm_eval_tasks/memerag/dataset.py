@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from custom_metrics.reading.spans import Span
+from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED, Span
 from custom_metrics.reading.tagged_text import render
-from custom_metrics.scores.sentences import NOT_SUPPORTED, SUPPORTED
 from custom_metrics.usage.quoting import quote
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines

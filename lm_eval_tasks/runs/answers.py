@@ -271,11 +271,11 @@ def key_of(doc: Mapping[str, Any]) -> str:
 
 
 def cluster_of(doc: Mapping[str, Any]) -> str:
-    """The cluster of an annotated answer: its passage; in samples of earlier versions the page, or the text that several
-    people marked. Empty for documents of other kinds.
+    """The cluster of a document: its passage; in samples of earlier versions an annotated answer's page, or the text that
+    several people marked. Empty for documents of other kinds.
     """
     if "spans" not in doc:
-        return ""
+        return str(doc.get("passage") or "")
     return str(doc.get("passage") or doc.get("url") or doc.get("answer") or "")
 
 
