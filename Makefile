@@ -20,7 +20,7 @@ PIP := -m pip install -q --no-compile
 WORKERS ?= 2
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --durations-min=10
 
-.PHONY: demo picture leaderboard detectors test test-all test-pythons test-report lint bench check-marks test-vllm test-leaderboard train-lexical train-tiny clean
+.PHONY: demo picture leaderboard leaderboard-picture detectors test test-all test-pythons test-report lint bench check-marks test-vllm test-leaderboard train-lexical train-tiny clean
 
 # An evaluation without model weights, on the bundled sample: of a baseline, which quotes the articles and makes up nothing, and
 # of stored answers that make up some of what they say.
@@ -41,7 +41,7 @@ picture: $(DEV)/.browser
 	  --tasks nomiracl_de,clapnq_rag,mfava_de --metadata mirror=sample --output_path $(RESULTS)/picture --log_samples || exit 1; done
 	$(DEV)/bin/lm-eval-grounded report $(RESULTS)/picture/baseline-lexical $(RESULTS)/picture/baseline-answer \
 	  -o $(RESULTS)/picture/report.html
-	$(DEV)/bin/python -m tests.environment.report_picture $(RESULTS)/picture/report.html .github
+	$(DEV)/bin/python -m tests.environment.page_picture $(RESULTS)/picture/report.html .github report
 
 MIRROR ?= ../shared/hub
 RELEASED ?= ../shared/reference/nomiracl_outputs
@@ -57,6 +57,9 @@ leaderboard: $(DEV)/.done
 	for strategy in answer abstain; do $(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=$$strategy \
 	  --tasks $(NOMIRACL) --metadata mirror=$(MIRROR) --output_path $(RESULTS)/leaderboard --log_samples || exit 1; done
 	$(DEV)/bin/lm-eval-grounded leaderboard $(RESULTS)/leaderboard -o $(RESULTS)/leaderboard/site
+
+leaderboard-picture: $(DEV)/.browser leaderboard
+	$(DEV)/bin/python -m tests.environment.page_picture $(RESULTS)/leaderboard/site/index.html .github leaderboard
 
 # The leaderboard of the detectors that need no download, on people's marks and on inserted errors.
 DETECTION := $$(printf 'mushroom_%s,' ar ca cs de en es eu fa fi it)$$(printf 'memerag_%s,' de es)$(strip \

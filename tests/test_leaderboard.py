@@ -98,7 +98,7 @@ def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tm
 
     summary, both = tables(page, "nomiracl")
     assert both.find("caption/span").text.strip() == "hallucination_rate and error_rate, robust"
-    assert len(both.xpath("./thead/tr/th")) == 1 + 2 * 18
+    assert len(both.xpath("./thead/tr/th")) == 1 + 3 * 18
     means, found = cells(summary), cells(both)
     assert [*means["lm-eval-grounded/baseline-lexical"]] == ["balanced_error", "hallucination_rate", "error_rate"]
     assert [*means] == [*found]

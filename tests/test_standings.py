@@ -165,7 +165,9 @@ def test_what_is_bought_with_each_other_stands_side_by_side_and_their_mean_sorts
     (table,) = section.tables
     assert table.title == "hallucination_rate and error_rate, robust"
     assert [column[:2] for column in table.columns] == [
-        (place, f"{metric}, robust") for place in ("de", "fr") for metric in ("hallucination_rate", "error_rate")
+        (place, f"{metric}, robust")
+        for place in ("de", "fr")
+        for metric in ("balanced_error", "hallucination_rate", "error_rate")
     ]
     assert [row.entry for row in table.rows] == [1, 2, 0]
 

@@ -209,7 +209,7 @@ def _section(family: str, number: int, group: _RunGroup) -> Section:
                 concerned.setdefault(doubt, set()).add(name)
     ordered = sorted(tasks.values(), key=lambda task: task.task)
     pairs = _pairs(ordered)
-    of_pairs = [_columns(pair, ordered) for pair in pairs]
+    of_pairs = [_columns(pair, MEAN_COLUMN if len(ordered) > 1 else "", ordered) for pair in pairs]
     summary = _table("", group, [column for columns in of_pairs for column in columns])
     prominent = max(pairs, key=lambda pair: max(each.metric.prominence for each in pair))
     in_overview = [len(pairs) < 3 or pair in (pairs[0], prominent) for pair in pairs]
@@ -252,14 +252,13 @@ def _pairs(tasks: Sequence[TaskEntry]) -> list[list[HeadlineFigure]]:
     return pairs
 
 
-def _columns(pair: Sequence[HeadlineFigure], tasks: Sequence[TaskEntry]) -> list[tuple[Column, _Parts]]:
+def _columns(pair: Sequence[HeadlineFigure], name: str, tasks: Sequence[TaskEntry]) -> list[tuple[Column, _Parts]]:
     """Their means over the tasks that have them; of two rates of errors that are traded, the balanced error first."""
     parts = [[(task.task, each.key) for task in tasks if _headline(task, each.key)] for each in pair]
-    name = MEAN_COLUMN if len(tasks) > 1 else ""
     columns: list[tuple[Column, _Parts]] = [
-        (_column(name, each), of_metric) for each, of_metric in zip(pair, parts, strict=True)
+        (_column(name, each), of_metric) for each, of_metric in zip(pair, parts, strict=True) if of_metric
     ]
-    if len(pair) == 2 and all(each.metric.is_share and each.metric.higher_is_better is False for each in pair):
+    if len(columns) == 2 and all(each.metric.is_share and each.metric.higher_is_better is False for each in pair):
         columns.insert(0, (_column(name, replace(pair[0], metric=BALANCED_ERROR)), [*parts[0], *parts[1]]))
     return columns
 
@@ -270,22 +269,17 @@ def _by_language(
     """A table by language for each metric, or for two that are traded against each other, in the summary's order."""
     order = {row.entry: place for place, row in enumerate(summary.rows)}  # runs that lack a language are not in it
     for pair in pairs:
-        columns: list[tuple[Column, _Parts]] = []
-        for task in tasks:
-            columns += [
-                (_column(task.language or task.task, each, named=len(pair) > 1), [(task.task, each.key)])
-                for each in pair
-                if _headline(task, each.key)
-            ]
+        columns = [column for task in tasks for column in _columns(pair, task.language or task.task, [task])]
+        if len(pair) == 1:  # the metric is the table's title
+            columns = [(column._replace(metric=""), parts) for column, parts in columns]
         names = " and ".join(each.metric.name for each in pair)
         table = _table(_with_filter(names, pair[0].filter), group, columns)
         yield replace(table, rows=tuple(sorted(table.rows, key=lambda row: order.get(row.entry, len(order)))))
 
 
-def _column(name: str, headline: HeadlineFigure, named: bool = True) -> Column:
+def _column(name: str, headline: HeadlineFigure) -> Column:
     metric = headline.metric
-    label = _with_filter(metric.name, headline.filter) if named else ""
-    return Column(name, label, metric.higher_is_better, metric.heading)
+    return Column(name, _with_filter(metric.name, headline.filter), metric.higher_is_better, metric.heading)
 
 
 def _with_filter(name: str, filter_name: str) -> str:
