@@ -13,26 +13,41 @@ import os
 import pkgutil
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from custom_metrics.usage.plain_errors import PlainError
 from lm_eval_tasks import commands
+from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.harness.short_errors import one_line
+
+ABOUT = "Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*. To evaluate a model, run `lm_eval`."
+GROUPS = {
+    "Before a run": "check sources path retrieve",
+    "Answers that exist": "score mark detect abstention",
+    "What a run says": "compare report leaderboard agreement reproduce separate",
+    "Detectors and data": "calibrate train make export",
+}
+_EXAMPLES = "\n\nExamples:\n"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="lm-eval-grounded",
-        description="Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*. To evaluate a model, run `lm_eval`.",
-    )
+    """Run a subcommand; returns the exit status. Without one, print the commands in groups, each with an example."""
     argv = sys.argv[1:] if argv is None else argv
+    if not argv:
+        commands.say(overview())
+        return 0
+    parser = argparse.ArgumentParser(prog="lm-eval-grounded", description=ABOUT)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version(PACKAGE)}")
     subparsers = parser.add_subparsers(dest="command", required=True)
     for name in command_names():
         subparser = subparsers.add_parser(name, help=summary(name).replace("%", "%%"))
         if name in argv:  # what nobody calls is not imported
             command = importlib.import_module(_module(name))
-            subparser.description = (command.__doc__ or "").partition("\n")[2].strip() or None
+            about, _, examples = (command.__doc__ or "").partition("\n")[2].partition(_EXAMPLES)
+            subparser.description = about.strip() or None
+            subparser.formatter_class = _WithExamples
+            subparser.epilog = f"examples:\n{examples.rstrip()}" if examples else None
             command.add_arguments(subparser)
             subparser.set_defaults(run=command.run)
     arguments, unknown = parser.parse_known_args(argv)
@@ -58,13 +73,40 @@ def command_names() -> list[str]:
     return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__))
 
 
-def summary(name: str) -> str:
-    """The first line of a command's docstring as ``--help`` shows it; the module is read, not imported."""
+class _WithExamples(argparse.HelpFormatter):
+    """Wraps all but the epilog, whose lines are to be copied."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.split("\n\n") if not text.startswith("examples:") else []
+        return "\n\n".join(super(_WithExamples, self)._fill_text(each, width, indent) for each in paragraphs) or text
+
+
+def overview() -> str:
+    """The commands in groups, each with the first of its examples."""
+    groups = {title: names.split() for title, names in GROUPS.items()}
+    more = {*command_names()} - {name for names in groups.values() for name in names}
+    lines = [ABOUT]
+    for title, names in {**groups, "More": sorted(more)}.items():
+        lines += ["", f"{title}:"] if names else []
+        for name in names:
+            example = docstring_of(name).partition(_EXAMPLES)[2].partition("\n")[0].strip()
+            lines += [f"  {name:12}{summary(name)}", *([f"  {'':12}{example}"] if example else [])]
+    return "\n".join(
+        [*lines, "", "`lm-eval-grounded COMMAND --help` has the options; `lm_eval ls tasks` lists the tasks."]
+    )
+
+
+def docstring_of(name: str) -> str:
+    """The docstring of a command; the module is read, not imported."""
     spec = importlib.util.find_spec(_module(name))
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"no command {name}")
-    docstring = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
-    first = docstring.partition("\n")[0].rstrip(".")
+    return ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
+
+
+def summary(name: str) -> str:
+    """The first line of a command's docstring as ``--help`` shows it."""
+    first = docstring_of(name).partition("\n")[0].rstrip(".")
     return first[:1].lower() + first[1:]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lm_eval_tasks import commands
-from lm_eval_tasks.cli import command_names, main, summary
+from lm_eval_tasks.cli import command_names, docstring_of, main, summary
 
 FOLDER = Path(commands.__file__).parent
 HEAVY = "('torch', 'transformers', 'datasets', 'lm_eval', 'numpy', 'bm25s', 'huggingface_hub', 'yaml', 'pandas')"
@@ -33,6 +34,28 @@ def test_a_command_keeps_the_contract(name: str) -> None:
     assert not rest or rest.startswith("\n")  # the description is a paragraph of its own
     assert [*inspect.signature(module.add_arguments).parameters] == ["parser"]
     assert [*inspect.signature(module.run).parameters] == ["arguments"]
+
+
+@pytest.mark.parametrize("name", command_names())
+def test_two_examples_of_a_command_can_be_typed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = docstring_of(name).partition("\n\nExamples:\n  ")[2].splitlines()
+    assert len(examples) == 2
+    module = importlib.import_module(f"lm_eval_tasks.commands.{name.replace('-', '_')}")
+    typed = []
+    monkeypatch.setattr(module, "run", lambda arguments: typed.append(arguments.command) or 0)
+    monkeypatch.setattr(commands, "check_output", lambda arguments: None)
+    for example in examples:
+        assert main([part for part in re.split("[|<]", example)[:1] for part in shlex.split(part)][1:]) == 0
+    assert typed == [name] * 2
+
+
+def test_alone_it_prints_the_commands_in_groups_and_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    printed = capsys.readouterr().out
+    assert sorted(re.findall(r"^  (\S+) .+\n +lm-eval-grounded \1\b", printed, re.M)) == command_names()
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert re.fullmatch(r"lm-eval-grounded \d+\.\d+\.\d+\n", capsys.readouterr().out)
 
 
 def _after(*command_lines: str) -> tuple[str, set[str], set[str]]:
@@ -79,6 +102,13 @@ def test_a_new_command_is_a_new_file(
     assert summary("say-hello") == "greet 100 % of those who are named"
     assert main(["say-hello", "Ada", "Grace"]) == 2
     assert capsys.readouterr().out == "hello Ada Grace\n"
+    assert main([]) == 0
+    assert capsys.readouterr().out.endswith("""
+More:
+  say-hello   greet 100 % of those who are named
+
+`lm-eval-grounded COMMAND --help` has the options; `lm_eval ls tasks` lists the tasks.
+""")
     with pytest.raises(SystemExit):
         main(["say-hello", "--help"])
     assert "\n\nSays hello to everybody.\n\n" in capsys.readouterr().out
@@ -92,7 +122,6 @@ def test_a_new_command_is_a_new_file(
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ([], "the following arguments are required: command"),
         (["no-such"], "argument command: invalid choice: 'no-such'"),
         (["path", "--tasks", "x"], "lm-eval-grounded: error: unrecognized arguments: --tasks x"),
         (["separate", "x"], "lm-eval-grounded separate: error: the following arguments are required: -o/--output"),

@@ -2,7 +2,8 @@
 
 A command is a module with three things, which :mod:`lm_eval_tasks.cli` looks for:
 
-- its docstring: the first line is shown by ``lm-eval-grounded --help``, the rest by the command's own ``--help``;
+- its docstring: the first line is shown by ``lm-eval-grounded --help``, the rest by the command's own ``--help``, and the
+  first of two examples at its end by ``lm-eval-grounded`` alone;
 - ``add_arguments(parser)``: its options;
 - ``run(arguments) -> int``: does the work, prints by :func:`say`, and returns the exit status.
 

@@ -2,6 +2,10 @@
 
 Prints how each sentence of the answer is read, and the phrases of the table that stand in it: what a native speaker needs
 to correct a table. The tables are in custom_metrics/abstention/tables.
+
+Examples:
+  lm-eval-grounded abstention "I cannot tell from the passages." --language en
+  lm-eval-grounded abstention - --language de < answer.txt
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 Compares what raters said of the same items: ratings (share of equal ones, Cohen's kappa, quadratic-weighted kappa,
 Kendall's tau-b), or mFAVA's tags (kappa of words). With more than two files: every pair, and their mean.
+
+Examples:
+  lm-eval-grounded agreement people.csv judge.jsonl --column faithfulness
+  lm-eval-grounded agreement anna.jsonl ben.jsonl --kind tags
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 Reads the samples of detection runs and writes the detector's precision, recall, false positive rate, prevalence and word
 counts of each document, by language. The answers of a file of marks (JSON lines) are read by --detector.
+
+Examples:
+  lm-eval-grounded calibrate results/detector-lexical -o calibration.json
+  lm-eval-grounded calibrate --check lexical
 """
 
 from __future__ import annotations

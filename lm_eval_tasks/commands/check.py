@@ -4,6 +4,10 @@ Takes the options of `lm_eval` (see `lm_eval run --help`) and does everything bu
 command fetches those that are missing), makes the documents and prompts, counts them by the model's tokenizer where that is
 on this machine, loads detector and calibration, and shows a prompt. Nothing is downloaded. Exit status 0: the run can
 start; 1: it cannot; 2: it is not a run.
+
+Examples:
+  lm-eval-grounded check --model hf --model_args pretrained=gpt2 --tasks nomiracl_de
+  lm-eval-grounded check --model vllm --model_args pretrained=MODEL --tasks mfava_de --metadata mirror=DIR
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ Joins the answers of runs by the content of their documents, and refuses runs wh
 Prints both values of each headline metric, their paired difference with 95 % bounds, and p, corrected by Holm where there
 are several languages or pairs of models. A run is what `lm_eval --output_path DIR --log_samples`, a replay or
 `lm-eval-grounded score` wrote. --paper adds the published figures of the same tasks; one run is then enough.
+
+Examples:
+  lm-eval-grounded compare results/MODEL_A results/MODEL_B
+  lm-eval-grounded compare results/* --tasks nomiracl --pairs
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@ Marks the spans of an answer that its reference does not bear out: in colours on
 With `--input rag.jsonl -o out.jsonl` it reads a log: lines with `answer`, `passages` (or `reference`), and perhaps
 `question`, `language`, `id`, `model`. It writes the spans and shares of each line, and a run in the folder out/, for
 `mark`, `score --marks`, `compare` and `report`. After a kill the same command goes on where it stopped.
+
+Examples:
+  lm-eval-grounded detect --reference article.txt --answer answer.txt --language de
+  lm-eval-grounded detect --input rag.jsonl -o out.jsonl
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 CLAPnq: JSON lines with `prompt` and `completion` (plain text) and `messages` (a chat), which TRL, Axolotl, LLaMA-Factory
 and transformers' Seq2SeqTrainer read. The tasks themselves render the prompts. FILE.provenance.json says where the examples
 come from.
+
+Examples:
+  lm-eval-grounded export clapnq -o train.jsonl
+  lm-eval-grounded export clapnq --setting rag --retriever bm25 --split dev -o dev.jsonl
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ Writes SITE/index.html, a page for each run, and all figures as leaderboard.csv 
 FOLDER (results and samples files of lm_eval, replay or score), and prints the overview. The pages load nothing, and work
 without JavaScript. Models that cannot be told apart share a rank. What was read of a run is kept in SITE: after a run was
 added, that run alone is read.
+
+Examples:
+  lm-eval-grounded leaderboard results -o site
+  lm-eval-grounded leaderboard results -o site --tags tags.csv --reports
 """
 
 from __future__ import annotations

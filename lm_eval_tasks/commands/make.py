@@ -5,6 +5,10 @@ mfava_make_answers_<language>, mfava_make_silver_<language> and mfava_translate_
 
 `collect` reads their samples, checks every reply, and writes JSON lines: articles of the next step (--metadata
 articles=FILE), or training data. `mirror` writes such files in the layout of mFAVA's public ones: --metadata mirror=DIR.
+
+Examples:
+  lm-eval-grounded make collect results/MODEL -o questions.jsonl
+  lm-eval-grounded make mirror texts.jsonl -o mirror
 """
 
 from __future__ import annotations

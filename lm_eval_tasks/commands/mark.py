@@ -5,6 +5,10 @@ and writes a page that an annotator opens in any browser, marks, and saves: no s
 RUN --marks FILE...` then gives a rate that holds for the run. The draw is a stream: with the same seed, 100 answers begin
 with the 50 of before. Of several runs the same questions are drawn. `--kind ratings` and `preferences` are the CLAPnq
 paper's human evaluation.
+
+Examples:
+  lm-eval-grounded mark results/MODEL --tasks mfava_de --answers 50 -o marking
+  lm-eval-grounded mark results/MODEL_A results/MODEL_B --tasks clapnq_rag --kind preferences -o marking
 """
 
 from __future__ import annotations

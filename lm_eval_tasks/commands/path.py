@@ -1,4 +1,9 @@
-"""Print the task folder, for `lm_eval --include_path`."""
+"""Print the task folder, for `lm_eval --include_path`.
+
+Examples:
+  lm-eval-grounded path
+  lm-eval-grounded path | xargs lm_eval ls tasks --include_path
+"""
 
 from __future__ import annotations
 

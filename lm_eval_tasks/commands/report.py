@@ -3,6 +3,10 @@
 Writes one HTML file that loads nothing: the headlines of each model and benchmark with bounds and doubts, plots, the
 differences between models, documents to read, search and filter, and where every number comes from. `--format markdown`
 writes a summary for a pull request instead, `--model-card` the block for a model card on the Hugging Face hub.
+
+Examples:
+  lm-eval-grounded report results/MODEL_A results/MODEL_B -o report.html
+  lm-eval-grounded report results/MODEL --model-card
 """
 
 from __future__ import annotations

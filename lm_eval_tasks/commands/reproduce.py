@@ -2,6 +2,10 @@
 
 Prints the command that made a results file, and compares what its numbers depend on with what is here: versions, every
 public file by its SHA-256, detector and calibration. Exit status 0 where all is the same, else 1.
+
+Examples:
+  lm-eval-grounded reproduce results/MODEL/results_DATE.json
+  lm-eval-grounded reproduce results/MODEL/results_DATE.json --task nomiracl_de
 """
 
 from __future__ import annotations

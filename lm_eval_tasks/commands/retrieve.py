@@ -2,6 +2,10 @@
 
 Writes a TREC run of every question and prints nDCG and recall beside the paper's Table 4. Dense vectors are made here once
 and used by `lm_eval` afterwards; `clapnq_rag_run --metadata run=FILE` reads the run.
+
+Examples:
+  lm-eval-grounded retrieve --retriever bm25
+  lm-eval-grounded retrieve --retriever minilm -k 100 -o minilm.trec
 """
 
 from __future__ import annotations

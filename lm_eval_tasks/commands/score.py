@@ -3,6 +3,10 @@
 Tags the logged answers of mfava_*, clapnq_gold* and clapnq_rag* tasks and writes results_*.json and samples_*.jsonl as the
 harness does, with the numbers of a run in one step. After a kill the same command goes on where it stopped. Several
 processes can share the tagging: `--workers N`, or `accelerate launch -m lm_eval_tasks.cli score ...`.
+
+Examples:
+  lm-eval-grounded score results/MODEL --detector lexical -o scored
+  lm-eval-grounded score results/MODEL --marks marks-anna.jsonl -o marked
 """
 
 from __future__ import annotations

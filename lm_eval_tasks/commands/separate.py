@@ -2,6 +2,10 @@
 
 Writes below DIR/tasks one folder a task and run, with its results and samples alone, and below DIR/groups the averages of
 groups, which have no samples. The files of the run stay as they are.
+
+Examples:
+  lm-eval-grounded separate results/MODEL -o separate
+  lm-eval-grounded separate results/MODEL/results_DATE.json -o separate
 """
 
 # `every_eval_ever convert lm_eval --include_samples` takes the last file that `samples_<task>_*.jsonl` matches. For

@@ -2,6 +2,10 @@
 
 Lists every public data file with its revision and the state of the local copy: verified (pinned checksum), differs (a
 mirror may hold a subset), readable (pinned by its commit, no checksum known), unreadable, missing.
+
+Examples:
+  lm-eval-grounded sources --missing
+  lm-eval-grounded sources --fetch '*/german/*' --into mirror
 """
 
 from __future__ import annotations

@@ -6,6 +6,10 @@ each language, and writes weights and calibration (needs LightGBM). The same mir
 `--detector transformers` trains a token classifier by a recipe and writes a folder that `--detector DIR` reads. Options
 that are not listed here are values of the recipe (`--recipe NAME --show` lists them) or of transformers' TrainingArguments:
 `--learning_rate 2e-5 --report_to wandb`. A training that was killed goes on when the same command runs again.
+
+Examples:
+  lm-eval-grounded train --mirror DIR -o trained
+  lm-eval-grounded train --detector transformers --data mfava-silver,mushroom --without de -o detector
 """
 
 from __future__ import annotations
@@ -43,7 +47,6 @@ _OF_TRANSFORMERS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.allow_abbrev = False  # --seed is no --seeds
     parser.set_defaults(unknown=[])
     parser.add_argument(
