@@ -112,10 +112,11 @@ def test_the_shipped_weights_are_those_of_the_public_data(
     """Trained anew from the mirror; `make train-lexical` does so for all of them."""
     lightgbm = pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from detector_plugin.lexical import training
+    from lm_eval_tasks.commands.train import LEXICAL_DATA
     from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
 
     shipped = (lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes()
     if model.from_bytes(shipped).training["lightgbm"] != lightgbm.__version__:
         pytest.skip("another release of LightGBM than the weights were made with: its trees may differ in a bit")
     monkeypatch.setattr(training, "answer_features", read_once)
-    assert training.train(readable(labelled_answers(hub))) == shipped
+    assert training.train(readable(labelled_answers(hub, LEXICAL_DATA))) == shipped

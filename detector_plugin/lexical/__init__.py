@@ -46,7 +46,7 @@ _OVERLAP_COLUMN = FEATURE_NAMES.index("stems@document")
 
 _BATCH_WORDS = 4096  # words that go through the trees at once
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)  # integrates a standard normal variable
-_EMPTY = 2.0  # power of a word's probability to be fine: errors come with others, an answer without any is rare
+_EMPTY = 8.0  # power of a word's probability to be fine: errors come with others, an answer without any is rare
 
 
 class LexicalDetector:

@@ -59,7 +59,7 @@ def labelled_answers(
     """
     folder = mirror_folder(mirror)
     place = str(folder) if folder else None
-    answers: dict[LabelledAnswer, None] = {}
+    answers: list[LabelledAnswer] = []
     missing: list[str] = []
     for name, collection in collections().items():
         for code in collection.languages:
@@ -67,7 +67,8 @@ def labelled_answers(
             if not chosen or (languages is not None and code not in languages):
                 continue
             try:
-                answers |= dict.fromkeys(collection.read(code, place))
+                known = {*answers}
+                answers += [answer for answer in collection.read(code, place) if answer not in known]
             except (MissingSource, ValueError) as error:  # not there, or without an answer in this language
                 log.debug("%s", error)
                 missing.append(f"{code} {name}")
@@ -75,7 +76,7 @@ def labelled_answers(
         log.warning("without %s, whose files are not there", ", ".join(missing))
     if not answers:
         raise MissingSource("no annotated answer is to be had; name a mirror of the public files with --mirror DIR")
-    return [*answers]
+    return answers
 
 
 def readable(documents: Sequence[LabelledAnswer]) -> list[LabelledAnswer]:
