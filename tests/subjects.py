@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from pathlib import Path
 
 from lm_eval_tasks.data.archives import plain_files
@@ -21,27 +20,20 @@ TABLE = Path(pages.__file__).with_name("subjects.tsv")
 _LINK = re.compile(rb'<a href="(https://(\w+)\.wikipedia\.org/wiki/[^"]+)"[^>]* class="interlanguage-link-target"')
 
 
-def titles(archives: Mapping[str, Path]) -> dict[str, dict[str, str]]:
-    """Item of Wikidata to its titles, by language, as the pages of some archives (by their language) have them."""
-    by_item: dict[str, dict[str, str]] = defaultdict(dict)
-    for code, archive in archives.items():
-        for _, content in plain_files(archive, pages.LARGEST_PAGE, Counter(), ""):
-            page = read_page(content)
-            links = {language.decode(): decoded(address.decode()) for address, language in _LINK.findall(content)}
-            for language, address in {code: page.address, **links}.items():
-                if page.item and language in LANGUAGES:
-                    by_item[page.item].setdefault(language, title_of(address))
-    return by_item
-
-
 def table(mirror: str) -> str:
-    folder = Path(mirror, "github", REPOSITORY)
-    archives = {code: folder / language.pages_file for code, language in LANGUAGES.items()}
-    by_item = titles({code: archive for code, archive in archives.items() if archive.is_file()})
-    rows = [(item, *(of.get(code, "") for code in LANGUAGES)) for item, of in by_item.items()]
-    return (
-        "\n".join("\t".join(row) for row in [("item", *LANGUAGES), *sorted(rows, key=lambda row: int(row[0][1:]))])
-        + "\n"
+    """The table's content, by the archives of a mirror and of the sample."""
+    by_item: dict[str, dict[str, str]] = defaultdict(dict)
+    folders = [Path(place, "github", REPOSITORY) for place in (mirror, TABLE.parents[1] / "sample")]
+    archives = [(code, folder / entry.pages_file) for folder in folders for code, entry in LANGUAGES.items()]
+    for code, archive in archives:
+        for _, content in plain_files(archive, pages.LARGEST_PAGE, Counter(), "") if archive.is_file() else ():
+            page = read_page(content)
+            links = [(language.decode(), decoded(address.decode())) for address, language in _LINK.findall(content)]
+            for language, address in ((code, page.address), *links) if page.item else ():
+                by_item[page.item].setdefault(language, title_of(address))
+    rows = [(item, *(titles.get(code, "") for code in LANGUAGES)) for item, titles in by_item.items()]
+    return "".join(
+        "\t".join(row) + "\n" for row in [("item", *LANGUAGES), *sorted(rows, key=lambda row: int(row[0][1:]))]
     )
 
 

@@ -34,7 +34,7 @@ WRITTEN = {
     "clapnq": 2 + 8 * 3,
     "making": 4 * (1 + 32),
     "mfava": 3 + 31 + 1 + 2 * (5 + 30 + 2),
-    "mushroom": 1 + 10 + 1,
+    "mushroom": 1 + 14 + 1,
     "nomiracl": 1 + 4 * (18 + 1),
 }
 

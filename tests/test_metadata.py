@@ -29,7 +29,7 @@ OF_TASKS = {
     clapnq: ("split", "top_k", "mirror", "samples", *metadata.OF_DETECTION, *OPTIONS),
     mfava: ("mirror", "samples", *metadata.OF_DETECTION),
     detection: ("mirror",),
-    mushroom: ("split", "mirror"),
+    mushroom: ("split", "reference", "mirror"),
 }
 ALL = sorted({*(name for of in OF_TASKS.values() for name in of), *judge._OPTIONS})
 

@@ -17,11 +17,13 @@ from custom_metrics.harness.filters import CopiedAnswer
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import parse
 from custom_metrics.scores.detection import count_words
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.models import detector as detector_model
 from lm_eval_tasks.mushroom import dataset
 from lm_eval_tasks.mushroom.dataset import LANGUAGES, REPOSITORY, hard_spans, soft_labels
+from tests import subjects
 from tests.conftest import figures_of
 from tests.test_character_labels import published_iou, published_rho
 
@@ -58,11 +60,17 @@ def documents(language: str, **options: Any) -> list[dict[str, Any]]:
 # ----------------------------------------------------------------------------------------------------------- documents
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_sample_has_answers_of_every_language(language: str) -> None:
-    found = documents(language, **SAMPLE)
-    assert [row["id"] for row in found] == [f"tst-{language}-1", f"val-{language}-1", f"tst-{language}-2"]
-    assert [row["split"] for row in found] == ["test", "validation", "test"]  # in turns, for --limit
+@pytest.mark.parametrize(
+    ("language", "reference"), [(code, kind) for code, entry in LANGUAGES.items() for kind in entry.references]
+)
+def test_the_sample_has_answers_of_every_language(language: str, reference: str) -> None:
+    found = documents(language, reference=reference, **SAMPLE)
+    splits = LANGUAGES[language].splits
+    ids = [f"tst-{language}-1", f"val-{language}-1", f"tst-{language}-2"]  # in turns, for --limit
+    assert [row["id"] for row in found] == (ids if len(splits) == 2 else ids[::2])
+    assert {row["split"] for row in found} == {*splits}
+    if reference == LANGUAGES[language].references[0]:
+        assert documents(language, **SAMPLE) == found
     for row in found:
         assert row["language"] == language
         assert row["model"].startswith("sample/")
@@ -70,33 +78,49 @@ def test_the_sample_has_answers_of_every_language(language: str) -> None:
         assert row["url"].startswith(f"https://{language}.wikipedia.org/wiki/")
         assert "%" not in row["url"]
         lines = row["reference"].split("\n")
-        assert lines[0] == row["title"]
-        assert lines[1].count(" | ") == 1  # the infobox
-        assert "[1]" not in row["reference"]
+        if reference == "page":
+            assert lines[0] == row["title"]
+            assert lines[1].count(" | ") == 1  # the infobox
+        assert not set("[]*#") & set(row["reference"])
         assert parse(row["target"]) == (row["answer"], [Span(s["start"], s["end"]) for s in row["spans"]])
         assert [s for s in row["soft_labels"] if s["prob"] > 0.5] == [
             {"start": s["start"], "end": s["end"], "prob": pytest.approx(p)}
             for s, p in zip(row["spans"], (1.0, 2 / 3), strict=False)
         ]
-    assert [len(row["spans"]) for row in found] == [2, 1, 0]
+    assert [len(row["spans"]) for row in found] == ([2, 1, 0] if len(splits) == 2 else [2, 0])
+
+
+def test_pages_are_the_default_where_all_are_public_and_small() -> None:
+    assert [code for code, entry in LANGUAGES.items() if entry.references[0] == "page"] == ["de", "fi", "sv"]
+    assert [code for code, entry in LANGUAGES.items() if "page" not in entry.references] == ["ca", "cs", "eu", "fa"]
 
 
 COUNTS = [
-    # language, split, answers, models, share of hallucinated words (of the test answers as the issue has it)
-    ("de", "both", 198, 3, 0.475),
-    ("de", "validation", 50, 3, 0.477),
-    ("fi", "both", 200, 2, 0.536),
-    ("es", "both", 50, 3, 0.103),
-    ("it", "both", 50, 4, 0.565),
+    # language, reference, split, answers, models, share of hallucinated words (of the test answers as the issue has it)
+    ("de", "page", "both", 198, 3, 0.475),
+    ("de", "page", "validation", 50, 3, 0.477),
+    ("fi", "page", "both", 200, 2, 0.536),
+    ("es", "page", "both", 50, 3, 0.103),
+    ("it", "page", "both", 50, 4, 0.565),
+    ("ar", "context", "both", 200, 3, 0.430),
+    ("ca", "context", "both", 100, 3, 0.267),
+    ("cs", "context", "both", 100, 2, 0.306),
+    ("de", "context", "both", 200, 3, 0.474),
+    ("en", "context", "both", 204, 3, 0.330),
+    ("es", "context", "both", 202, 3, 0.158),
+    ("eu", "context", "both", 99, 2, 0.473),
+    ("fa", "context", "both", 100, 6, 0.230),
+    ("fi", "context", "both", 200, 2, 0.536),
+    ("it", "context", "both", 200, 4, 0.473),
 ]
 
 
 @pytest.mark.one_python("what the public data hold")
-@pytest.mark.parametrize(("language", "split", "answers", "models", "share"), COUNTS)
-def test_real_answers_have_their_pages(
-    hub: str, language: str, split: str, answers: int, models: int, share: float
+@pytest.mark.parametrize(("language", "reference", "split", "answers", "models", "share"), COUNTS)
+def test_real_answers_have_their_references(
+    hub: str, language: str, reference: str, split: str, answers: int, models: int, share: float
 ) -> None:
-    found = documents(language, split=split, mirror=hub)
+    found = documents(language, split=split, reference=reference, mirror=hub)
     assert len(found) == len({row["id"] for row in found}) == answers
     assert len({row["model"] for row in found}) == models
     counts = [
@@ -109,21 +133,30 @@ def test_real_answers_have_their_pages(
 def test_answers_without_page_are_counted_and_said(hub: str, caplog: pytest.LogCaptureFixture) -> None:
     dataset._documents.cache_clear()
     with caplog.at_level(logging.INFO):
-        documents("es", mirror=hub)
+        documents("es", reference="page", mirror=hub)
     assert (
         "mushroom_es: 50 answers of split both with their page; answers left out, whose page is not in the archive: 152"
         in (caplog.text)
     )
-    with pytest.raises(
-        ValueError, match=r"none of the 152 answers of split test has its page among the 50 of .*es\.tar"
-    ):
-        documents("es", split="test", mirror=hub)
+    with pytest.raises(ValueError, match=r"none of the 152 answers of split test has its page in .*es\.tar"):
+        documents("es", split="test", reference="page", mirror=hub)
 
 
-@pytest.mark.parametrize("language", ["ca", "cs", "eu", "fa"])
-def test_a_language_without_pages_is_refused(language: str) -> None:
-    with pytest.raises(ValueError, match=rf"mushroom_{language}: .* not their Wikipedia\s+pages.*ar, de, en, es, fi"):
-        dataset.load_task(task_language=language)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"reference": "page"},
+            "answers in Catalan, but not their Wikipedia pages; leave out --metadata reference=page",
+        ),
+        ({"reference": "pages"}, "unknown reference 'pages'; known are context, page"),
+        ({"split": "validation"}, "no validation answers in Catalan are public, only test"),
+        ({"referense": "page"}, "'referense' is not known; did you mean 'reference'"),
+    ],
+)
+def test_what_a_language_does_not_have_is_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^mushroom_ca: .*{message}"):
+        dataset.load_task(task_language="ca", **options)
 
 
 # ----------------------------------------------------------------------------------------------------------- bad input
@@ -253,19 +286,67 @@ def test_files_that_are_missing_or_cut_are_errors(mirror: Path) -> None:
         documents("de", mirror=str(mirror))
 
 
+CONTEXTS = Path("github", dataset.CONTEXTS, LANGUAGES["ca"].contexts_folder("test"))
+CUT = "contexts left out, cut: they are not the published ones, and end within a sentence: 1"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kept", "said"),
+    [
+        ("tst-ca-2", None, 1, "answers left out, whose context is not there: 1"),
+        ("tst-ca-2", b"", 1, "contexts left out, empty or only white space: 1"),
+        ("tst-ca-2", b"\n## [1]\n", 1, "contexts left out, empty or only white space: 1"),
+        ("tst-ca-2", "El Danubi és el segon riu més".encode(), 1, CUT),
+        ("tst-ca-2", "El Danubi é".encode()[:-1], 1, "contexts left out, cut or no UTF-8 text: 1"),
+        ("tst-ca-3", b"x.", 2, "contexts of no annotated answer, not used: 1"),
+        ("tst-ca-2", "\ufeffEl Danubi.[1]".encode(), 2, "2 answers of split both with their context"),
+    ],
+)
+def test_contexts_that_cannot_be_used_are_counted_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, content: bytes | None, kept: int, said: str
+) -> None:
+    for place in (CONTEXTS, Path(ROOT, LANGUAGES["ca"].answers_file("test")).parent):
+        shutil.copytree(Path(task_folder(), "sample", place), tmp_path / place)
+    path = tmp_path / CONTEXTS / f"{name}.context.txt"
+    path.unlink(missing_ok=True) if content is None else path.write_bytes(content)
+    with caplog.at_level(logging.INFO):
+        assert len(documents("ca", mirror=str(tmp_path))) == kept
+    assert said in caplog.text
+    shutil.rmtree(tmp_path / CONTEXTS)
+    dataset._documents.cache_clear()
+    with pytest.raises(MissingSource, match=r"--fetch 'nlp-ucsc/semeval-2025-task3/data/context/ca-tst.* --into"):
+        documents("ca", mirror=str(tmp_path))
+
+
+@pytest.mark.one_python("what the public data hold")
+def test_versions_of_a_page_are_one_passage_in_every_language(hub: str) -> None:
+    """With pages and with contexts, and the shipped table is what the pages of the mirror say."""
+    assert subjects.TABLE.read_text("utf-8") == subjects.table(hub)
+    by_reference = [
+        {row["id"]: row for row in documents("de", reference=kind, mirror=hub)} for kind in ("page", "context")
+    ]
+    assert len(by_reference[1]) == 200
+    for key, row in by_reference[0].items():
+        assert (row["passage"], row["answer"]) == (by_reference[1][key]["passage"], by_reference[1][key]["answer"])
+    basque, catalan, german = ({row["passage"] for row in documents(code, mirror=hub)} for code in ("eu", "ca", "de"))
+    assert [len(basque & german), len(catalan & german)] == [27, 51]
+    assert dataset.subject("https://ca.wikipedia.org/wiki/Lluís_IX_(rei)") == "lluis ix"
+
+
 # ---------------------------------------------------------------------------------------------------------------- runs
 
 
 def test_a_detector_is_measured_in_every_language(harness: Harness) -> None:
     got = harness(["mushroom"], "hallucination-detector", "detector=lexical", metadata=SAMPLE)
     assert {f"mushroom_{language}" for language in LANGUAGES} < got["results"].keys()
+    assert got["groups"]["mushroom"]["alias"] == "mushroom (reference=page: de fi sv; else context)"
     for language in LANGUAGES:
         values = got["results"][f"mushroom_{language}"]
         for metric in ("iou", "rho"):
             figure = figures_of(got, f"mushroom_{language}")[metric]
             assert figure["low"] <= figure["value"] == values[f"{metric},tags"] <= figure["high"]
         assert (values["altered_rate,tags"], values["lost_rate,tags"]) == (0, 0)
-    mean = sum(got["results"][f"mushroom_{language}"]["iou,tags"] for language in LANGUAGES) / 10
+    mean = sum(got["results"][f"mushroom_{language}"]["iou,tags"] for language in LANGUAGES) / 14
     assert got["groups"]["mushroom"]["iou,tags"] == pytest.approx(mean)
 
 
@@ -328,7 +409,7 @@ def test_real_answers_score_as_the_published_scorer_has_it(
     """Through the harness, every document to the digit, against the labels as they stand in the files."""
     monkeypatch.setattr(detector_model, "load_detector", lambda name, **_: Flags(*flagged))
     tasks = [f"mushroom_{language}" for language in FLAGGING_ALL]
-    got = harness(tasks, "hallucination-detector", "detector=flags", metadata={"mirror": hub})
+    got = harness(tasks, "hallucination-detector", "detector=flags", metadata={"mirror": hub, "reference": "page"})
     files = sorted(Path(hub, ROOT, "splits").rglob("*.jsonl"))
     rows = {row["id"]: row for file in files for row in map(json.loads, file.read_text("utf-8").splitlines())}
     for language, means in FLAGGING_ALL.items():

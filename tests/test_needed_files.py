@@ -38,6 +38,9 @@ LOADS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (mushroom.load_task, {"task_language": "zh"}),
     (mushroom.load_task, {"task_language": "zh", "split": "validation"}),
     (mushroom.load_task, {"task_language": "zh", "split": "test"}),
+    (mushroom.load_task, {"task_language": "zh", "reference": "page"}),
+    (mushroom.load_task, {"task_language": "sv"}),
+    (mushroom.load_task, {"task_language": "ca"}),
 ]
 
 
@@ -67,6 +70,8 @@ def test_the_files_that_are_named_are_those_that_are_read(
         (nomiracl.load_task, {**DE, "split": ["test"]}),
         (clapnq.load_task, {"split": {}}),
         (mushroom.load_task, {"task_language": "zh", "split": "no"}),
+        (mushroom.load_task, {"task_language": "ca", "split": "validation"}),
+        (mushroom.load_task, {"task_language": "ca", "reference": "page"}),
         (print, {}),
         (None, {}),
     ],
@@ -145,6 +150,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
         ),
         (mfava.load_task, {"task_language": "de"}, 9, "mfava_de: 9 questions from GitHub; {"),
         (mushroom.load_task, {"task_language": "de"}, 3, "mushroom_de: files from GitHub"),
+        (mushroom.load_task, {"task_language": "ca"}, 2, "mushroom_ca: files from GitHub"),
     ],
 )
 def test_without_a_mirror_the_published_files_are_read(

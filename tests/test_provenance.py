@@ -119,8 +119,15 @@ LOADED = [
         lambda mirror: load_mushroom("de", mirror=mirror),
         ["data/url-pages/de.tar.gz", "mushroom.de-tst.v1.extra.jsonl", "mushroom.de-val.v2.extra.jsonl"],
         {"test": 2, "validation": 1},
-        {"language": "de", "split": "both"},
+        {"language": "de", "split": "both", "reference": "page"},
         id="mushroom",
+    ),
+    pytest.param(
+        lambda mirror: load_mushroom("ca", mirror=mirror),
+        ["data/context/ca-tst.v1_perplexity-sonar-pro/", "mushroom.ca-tst.v1.extra.jsonl"],
+        {"test": 2},
+        {"language": "ca", "split": "both", "reference": "context"},
+        id="mushroom, contexts",
     ),
 ]
 
@@ -141,7 +148,8 @@ def test_a_loader_says_what_it_read_also_from_its_caches(
         file = sources.source_file(entry["repository"], entry["path"])
         assert (entry["host"], entry["revision"]) == (file.host, file.revision)
         local = root / file.mirror_path
-        assert (entry["sha256"], entry["bytes"]) == (digest(local), local.stat().st_size)
+        if not file.is_folder:
+            assert (entry["sha256"], entry["bytes"]) == (digest(local), local.stat().st_size)
         assert entry["published"] is (False if file.checksum else None)
     assert record_of(load("sample")) == record  # in this process, and from what lies on disk
 
@@ -167,15 +175,16 @@ REAL = [
     ),
     (
         lambda hub: load_mushroom("de", "test", mirror=hub),
-        ["148 of 150 answers: the page of the others is not in the archive"],
+        ["148 of 150 answers: the page of the others is not there"],
     ),
     (
-        lambda hub: load_mushroom("es", mirror=hub),
+        lambda hub: load_mushroom("es", reference="page", mirror=hub),
         [
             "test and validation answers, where the shared task ranked test",
-            "50 of 202 answers: the page of the others is not in the archive",
+            "50 of 202 answers: the page of the others is not there",
         ],
     ),
+    (lambda hub: load_mushroom("es", "test", mirror=hub), []),
 ]
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import random
+import tarfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.digests import digests_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource, SourceFile, locate, source_file
+from tests.test_mushroom_pages import member, packed
 
 TRAIN = "retrieval/train/question_train_answerable.tsv"
 DEV = "retrieval/dev/question_dev_unanswerable.tsv"
@@ -18,16 +23,43 @@ DEV = "retrieval/dev/question_dev_unanswerable.tsv"
 
 def test_the_table_names_every_public_file_once() -> None:
     files = sources.files()
-    assert len(files) == len({(f.repository, f.path) for f in files}) == (18 * 9 + 4 + 1 + 4 + 31 + 25 + 1 + 10 * 3)
+    assert (
+        len(files)
+        == len({(f.repository, f.path) for f in files})
+        == (18 * 9 + 4 + 1 + 4 + 31 + 25 + 1 + 10 * 3 + 4 + 24)
+    )
     assert all(f.checksum or f.revision == "ecd08778d0426a5ca28ac99763b0c9ddc2c78e68" for f in files)
 
 
 def test_github_files_carry_the_ids_of_the_pinned_commit(shared: Path) -> None:
     rows = [r.split("\t") for r in (shared / "reference" / "upstream_files.tsv").read_text("utf-8").splitlines()[1:]]
     known = {(repository, path): (commit, f"git:{blob}") for repository, commit, path, _, blob in rows}
+    folders: dict[tuple[str, str, str], list[tuple[bytes, bytes]]] = {}
+    for repository, commit, path, _, blob in rows:
+        folder, _, name = path.rpartition("/")
+        folders.setdefault((repository, commit, f"{folder}/"), []).append((name.encode(), bytes.fromhex(blob)))
+    for (repository, commit, folder), members in folders.items():
+        known[repository, folder] = commit, f"git:{tree_id(members)}"
     for file in sources.files():
         if file.host == "github":
             assert known[file.repository, file.path] == (file.revision, file.checksum)
+
+
+def tree_id(members: list[tuple[bytes, bytes]]) -> str:
+    """Git's id of a folder of plain files, by their names and blob ids (`git mktree`)."""
+    tree = b"".join(b"100644 %s\0%s" % member for member in sorted(members))
+    return hashlib.sha1(b"tree %d\0" % len(tree) + tree).hexdigest()
+
+
+def test_the_digest_of_a_folder_is_gits(tmp_path: Path) -> None:
+    for name in ("b.txt", "a-2.txt", "a.txt", "a10.txt", "ä.txt", "B.txt", ".DS_Store"):
+        (tmp_path / name).write_text(f"{name}[1]\n")
+    assert digests_of(tmp_path)[1:] == (
+        "44fbf2117f9f6a3f63d5a4eeb306c88b2eb627f4",
+        59,
+    )  # `git write-tree` without the hidden file
+    (tmp_path / "b.txt").write_text("b.txt[2]\n")
+    assert digests_of(tmp_path).git != "44fbf2117f9f6a3f63d5a4eeb306c88b2eb627f4"
 
 
 def test_real_files_have_their_pinned_checksums(hub: str) -> None:
@@ -200,6 +232,110 @@ def test_a_mirror_is_filled(requests: list[str], tmp_path: Path) -> None:
     assert target.read_bytes() == CONTENT
 
 
+# ------------------------------------------------------------------------------------- folders of files, from one archive
+
+FOLDERS = {"data/de/": {"a.txt": b"eins[1].", "b-1.txt": b"zwei."}, "data/fi/": {"a.txt": "yksi ä".encode()}}
+TOP = "n-c0ffee"
+Member = tuple[tarfile.TarInfo, bytes]
+
+
+def plain(name: str, content: bytes = b"evil") -> Member:
+    return tarfile.TarInfo(name), content
+
+
+WHOLE = [plain(f"{TOP}/{folder}{name}", text) for folder, files in FOLDERS.items() for name, text in files.items()]
+
+
+@pytest.fixture
+def serve(requests: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Has GitHub answer with an archive of some members, but for `cut` bytes; two folders are listed."""
+    monkeypatch.setattr(sources, "files", lambda: (GERMAN, FINNISH, github("a.tsv")))
+
+    def answer(members: list[Member], cut: int = 0) -> None:
+        content = packed(tmp_path / "archive", members).read_bytes()
+        monkeypatch.setitem(globals(), "CONTENT", content[: len(content) - cut])
+
+    return answer
+
+
+def folder_of(path: str) -> SourceFile:
+    blobs = {name: hashlib.sha1(b"blob %d\0" % len(text) + text).digest() for name, text in FOLDERS[path].items()}
+    return github(path, f"git:{tree_id([(name.encode(), blob) for name, blob in blobs.items()])}")
+
+
+GERMAN, FINNISH = map(folder_of, FOLDERS)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_folders_come_in_one_download_and_are_verified(
+    serve: Callable[..., None], requests: list[str], tmp_path: Path
+) -> None:
+    serve([plain(f"{TOP}/README.md"), *WHOLE, plain(f"{TOP}/data/sv/a.txt")])
+    local = sources.fetch(GERMAN)
+    assert contents(local) == FOLDERS["data/de/"]
+    assert contents(sources.fetch(FINNISH)) == FOLDERS["data/fi/"]
+    assert requests == ["https://codeload.github.com/o/n/tar.gz/c0ffee"]
+    target = sources.fetch_into(GERMAN, tmp_path / "mirror")
+    assert sources.fetch_into(GERMAN, tmp_path / "mirror") == target == tmp_path / "mirror/github/o/n/data/de"
+    assert sources.state(GERMAN, tmp_path / "mirror") == ("verified", target)
+    (target / "b-1.txt").write_bytes(b"zw")  # cut
+    assert sources.state(GERMAN, tmp_path / "mirror") == ("differs", target)
+    with pytest.raises(CorruptSource, match="is there, but is not the public file"):
+        sources.fetch_into(GERMAN, tmp_path / "mirror")
+    (local / "b-1.txt").unlink()  # damaged in the cache: fetched again
+    assert contents(sources.fetch(GERMAN)) == FOLDERS["data/de/"]
+    assert len(requests) == 2
+    assert {path.suffix for path in (tmp_path / "cache").rglob("*") if path.is_file()} == {".lock", ".txt"}
+
+
+def test_no_path_of_an_archive_is_trusted(serve: Callable[..., None], tmp_path: Path) -> None:
+    names = ("../fi/evil.txt", "../../../evil.txt", "..", ".evil.txt", "evil\\y.txt", "evil/it.txt")
+    hostile = [plain(f"{TOP}/data/de/{name}") for name in names]
+    hostile += [plain(f"{top}data/de/evil.txt") for top in ("/", "../", f"{TOP}/../{TOP}/", "")]
+    hostile.append(plain(f"{TOP}/data/de/evil.txt", bytes(sources.LARGEST_MEMBER + 1)))
+    kinds = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE)
+    links = [member(f"{TOP}/data/de/evil-{kind.decode()}.txt", kind, "/etc/passwd") for kind in kinds]
+    serve([*hostile, *links, member(f"{TOP}/data/no", tarfile.SYMTYPE, "/etc"), *WHOLE])
+    before = set(tmp_path.parent.rglob("*"))
+    assert contents(sources.fetch(GERMAN)) == FOLDERS["data/de/"]
+    written = set(tmp_path.parent.rglob("*")) - before
+    assert {path.relative_to(tmp_path).parts[0] for path in written} == {"cache"}
+    assert [path for path in written if "evil" in path.name] == []
+
+
+def test_what_is_whole_of_a_bad_archive_is_kept(
+    serve: Callable[..., None], requests: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A changed file, a file too many, none at all: the folder is refused, the other kept; so it is before a cut."""
+    for finnish in ([plain(f"{TOP}/data/fi/a.txt", b"yksi")], [WHOLE[2], plain(f"{TOP}/data/fi/b.txt")], []):
+        serve([*WHOLE[:2], *finnish])
+        with pytest.raises(
+            CorruptSource, match=r"data/fi/ of github repository o/n .* does not have the pinned checksum"
+        ):
+            sources.fetch(FINNISH)
+        assert [sources.state(file)[0] for file in (GERMAN, FINNISH)] == ["verified", "missing"]
+    serve([*WHOLE, plain(f"{TOP}/z", random.Random(1).randbytes(100_000))], cut=50_000)
+    with pytest.raises(CorruptSource, match=r"c0ffee\.tar\.gz is cut or damaged .* it came from https://codeload"):
+        sources.fetch(FINNISH)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert contents(sources.fetch(FINNISH)) == FOLDERS["data/fi/"]
+    assert len(requests) == 4
+
+
+def test_a_download_that_a_killed_process_left_is_used(
+    serve: Callable[..., None], requests: list[str], tmp_path: Path
+) -> None:
+    serve(WHOLE)
+    place = tmp_path / "cache/github/o/n/c0ffee/.c0ffee.tar.gz"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(CONTENT)
+    assert contents(sources.fetch(GERMAN)) == FOLDERS["data/de/"]
+    assert (requests, place.exists()) == ([], False)
+
+
 def test_sources_lists_states_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sources", "--mirror", "sample"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -207,7 +343,10 @@ def test_sources_lists_states_and_counts(capsys: pytest.CaptureFixture[str]) -> 
     assert lines[0].startswith("differs    hub    PrimeQA/clapnq@main  clapnq_dev_answerable.jsonl  /")
     arabic = "readable   hub    miracl/nomiracl@ecd08778d042  data/arabic/corpus.jsonl.gz  /"
     assert any(line.startswith(arabic) for line in lines)
-    assert lines[-1] == "96 differs; 162 readable"
+    assert lines[-1] == "124 differs; 162 readable"
+    assert any(
+        line.startswith("differs    github nlp-ucsc/semeval-2025-task3@b82eeb617794  data/context/") for line in lines
+    )
 
 
 def test_damage_is_seen_and_sets_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -185,13 +185,16 @@ def test_the_card_says_what_went_in_and_how_good_it_is(made: Made, bases: dict[s
     head = yaml.safe_load(front)
     assert head["pipeline_tag"] == "token-classification"
     assert head["language"] == ["de", "fi"]
-    assert head["license_name"] == f"{bases['bert']}: apache-2.0; own.jsonl: unknown; mushroom: CC BY 4.0"
+    assert (
+        head["license_name"]
+        == f"{bases['bert']}: apache-2.0; own.jsonl: unknown; mushroom: CC BY 4.0, contexts Apache-2.0"
+    )
     assert load_detector(str(made.folder)).licence == head["license_name"]
     for said in (
         "| left out | it | real | 23 |",  # of the file 20, of Mu-SHROOM 3
         "| measured | de | gold | 2 |",
         "| own.jsonl | 60 | own | unknown |",
-        "| mushroom | 9 | Mu-SHROOM (Vázquez et al. 2025) | CC BY 4.0 |",
+        "| mushroom | 9 | Mu-SHROOM (Vázquez et al. 2025), contexts of nlp-ucsc/semeval-2025-task3 | CC BY 4.0, contexts A",
         "| learned from, made of others | – | 6 |",
         "| left out | 22 | 23 | it real 23 |",  # Mu-SHROOM asks two pages
         f"- {GIVEN_UP}: 6",  # of de and fi, about the same two pages

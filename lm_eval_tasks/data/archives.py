@@ -48,23 +48,19 @@ def plain_files(
                 raise tarfile.ReadError("it is empty")
     except CorruptSource:
         raise
-    except (
-        EOFError,
-        OSError,
-        zlib.error,
-        tarfile.TarError,
-        ValueError,
-    ) as error:  # the last two: headers that are none
+    except (EOFError, OSError, zlib.error, tarfile.TarError, ValueError) as error:  # the last two: of broken headers
         raise CorruptSource(f"{archive} is cut or damaged ({error}); {advice}") from error
 
 
 def unpack(archive: Path, folders: Mapping[str, Path], largest: int, advice: str) -> None:
-    """Write plain files of an archive into the folder that `folders` has for theirs. Keys are paths below the archive's
-    topmost folder, with a slash at the end; all other files are passed over. See :func:`plain_files` for the rest."""
+    """Write an archive's plain files of some folders (paths below its topmost one, with a slash at the end) into those that
+    `folders` names. All others are passed over. See :func:`plain_files` for the rest."""
 
     def target(name: str) -> Path | None:
-        folder, _, file = name.partition("/")[2].rpartition("/")
-        return folders[f"{folder}/"] / file if f"{folder}/" in folders and _PLAIN_NAME.fullmatch(file) else None
+        top, _, path = name.partition("/")
+        folder, slash, file = path.rpartition("/")
+        is_plain = _PLAIN_NAME.fullmatch(top) and _PLAIN_NAME.fullmatch(file)
+        return folders[folder + slash] / file if is_plain and folder + slash in folders else None
 
     for name, content in plain_files(archive, largest, Counter(), advice, target):
         if path := target(name):
@@ -77,10 +73,7 @@ class _Limited:
 
     def __init__(self, stream: gzip.GzipFile, archive: Path, advice: str) -> None:
         self.stream = stream
-        self.refusal = (
-            f"{archive} unpacks to more than {LARGEST_ARCHIVE >> 20} MB, which no archive of the public repository "
-            f"does; {advice}"
-        )
+        self.refusal = f"{archive} unpacks to more than {LARGEST_ARCHIVE >> 20} MB, as no public archive does; {advice}"
         self.total = 0
 
     def read(self, size: int) -> bytes:

@@ -29,11 +29,8 @@ def sha256_of(path: Path) -> str:
 
 
 def digests_of(path: Path) -> Digests:
-    """The digests of a file's content; of a folder, those of its plain files, by their names.
-
-    Git's id of a folder is that of its tree: of the names and blob ids of its files (https://git-scm.com/docs/git-mktree).
-    Its SHA-256 is that of a list as ``sha256sum`` prints it. Hidden files and folders within are no part of it.
-    """
+    """The digests of a file's content; of a folder, git's id of its tree (of the names and blob ids of its files, see
+    ``git mktree``) and the SHA-256 of what ``sha256sum *`` prints. Hidden files and folders are no part of it."""
     if path.is_dir():
         return _hash_folder(path)
     now = path.stat()

@@ -275,15 +275,10 @@ def _from_github(file: SourceFile) -> Path:
     with FileLock(f"{download}.lock"):
         if local.exists() and digests_of(local).matches(file.checksum):
             return local
-        if not file.is_folder:
-            _download(file, local)
-            return local
-        try:
-            if not download.is_file():  # an earlier process has not come to its end
-                _download(file, download)
+        if not file.is_folder or not download.is_file():  # of an archive, an earlier process may have been killed
+            _download(file, download)
+        if file.is_folder:
             _unpack(file, download)
-        finally:
-            download.unlink(missing_ok=True)
     return local
 
 
@@ -309,13 +304,14 @@ def _unpack(file: SourceFile, archive: Path) -> None:
         try:
             unpack(archive, unpacked, LARGEST_MEMBER, f"it came from {file.url}; fetch it again")
         finally:
-            for path, folder in unpacked.items():
+            archive.unlink()
+            whole = [p for p, f in unpacked.items() if f.is_dir() and digests_of(f).matches(folders[p].checksum)]
+            for path in whole:
                 local = _github_cache(folders[path])
-                if folder.is_dir() and digests_of(folder).matches(folders[path].checksum):
-                    shutil.rmtree(local, ignore_errors=True)  # it may be there, damaged
-                    with whole_file(local) as partial:
-                        folder.rename(partial)
-        if unpacked[file.path].is_dir() or not _github_cache(file).is_dir():
+                shutil.rmtree(local, ignore_errors=True)  # it may be there, damaged
+                with whole_file(local) as partial:
+                    unpacked[path].rename(partial)
+        if file.path not in whole:
             raise CorruptSource(f"{_corrupt(file)} It was not kept.")
 
 

@@ -60,7 +60,7 @@ def labelled_answers(
     folder = mirror_folder(mirror)
     place = str(folder) if folder else None
     answers: list[LabelledAnswer] = []
-    known: set[LabelledAnswer] = set()
+    earlier: set[LabelledAnswer] = set()
     missing: list[str] = []
     for name, collection in collections().items():
         for code in collection.languages:
@@ -68,13 +68,11 @@ def labelled_answers(
             if not chosen or (languages is not None and code not in languages):
                 continue
             try:
-                own = collection.read(code, place)
-                # Of one collection a text that two people marked alike stays twice.
-                answers += [answer for answer in own if answer not in known]
-                known.update(own)
+                answers += [answer for answer in collection.read(code, place) if answer not in earlier]
             except (MissingSource, ValueError) as error:  # not there, or without an answer in this language
                 log.debug("%s", error)
                 missing.append(f"{code} {name}")
+        earlier.update(answers)
     if missing:
         log.warning("without %s, whose files are not there", ", ".join(missing))
     if not answers:

@@ -100,18 +100,15 @@ def _errors_across(
 
 
 def _name_with_options(group: str, tasks: Sequence[Any]) -> str:
-    """A group's name, with the users' options in which its tasks differ: ``mushroom (reference=page: de; else context)``."""
-    by_option: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for task in tasks:
-        ours = getattr(task.config.custom_dataset, "user_options", ())
-        for option, value in (task.provenance().get("options") or {}).items():
-            if option in ours:
-                by_option[option][str(value)].append(str(task.config.task).removeprefix(f"{group}_"))
-    parts = []
-    for option, by_value in by_option.items():
-        usual, *others = sorted(by_value, key=lambda value: -len(by_value[value]))
-        parts += [f"{option}={value}: {' '.join(by_value[value])}" for value in others]
-        parts += [f"else {usual}"] if others else []
+    """A group's name, with the users' options in which its tasks differ: ``group (reference=page: de; else context)``."""
+    parts: list[str] = []
+    for option in getattr(tasks[0].config.custom_dataset, "user_options", ()) if tasks else ():
+        names: dict[str, list[str]] = defaultdict(list)
+        for task in tasks:
+            value = (task.provenance().get("options") or {}).get(option)
+            names[str(value)].append(str(task.config.task).removeprefix(f"{group}_"))
+        usual, *others = sorted(names, key=lambda value: -len(names[value]))
+        parts += [f"{option}={value}: {' '.join(names[value])}" for value in others] + [f"else {usual}"] * bool(others)
     return f"{group} ({'; '.join(parts)})" if parts else group
 
 

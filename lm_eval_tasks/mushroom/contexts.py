@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from lm_eval_tasks.mushroom.html_text import CELL, WebPage
 
 SUFFIX = ".context.txt"
-LARGEST_CONTEXT = 1 << 20
-"""Bytes; the largest published one has 6 kB. A larger file is passed over and counted."""
-
-_AS_IT_IS = re.compile(  # code and formulas
-    r"(`[^`\n]{1,2000}`|\\\[.{1,2000}?\\\]|\\\(.{1,2000}?\\\)|\$\$.{1,2000}?\$\$)", re.DOTALL
-)
+_AS_IT_IS = re.compile(
+    r"(`[^`]{1,2000}`|\\\[.{1,2000}?\\\]|\\\(.{1,2000}?\\\)|\$\$.{1,2000}?\$\$)"
+)  # code and formulas
 _FENCE = re.compile(r"\s*(```|~~~)")
 _TARGET = r"\((?:https?://|www\.|mailto:|[/#])[^\s()]*(?:\([^\s()]*\)[^\s()]*)*\)"
 _CITATION = re.compile(rf"[ \t]*\[[1-9]\d?\](?:{_TARGET})?")
@@ -31,7 +27,6 @@ _EMPHASIS = tuple(
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+")
 _BULLET = re.compile(r"\s*[-*+•][ \t]+(?=\S)")
 _NUMBER = re.compile(r"(\s*)(\d{1,3})[.)][ \t]+(?=\S)")
-_RULE = re.compile(r"\s*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})")
 _ROW, _BELOW_HEADER = re.compile(r"\s*\|(.*)\|\s*"), re.compile(r"\s*\|[ \t]*:?-[-:| \t]*\|\s*")
 _SENTENCE_GOES_ON = re.compile(r"[\w,;–-]")
 
@@ -43,9 +38,6 @@ def read_contexts(folder: Path, published: bool, counts: Counter[str]) -> dict[s
     """
     contexts = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        if path.stat().st_size > LARGEST_CONTEXT:
-            counts[f"contexts left out, of more than {LARGEST_CONTEXT >> 20} MB"] += 1
-            continue
         try:
             markdown = path.read_bytes().decode("utf-8-sig").rstrip()
         except UnicodeDecodeError:
@@ -65,31 +57,27 @@ def plain_text(markdown: str) -> str:
 
     Links and emphasis give their text, a table the cells of its rows. Code and formulas stay as they are.
     """
-    return "\n".join(filter(None, map(str.strip, _plain_lines(markdown.splitlines()))))
-
-
-def _plain_lines(lines: list[str]) -> Iterator[str]:
+    lines = markdown.splitlines()
     numbered = _numbered(lines)
+    plain = []
     in_code = in_table = False
     for at, line in enumerate(lines):
+        is_header = bool(at + 1 < len(lines) and _BELOW_HEADER.fullmatch(lines[at + 1]))
+        in_table = bool(_ROW.fullmatch(line)) and (in_table or is_header)
         if _FENCE.match(line):
             in_code = not in_code
-            continue
-        if in_code:
-            yield line
-            continue
-        header = at + 1 < len(lines) and bool(_BELOW_HEADER.fullmatch(lines[at + 1]))
-        in_table = bool(_ROW.fullmatch(line)) and (in_table or header)
-        if in_table:
-            if not _BELOW_HEADER.fullmatch(line):
-                cells = line.strip().strip("|").split("|")
-                yield CELL.join(filter(None, (_without_marks(cell).strip() for cell in cells)))
-        elif not _RULE.fullmatch(line):
+        elif in_code:
+            plain.append(line.strip())
+        elif in_table:
+            cells = "" if _BELOW_HEADER.fullmatch(line) else line.strip().strip("|")
+            plain.append(CELL.join(filter(None, (_without_marks(cell) for cell in cells.split("|")))))
+        else:
             if heading := _HEADING.match(line):
                 line = line[heading.end() :].rstrip("# \t")
             elif mark := _BULLET.match(line) or (_NUMBER.match(line) if at in numbered else None):
                 line = line[mark.end() :]
-            yield _without_marks(line)
+            plain.append(_without_marks(line))
+    return "\n".join(filter(None, plain))
 
 
 def _numbered(lines: list[str]) -> set[int]:
@@ -109,12 +97,9 @@ def _numbered(lines: list[str]) -> set[int]:
 
 def _without_marks(line: str) -> str:
     parts = _AS_IT_IS.split(line)
-    for at, part in enumerate(parts):
-        if at % 2:
-            parts[at] = part.strip("`")
-            continue
-        part = _LINK.sub(r"\1", _CITATION.sub("", part))
-        for emphasis in _EMPHASIS:
-            part = emphasis.sub(r"\2", part)
-        parts[at] = part
-    return "".join(parts)
+    parts[1::2] = [part.strip("`") for part in parts[1::2]]
+    for at in range(0, len(parts), 2):
+        parts[at] = _LINK.sub(r"\1", _CITATION.sub("", parts[at]))
+        for emphasis in 2 * _EMPHASIS:  # it may be within emphasis
+            parts[at] = emphasis.sub(r"\2", parts[at])
+    return "".join(parts).strip()

@@ -40,6 +40,7 @@ NO_REFERENCE = {
     PAGE: "answers left out, whose page is not in the archive",
     CONTEXT: "answers left out, whose context is not there",
 }
+UNUSED = "contexts of no annotated answer, not used"
 BLANK = "answers left out, empty or only white space"
 
 
@@ -126,10 +127,11 @@ def _files(options: Options) -> Places:
     splits = [name for name in entry.splits if split in (name, BOTH)]
     if not splits or reference not in entry.references:
         return []
-    references = [(REPOSITORY, entry.pages_file)]
-    if reference == CONTEXT:
-        references = [(CONTEXTS, entry.contexts_folder(name)) for name in splits]
-    return [*references, *((REPOSITORY, entry.answers_file(name)) for name in splits)]
+    places = [(REPOSITORY, entry.pages_file)] if reference == PAGE else []
+    for name in splits:
+        places += [(CONTEXTS, entry.contexts_folder(name))] if reference == CONTEXT else []
+        places.append((REPOSITORY, entry.answers_file(name)))
+    return places
 
 
 load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("reference", "target"))
@@ -155,23 +157,22 @@ def _documents(language: str, split: str, reference: str, mirror: str | None) ->
                 references = read_contexts(folder, digests_of(folder).matches(checksum), counts)
             answers = sources.locate(REPOSITORY, entry.answers_file(name), mirror)
             by_split.append(_answers(answers, language, name, references, counts, reference))
+            if reference == CONTEXT and (unused := references.keys() - {row["id"] for row in by_split[-1]}):
+                counts[UNUSED] += len(unused)
     rows = [row for turn in zip_longest(*by_split) for row in turn if row is not None]
     absent = counts.pop(NO_REFERENCE[reference], 0)  # where a split's pages were never published that is most of them
-    log.info(
-        "%s: %d answers of split %s with their %s; %s: %d",
-        *(task, len(rows), split, reference, NO_REFERENCE[reference], absent),
-    )
+    kept = f"{len(rows)} answers of split {split} with their {reference}"
+    log.info("%s: %s; %s: %d", task, kept, NO_REFERENCE[reference], absent)
     if counts:
         log.warning("%s: %s", task, "; ".join(f"{reason}: {number}" for reason, number in counts.items()))
     if not rows:
         raise UsageError(
-            f"{task}: none of the {absent} answers of split {split} has its {reference} in "
-            f"{read[0].path} (of some languages the repository has the pages of the validation answers only: --metadata "
-            f"split=both or reference=context takes what there is)"
+            f"{task}: none of the {absent} answers of split {split} has its {reference} in {read[0].path} (of some "
+            f"languages only the validation answers' pages are public; reference=context or split=both take what there is)"
         )
     reasons = [] if splits == (RANKED,) else [f"{' and '.join(splits)} answers, where the shared task ranked {RANKED}"]
     if absent:
-        reasons.append(f"{len(rows)} of {len(rows) + absent} answers: the {reference} of the others is not public here")
+        reasons.append(f"{len(rows)} of {len(rows) + absent} answers: the {reference} of the others is not there")
     record = provenance.Record.from_files(
         read,
         not_comparable=reasons,
@@ -184,12 +185,7 @@ def _documents(language: str, split: str, reference: str, mirror: str | None) ->
 
 
 def _answers(
-    path: Path,
-    language: str,
-    split: str,
-    references: Mapping[str, WebPage],
-    counts: Counter[str],
-    kind: str = PAGE,
+    path: Path, language: str, split: str, references: Mapping[str, WebPage], counts: Counter[str], kind: str = PAGE
 ) -> list[dict[str, Any]]:
     """The documents of a file, with the reference of their page's address or, of the kind ``context``, of their id. Rows
     that are left out, and repairs, are counted in `counts`."""

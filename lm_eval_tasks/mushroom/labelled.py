@@ -43,22 +43,10 @@ def _labelled_answers(code: str, mirror: str | None, reference: str | None = Non
     ]
 
 
-_SOURCE, _LICENCE = "Mu-SHROOM (Vázquez et al. 2025)", "CC BY 4.0"
-_WRITER, _ITS_LICENCE = "contexts of nlp-ucsc/semeval-2025-task3", "contexts Apache-2.0"
-LABELLED = {
-    "mushroom": Collection(tuple(LANGUAGES), _labelled_answers, f"{_SOURCE}, {_WRITER}", f"{_LICENCE}, {_ITS_LICENCE}"),
-    f"mushroom-{CONTEXT}": Collection(
-        tuple(LANGUAGES),
-        partial(_labelled_answers, reference=CONTEXT),
-        f"{_SOURCE}, {_WRITER}",
-        f"{_LICENCE}, {_ITS_LICENCE}",
-        by_default=False,
-    ),
-    f"mushroom-{PAGE}": Collection(
-        tuple(code for code, language in LANGUAGES.items() if PAGE in language.references),
-        partial(_labelled_answers, reference=PAGE),
-        _SOURCE,
-        _LICENCE,
-        by_default=False,
-    ),
-}
+_OURS = "Mu-SHROOM (Vázquez et al. 2025), contexts of nlp-ucsc/semeval-2025-task3", "CC BY 4.0, contexts Apache-2.0"
+LABELLED = {"mushroom": Collection(tuple(LANGUAGES), _labelled_answers, *_OURS)}
+for _kind in (CONTEXT, PAGE):
+    _codes = tuple(code for code, language in LANGUAGES.items() if _kind in language.references)
+    LABELLED[f"mushroom-{_kind}"] = Collection(
+        _codes, partial(_labelled_answers, reference=_kind), *_OURS, by_default=False
+    )
