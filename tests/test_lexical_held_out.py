@@ -12,10 +12,13 @@ from detector_plugin.lexical import features, model
 
 pytestmark = pytest.mark.xdist_group("held_out")
 
-# What is reached today, rounded down. The bars that were set: IoU 0.52, 0.42, 0.60, 0.58; rho 0.45, 0.38, 0.52, 0.46. The
-# mFAVA README says which of them are not reached, by how much, and what was tried.
-FLOORS = [("de", 0.49, 0.51), ("es", 0.34, 0.47), ("fi", 0.61, 0.58), ("it", 0.65, 0.64)]  # of IoU and rho
-GOLD_F1 = 70.5
+# IoU and rho that the weights that ship reach, rounded down, beside the reference that the tasks take. The mFAVA README has
+# the figures without the model's family, and what was tried.
+FLOORS = [
+    *(("ar", 0.55, 0.58), ("ca", 0.55, 0.62), ("cs", 0.46, 0.56), ("de", 0.46, 0.47), ("en", 0.50, 0.52)),
+    *(("es", 0.38, 0.51), ("eu", 0.53, 0.55), ("fa", 0.49, 0.52), ("fi", 0.63, 0.60), ("it", 0.65, 0.69)),
+]
+GOLD_F1 = 70
 SILVER = ("eu", "fi", "sr", "cs", "ko", "pl", "vi", "fr", "ur", "id", "ca", "la")
 SILVER_F1 = 70
 
@@ -62,16 +65,17 @@ def test_a_part_of_the_answers_of_languages_and_families_never_seen(hub: str) ->
     figures = summary(documents, list(predictions(documents)))
     for key, expected in PART.items():
         assert {name: figures[key][name] for name in expected} == pytest.approx(expected, abs=1e-3), key
-    assert figures["all", "all"]["ece"] == pytest.approx(0.0703, abs=1e-3)
+    assert figures["all", "all"]["ece"] == pytest.approx(0.0636, abs=1e-3)
 
 
 PART: dict[tuple[str, str], dict[str, float]] = {
-    ("de", "real"): {"documents": 12, "f1": 81.9923, "iou": 0.5539, "rho": 0.5925, "ece": 0.0759},
-    ("es", "real"): {"documents": 12, "f1": 51.2500, "iou": 0.5275, "rho": 0.6154, "ece": 0.2287},
-    ("fi", "real"): {"documents": 12, "f1": 82.3529, "iou": 0.5286, "rho": 0.5075, "ece": 0.0414},
-    ("it", "real"): {"documents": 12, "f1": 66.0317, "iou": 0.6132, "rho": 0.5644, "ece": 0.3049},
-    ("de", "gold"): {"documents": 12, "f1": 70.1342, "ece": 0.0513},
-    ("ar", "gold"): {"documents": 12, "f1": 39.1134, "ece": 0.1538},
+    ("de", "real"): {"documents": 12, "f1": 77.9923, "iou": 0.4486, "rho": 0.5268, "ece": 0.0812},
+    ("es", "real"): {"documents": 12, "f1": 55.4455, "iou": 0.4668, "rho": 0.5978, "ece": 0.1348},
+    ("fi", "real"): {"documents": 12, "f1": 80.9365, "iou": 0.5680, "rho": 0.5680, "ece": 0.1126},
+    ("it", "real"): {"documents": 12, "f1": 76.0234, "iou": 0.6867, "rho": 0.7634, "ece": 0.1546},
+    ("fa", "real"): {"documents": 12, "f1": 47.8261, "iou": 0.3557, "rho": 0.4660, "ece": 0.1331},
+    ("de", "gold"): {"documents": 12, "f1": 67.9092, "ece": 0.0634},
+    ("ar", "gold"): {"documents": 12, "f1": 40.2145, "ece": 0.1728},
 }
 
 
@@ -112,10 +116,11 @@ def test_the_shipped_weights_are_those_of_the_public_data(
     """Trained anew from the mirror; `make train-lexical` does so for all of them."""
     lightgbm = pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from detector_plugin.lexical import training
+    from lm_eval_tasks.commands.train import LEXICAL_DATA
     from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
 
     shipped = (lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes()
     if model.from_bytes(shipped).training["lightgbm"] != lightgbm.__version__:
         pytest.skip("another release of LightGBM than the weights were made with: its trees may differ in a bit")
     monkeypatch.setattr(training, "answer_features", read_once)
-    assert training.train(readable(labelled_answers(hub))) == shipped
+    assert training.train(readable(labelled_answers(hub, LEXICAL_DATA))) == shipped

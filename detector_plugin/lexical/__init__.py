@@ -46,7 +46,7 @@ _OVERLAP_COLUMN = FEATURE_NAMES.index("stems@document")
 
 _BATCH_WORDS = 4096  # words that go through the trees at once
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)  # integrates a standard normal variable
-_EMPTY = 2.0  # power of a word's probability to be fine: errors come with others, an answer without any is rare
+_EMPTY = 8.0  # power of a word's probability to be fine: errors come with others, an answer without any is rare
 
 
 class LexicalDetector:
@@ -79,8 +79,9 @@ class LexicalDetector:
         Args:
             threshold: probability above which a word is flagged; ``None`` for the one that was chosen in training. Of no
                 use with ``spans="iou"``.
-            held_out: score each answer with weights that were trained without any document of its language, where there are
-                such; for measuring the detector on mFAVA and Mu-SHROOM, which the full weights have seen.
+            held_out: score each answer with weights that were trained without any document of its language, and without
+                real answers about the same pages, where there are such; for measuring the detector on mFAVA and Mu-SHROOM,
+                which the full weights have seen.
             weights: folder of other weights than those that ship, as ``lm-eval-grounded train`` writes it; or one file of
                 them.
             spans: ``"words"``: every word above the threshold, whole, words next to each other as one span: for rates.

@@ -37,7 +37,7 @@ SIGNALS = (
 )
 """Features of a single word; a word of several tokens has their mean."""
 
-# Means of the signals over the words around a word. Of 160 columns these 60 stayed: without the others nothing is lost.
+# Means of the signals over the words around a word. Of 160 columns 56 stayed: without the others nothing is lost.
 _AROUND = ("lost", "near2", "near6")
 _IN_CLAUSE = ("near2", "near6", "best")
 _IN_SENTENCE = ("exact", "grams8", "pair", "lost", "near2", "near6", "best", "asked")
@@ -67,11 +67,7 @@ CASE = ("capital", "new_capital")
 """Columns that count capital letters; `MISSING` in scripts without them."""
 
 _DOCUMENT = (
-    "document_words",
-    "reference_tokens",
-    "question_words",
     "new_digits@document",
-    "lengths@document",
     "stems@document",  # share of its weight whose stems are anywhere in the reference
     "support@document",  # mean of its sentences' support, by weight
 )
@@ -132,17 +128,13 @@ def answer_features(reference: str, answer: str, language: str | None, question:
         ]
     )
     document_features = (
-        n,
-        np.log1p(index.n_tokens),
-        lookup.question_words or np.nan,
         lookup.new_digit.mean(),
-        lookup.columns["length"].mean(),
         (lookup.in_reference * weight).sum() / max(weight.sum(), 1e-6),
         (lookup.support * sentence_weights).sum() / max(sentence_weights.sum(), 1e-6),
     )
     columns = lookup.columns | {"quoted": _quoted(layout.texts), "clause_words": layout.clause_words[layout.clause_of]}
     columns |= {"document_at": at / n, "sentence_at": (at - first) / lengths[sentence_of]}
-    matrix: Matrix = np.column_stack(
+    matrix = np.column_stack(
         [
             signals,
             around,
@@ -153,9 +145,10 @@ def answer_features(reference: str, answer: str, language: str | None, question:
             np.broadcast_to(document_features, (n, len(_DOCUMENT))),
             columns[COPIED_AROUND],
         ]
-    ).astype(np.float32)
+    ).clip(max=np.finfo(np.float16).max)
+    matrix = matrix.astype(np.float16)  # as the splits of the weights: neither is rounded further
     matrix[np.isnan(matrix)] = MISSING
-    return matrix
+    return matrix.astype(np.float32)
 
 
 def _columns(names: tuple[str, ...]) -> list[int]:
@@ -184,7 +177,6 @@ class _Lookup(NamedTuple):
     columns: dict[str, Values]  # those of `_WORD` that depend on the word alone, and `COPIED_AROUND`
     support: Values  # (sentences,)
     best_to_point: Values  # (sentences,)
-    question_words: int
 
 
 _TOKEN_OR_END = re.compile(rf"{TOKEN.pattern}|\n")
@@ -280,7 +272,6 @@ def _look_up(layout: Layout, index: ReferenceIndex, question: str) -> _Lookup:
         },
         support=support,
         best_to_point=best_to_point,
-        question_words=len(set(query.tokens)),
     )
 
 

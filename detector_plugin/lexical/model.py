@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_TYPES = {"U8": np.uint8, "U16": np.uint16, "F32": np.float32}
+_TYPES = {"U8": np.uint8, "U16": np.uint16, "F16": np.float16}
 _NAMES = {np.dtype(kind).newbyteorder("<"): name for name, kind in _TYPES.items()}
-QUESTION_COLUMN = "question_words"
-"""Name of the column that is negative where there is no question."""
 LEAF = 255
 """Marks a leaf, in place of a column."""
-_FORMAT = "lexical-forest-3"
+_FORMAT = "lexical-forest-4"
 _CHUNK = 256  # words: their nodes in all trees fit into a core's cache
 
 
@@ -41,7 +39,7 @@ class Trees:
     value: NDArray[np.float32]  # (nodes,) what leaves add
 
     @classmethod
-    def from_nodes(cls, feature: NDArray[np.uint8], number: NDArray[np.float32], sizes: NDArray[np.int64]) -> Trees:
+    def from_nodes(cls, feature: NDArray[np.uint8], number: NDArray[np.float16], sizes: NDArray[np.int64]) -> Trees:
         """Trees from the columns (or `LEAF`) and the splits (or values) of their nodes, one tree after the other, each
         breadth first, and their numbers of nodes; ValueError where these are no trees."""
         leaf = feature == LEAF
@@ -81,11 +79,9 @@ class Trees:
 
 @dataclass(frozen=True)
 class Forest:
-    """The trained model: trees for answers whose question is unknown, and trees for those whose question is known."""
+    """The trained model."""
 
-    trees: tuple[Trees, Trees]  # without and with a question
-    calibration: tuple[tuple[float, float], tuple[float, float]]  # slope and offset (Platt scaling) of their log odds
-    question_column: int  # column that is negative where there is no question
+    trees: Trees
     threshold: float  # probability above which a word is flagged
     spread: float  # see :func:`detector_plugin.lexical.maximise_iou`
     feature_names: tuple[str, ...]  # columns, in order, the trees were trained on
@@ -94,12 +90,7 @@ class Forest:
 
     def log_odds(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n,) log odds that each word is hallucinated, from its (n, columns) features."""
-        odds = np.empty(len(features))
-        asked = features[:, self.question_column] >= 0
-        for trees, (slope, offset), rows in zip(self.trees, self.calibration, (~asked, asked), strict=True):
-            if rows.any():
-                odds[rows] = trees.sums(features[rows]) * slope + offset
-        return odds
+        return self.trees.sums(features)
 
     def probabilities(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n,) probabilities that each word is hallucinated."""
@@ -107,24 +98,15 @@ class Forest:
 
 
 def to_bytes(
-    arrays: Mapping[str, NDArray[Any]],
-    *,
-    trees: tuple[int, int],
-    calibration: tuple[tuple[float, float], tuple[float, float]],
-    threshold: float,
-    spread: float,
-    names: tuple[str, ...],
-    training: Any,
+    arrays: Mapping[str, NDArray[Any]], *, threshold: float, spread: float, names: tuple[str, ...], training: Any
 ) -> bytes:
     """A forest as the bytes of a safetensors file; the same forest has the same bytes.
 
     Args:
         arrays: of all trees: `feature` and `number` (nodes,), `nodes` (trees,), as in :meth:`Trees.from_nodes`.
-        trees: how many are for answers without a question, and for those with one; they stand in this order.
-        calibration, threshold, spread, names, training: see :class:`Forest`.
+        threshold, spread, names, training: see :class:`Forest`.
     """
-    metadata = {"format": _FORMAT, "trees": json.dumps(trees), "calibration": json.dumps(calibration)}
-    metadata |= {"threshold": repr(threshold), "spread": repr(spread), "features": " ".join(names)}
+    metadata = {"format": _FORMAT, "threshold": repr(threshold), "spread": repr(spread), "features": " ".join(names)}
     metadata["training"] = json.dumps(training, sort_keys=True, separators=(",", ":"))
     header: dict[str, Any] = {"__metadata__": metadata}
     body = b""
@@ -158,20 +140,12 @@ def from_bytes(data: bytes) -> Forest:
             arrays[name] = np.frombuffer(body[start:end], kind).reshape(entry["shape"])
         names = tuple(metadata["features"].split(" "))
         sizes = arrays["nodes"].astype(np.int64)
-        n_without, n_with = json.loads(metadata["trees"])
-        no_question, question = ((float(slope), float(offset)) for slope, offset in json.loads(metadata["calibration"]))
-        if len(sizes) != n_without + n_with or not len(arrays["feature"]) == len(arrays["number"]) == sizes.sum():
+        if not len(arrays["feature"]) == len(arrays["number"]) == sizes.sum():
             raise ValueError("they do not hold the trees that they name")
         if (arrays["feature"] >= len(names))[arrays["feature"] != LEAF].any():
             raise ValueError("they look at columns that they do not name")
-        cut = int(sizes[:n_without].sum())
         return Forest(
-            trees=(
-                Trees.from_nodes(arrays["feature"][:cut], arrays["number"][:cut], sizes[:n_without]),
-                Trees.from_nodes(arrays["feature"][cut:], arrays["number"][cut:], sizes[n_without:]),
-            ),
-            calibration=(no_question, question),
-            question_column=names.index(QUESTION_COLUMN),
+            trees=Trees.from_nodes(arrays["feature"], arrays["number"], sizes),
             threshold=float(metadata["threshold"]),
             spread=float(metadata["spread"]),
             feature_names=names,

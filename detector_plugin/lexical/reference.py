@@ -36,7 +36,6 @@ class ReferenceIndex:
     n_windows: int  # at least 1
     pairs: set[tuple[str, str]]  # stems next to each other
     grams: dict[int, NDArray[np.bool_]]  # for each of `GRAMS` a table of what occurs, by hash
-    n_tokens: int
     amounts: NDArray[np.float64]  # natural logarithms of the numbers above 0, rising
 
     def windows_of(self, name: str) -> NDArray[np.int64]:
@@ -106,6 +105,5 @@ def index_reference(text: str) -> ReferenceIndex:
         n_windows=n_windows,
         pairs=set(pairwise(in_order)),
         grams=grams,
-        n_tokens=len(tokens),
         amounts=np.array(sorted(set(amounts(normalised)))),
     )

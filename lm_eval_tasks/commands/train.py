@@ -23,6 +23,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from custom_metrics.usage.plain_errors import UsageError
@@ -127,27 +128,36 @@ def run(arguments: argparse.Namespace) -> int:
 # The lexical detector
 
 
+LEXICAL_DATA = ("mfava-gold", "mfava-silver", "mushroom-page", "mushroom-context")
+"""Collections that the lexical detector learns from."""
+
+
 def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iterator[Path]:
-    """Train on a mirror, measure, and write ``weights/`` and ``calibration.json`` into a folder, by default those of the
-    package itself. Yields the files. The same documents give the same bytes."""
+    """Train on a mirror, measure, and write ``weights/`` and ``calibration.json`` into a folder. By default they replace
+    those of the package, but for the weights without a family of models, which only figures need. Yields the files. The
+    same documents give the same bytes."""
     from detector_plugin import calibration, lexical
     from detector_plugin.lexical import training
     from lm_eval_tasks.data.atomic import whole_file
     from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
 
-    documents = labelled_answers(mirror)
+    documents = readable(labelled_answers(mirror, LEXICAL_DATA))
     log.info("training on %d documents of %d languages", len(documents), len({d.language for d in documents}))
-    weights = training.train_all(readable(documents), processes=os.cpu_count() or 1)
-    folder, calibration_file = lexical.WEIGHTS, Path(calibration.__file__).parent / "calibrations" / "lexical.json"
-    if output is not None:
-        folder, calibration_file = output / "weights", output / "calibration.json"
-    for name, content in weights.items():
-        with whole_file(folder / name) as partial:
-            partial.write_bytes(content)
-        yield folder / name
-    with whole_file(calibration_file) as partial:
-        _calibrate(documents, folder).save(partial)
-    yield calibration_file
+    weights = training.train_all(documents, processes=os.cpu_count() or 1)
+    with TemporaryDirectory() as scratch:
+        for folder in (Path(scratch), lexical.WEIGHTS if output is None else output / "weights"):
+            for name, content in weights.items():
+                if folder == lexical.WEIGHTS and name.count(".") > 1:
+                    continue
+                with whole_file(folder / name) as partial:
+                    partial.write_bytes(content)
+                if folder != Path(scratch):
+                    yield folder / name
+        file = Path(calibration.__file__).parent / "calibrations" / "lexical.json"
+        file = file if output is None else output / "calibration.json"
+        with whole_file(file) as partial:
+            _calibrate(labelled_answers(mirror), Path(scratch)).save(partial)
+        yield file
 
 
 def _calibrate(documents: Sequence[LabelledAnswer], folder: Path) -> Calibration:

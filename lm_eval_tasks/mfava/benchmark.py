@@ -129,7 +129,7 @@ _IN_PAPER = tuple(task for code, task in _WILD.items() if LANGUAGES[code].in_pap
 _DETECTION = tuple(_detection(kind, category) for category in (False, True) for kind in ("gold", "silver"))
 
 BENCHMARK = Benchmark(
-    version=1.7,
+    version=1.8,
     tasks=(*_WILD.values(), *(task for group in _DETECTION for task in group.tasks)),
     groups=(Group("mfava", _IN_PAPER, folder="wild"), *_DETECTION),
     languages={code: language.name for code, language in LANGUAGES.items()},

@@ -1,7 +1,10 @@
 """Held-out figures of the lexical detector: with weights that saw neither an answer's language nor its model's family.
 
-``python -m lm_eval_tasks.mfava.held_out --mirror DIR`` prints the figures as rows of the READMEs' tables. ``--plot FILE``
-draws a reliability diagram of the probabilities. ``--without ar,ur`` trains without several languages (of one script, say)
+``lm-eval-grounded train --mirror DIR -o TRAINED`` trains such weights, in half an hour. ``python -m
+lm_eval_tasks.mfava.held_out --mirror DIR --weights TRAINED/weights`` prints the figures as rows of the READMEs' tables.
+Without ``--weights`` those that ship are read, which
+saw other languages' answers of the model's family. ``--plot FILE`` draws a reliability diagram of the probabilities.
+``--without ar,ur`` trains without several languages (of one script, say)
 and reads these; with ``--translations`` by weights that learned from translations of an answer's text, and by weights that
 did not.
 """
@@ -48,13 +51,13 @@ class Prediction(NamedTuple):
 
 def predictions(documents: Sequence[LabelledAnswer], folder: Path | None = None) -> Iterator[Prediction]:
     """Predict each answer with weights trained without its language and, for a real one, without its model's family: those
-    of a `folder`, as ``lm-eval-grounded train`` writes it, or those that ship.
+    of a `folder`, as ``lm-eval-grounded train -o`` writes it. Those that ship saw the family in other languages.
     """
     folder = lexical.WEIGHTS if folder is None else folder
     pair_of = cache(_pair)
     for document in documents:
         path = folder / weights_name(document.language, document.family)
-        if not path.is_file():  # a family that answers in this language alone goes with it
+        if not path.is_file():
             path = folder / weights_name(document.language)
         yield _predict(document, *pair_of(path))
 
@@ -197,6 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mirror")
     parser.add_argument("--weights", type=Path)
+    parser.add_argument("--data", help="collections, as mushroom-page,mushroom-context (default: what the tasks read)")
     parser.add_argument("--plot", type=Path, help="draw the reliability of the probabilities (.svg, .png)")
     parser.add_argument("--without", help="languages, as ar,ur: train without any of them, and read these only")
     parser.add_argument(
@@ -208,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.translations and not options.without:
         parser.error("--translations goes with --without")
-    documents = labelled_answers(options.mirror)
+    documents = labelled_answers(options.mirror, options.data and options.data.split(","))
     if options.without:
         languages = set(options.without.split(","))
         unseen = [document for document in documents if document.language not in languages]
