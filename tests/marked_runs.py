@@ -1,12 +1,13 @@
-"""Runs whose answers people mark: samples files written by hand."""
+"""Runs whose answers people mark: samples files written by hand, and files of marks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.reading.words import words
 from lm_eval_tasks.runs import read_runs
 from tests.logged_runs import write_samples
 
@@ -46,3 +47,32 @@ def task_answers(folder: Path, rows: Sequence[Row], task: str = "mfava_de") -> A
 
     (run,) = read_runs([logged_run(folder, rows, task)])
     return TaskAnswers.of(run.model, run.tasks[task])
+
+
+def first_word(line: Mapping[str, Any]) -> Row:
+    """What an annotator who marks the first word of every answer says."""
+    start, end = words(line["answer"], line["language"])[0]
+    return {"spans": [[start, end, "hallucination"]], "cannot_tell": False}
+
+
+def annotated(
+    folder: Path,
+    runs: Sequence[Path],
+    say: Callable[[Mapping[str, Any]], Mapping[str, Any]] = first_word,
+    kind: str = "spans",
+    number: int = 12,
+    task: str = "mfava_de",
+    annotator: str = "anna",
+) -> Path:
+    """A file of what an annotator says of all drawn answers of runs."""
+    from lm_eval_tasks.results.marks.content import page_content
+    from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
+
+    answers = [TaskAnswers.of(run.model, run.tasks[task]) for run in read_runs(runs)]
+    content = page_content(answers, draw(answers, number, seed=1, kind=kind), kind)
+    rest = {"annotator": annotator, "note": "", "seconds": 30.0, "suggested": False, "cannot_tell": False}
+    rows = [{**item["line"], **rest, **say(item["line"])} for item in content["items"]]
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{kind}_{annotator}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path

@@ -44,14 +44,20 @@ def line(identity: str = "a", annotator: str = "anna", **fields: Any) -> dict[st
     return {**row, **fields}
 
 
-def written(tmp_path: Path, *rows: Any, name: str = "marks.jsonl") -> Path:
-    path = tmp_path / name
-    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), "utf-8")
-    return path
+def rating(**fields: Any) -> dict[str, Any]:
+    return line(kind="ratings", **{"ratings": {"faithfulness": 3, "appropriateness": None}, **fields})
+
+
+def preference(**fields: Any) -> dict[str, Any]:
+    runs = [DIGEST, "0" * 16]
+    of_pair = {"runs": runs, "draw": {"seed": 1, "runs": runs, "order": ORDER}, "answers": ["one", ""]}
+    return line(kind="preferences", **{**of_pair, "preferred": 0, **fields})
 
 
 def read(tmp_path: Path, *rows: Any) -> list[Mark]:
-    return read_marks([written(tmp_path, *rows)])
+    path = tmp_path / "marks.jsonl"
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), "utf-8")
+    return read_marks([path])
 
 
 def test_answers_are_joined_with_how_often_they_were_drawn(tmp_path: Path) -> None:
@@ -157,6 +163,16 @@ def test_marks_of_other_answers_are_refused(tmp_path: Path, rows: list[dict[str,
         (line(spans=["0"]), r"a span is \[start, end, category\]"),
         ("{", "no JSON"),
         ("[]", "expected a JSON object"),
+        (rating(ratings={"faithfulness": 3}), "the rating of appropriateness is 'missing', not 1 to 4 or null"),
+        (rating(ratings={"faithfulness": 5}), "the rating of faithfulness is 5"),
+        (rating(ratings={"faithfulness": True}), "the rating of faithfulness is True"),
+        (rating(ratings=None), "the rating of faithfulness is 'missing'"),
+        (rating(answer=None), "answer is None, not a text"),
+        (preference(preferred=2), "preferred is 2, none of 0, 1, 'tie' and null"),
+        (preference(preferred=True), "preferred is True"),
+        (preference(preferred=[0]), r"preferred is \[0\]"),
+        (preference(answers=["one"]), r"answers is \['one'\], not a list of two texts"),
+        (preference(runs=[1, 2]), r"runs is \[1, 2\], not a list of two texts"),
     ],
 )
 def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, row: Any, message: str) -> None:
@@ -168,6 +184,8 @@ def test_a_line_counts_once_and_two_of_one_annotator_must_be_equal(tmp_path: Pat
     assert len(read(tmp_path, line(), line())) == 1
     with pytest.raises(CorruptSource, match=r"line 2: anna has marked a in .*line 1, and otherwise"):
         read(tmp_path, line(), line(spans=[]))
+    with pytest.raises(CorruptSource, match=r"line 2: anna has marked a in .*line 1, and otherwise"):
+        read(tmp_path, rating(), rating(ratings={"faithfulness": 1, "appropriateness": None}))
     with pytest.raises(CorruptSource, match="no mark in it"):
         read(tmp_path)
 
@@ -197,12 +215,7 @@ def test_any_value_of_a_field_is_read_or_refused(field: str, value: Any) -> None
 
 @given(st.sampled_from(["ratings", "preferred", "answer", "answers", "runs"]), VALUES)
 def test_any_rating_or_preference_is_read_or_refused(field: str, value: Any) -> None:
-    of_pair = {"runs": [DIGEST, "0" * 16], "draw": {"seed": 1, "runs": [DIGEST, "0" * 16], "order": ORDER}}
-    rows = [
-        line(kind="ratings", ratings={"faithfulness": 3, "appropriateness": None}),
-        line(kind="preferences", answers=["one", ""], preferred=0, **of_pair),
-    ]
-    for row in rows:
+    for row in (rating(), preference()):
         with tempfile.TemporaryDirectory() as folder:
             (mark,) = read(Path(folder), row)
             assert set(mark.ratings.values()) in ({3, None}, {0.0, 1.0})
