@@ -91,13 +91,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def seconds_of(marks: Iterable[Path], kind: str) -> float | None:
     """The mean time that an answer took in files of marks, in seconds; ``None`` where none was timed."""
-    from lm_eval_tasks.data.tables import read_json_lines
-    from lm_eval_tasks.results.marks.label_studio import lines_from_export
+    from lm_eval_tasks.results.marks.lines import read_rows
 
-    times: list[Any] = []
-    for path in marks:
-        lines = lines_from_export(path) if path.suffix == ".json" else (line for _, line in read_json_lines(path))
-        times += [line.get("seconds") for line in lines if line.get("kind") == kind]
+    times: list[Any] = [
+        line.get("seconds") for path in marks for _, line in read_rows(path) if line.get("kind") == kind
+    ]
     numbers = [time for time in times if type(time) in (int, float) and 0 < time < math.inf]
     return fmean(numbers) if numbers else None
 

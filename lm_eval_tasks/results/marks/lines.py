@@ -105,7 +105,7 @@ def read_marks(paths: Iterable[Path]) -> list[Mark]:
     marks: dict[tuple[Any, ...], Mark] = {}
     faults: list[str] = []
     for path in paths:
-        for number, row in _rows(path):
+        for number, row in read_rows(path):
             where = f"{path}, line {number}"
             try:
                 mark = _mark(where, row)
@@ -123,7 +123,8 @@ def read_marks(paths: Iterable[Path]) -> list[Mark]:
     return list(marks.values())
 
 
-def _rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
+def read_rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
+    """The lines of a file of marks, or of an export, by number; not yet checked."""
     if path.suffix == ".json":
         from lm_eval_tasks.results.marks.label_studio import lines_from_export
 
