@@ -6,22 +6,27 @@ import json
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.results.marks.draw import run_digest
-from lm_eval_tasks.results.marks.lines import Mark, RunAnswer, join, kappa_of_words, read_marks
+from lm_eval_tasks.results.marks.draw import TaskAnswers, run_digest
+from lm_eval_tasks.results.marks.lines import Mark, join, kappa_of_words, read_marks
 
 ANSWERS = {"a": "one two three four", "b": "five six", "c": "seven eight", "d": ""}
-RUN = {
-    identity: RunAnswer(answer, f"about {identity}", len(answer.split()) / 8) for identity, answer in ANSWERS.items()
-}
+NUMBERS = np.array([len(answer.split()) for answer in ANSWERS.values()], float)
 DIGEST = run_digest(ANSWERS)
+DOCS = [SimpleNamespace(doc={"reference": f"about {identity}"}) for identity in ANSWERS]
+RUN = TaskAnswers(
+    *("mfava_en", "org/model", "en", DOCS, [*ANSWERS], [*ANSWERS.values()]),
+    *(NUMBERS, np.zeros(4), np.ones(4, bool), False, DIGEST),
+)
 ORDER = ["a", "b", "a", "c", "a"]
 
 
@@ -36,7 +41,7 @@ def line(identity: str = "a", annotator: str = "anna", **fields: Any) -> dict[st
         "reference": f"about {identity}",
         "answer": ANSWERS.get(identity, ""),
         "run": DIGEST,
-        "chance": RUN[identity].share if identity in RUN else 0.1,
+        "chance": len(ANSWERS.get(identity, "").split()) / 8 or 0.1,
         "draw": {"seed": 1, "runs": [DIGEST], "order": ORDER},
         "spans": [[0, 3, "hallucination"]],
         "cannot_tell": False,
@@ -65,7 +70,7 @@ def test_answers_are_joined_with_how_often_they_were_drawn(tmp_path: Path) -> No
     marks = read(
         tmp_path, line("a"), bert, line("b", spans=[[0, 8, "entity"]]), line("c", cannot_tell=True, spans=None)
     )
-    joined = join(marks, "mfava_en", RUN)
+    joined = join(marks, RUN)
 
     assert {key: drawn[1:] for key, drawn in joined.answers.items()} == {
         "a": (3, 1.0, 0.125),  # a quarter of the words by one annotator, none by the other
@@ -87,7 +92,7 @@ def test_answers_are_joined_with_how_often_they_were_drawn(tmp_path: Path) -> No
 def test_weights_are_the_share_of_words_over_the_chance_of_a_draw_of_several_runs(tmp_path: Path) -> None:
     draw = {"seed": 1, "runs": [DIGEST, "0" * 16], "order": ["a", "b"]}
     marks = read(tmp_path, line("a", draw=draw, chance=0.25), line("b", draw=draw, chance=0.5))
-    assert [each.weight for each in join(marks, "mfava_en", RUN).answers.values()] == [2.0, 0.5]
+    assert [each.weight for each in join(marks, RUN).answers.values()] == [2.0, 0.5]
 
 
 @pytest.mark.parametrize(("complete_to", "times"), [(2, {"a": 1, "b": 1}), (3, {"a": 2, "b": 1})])
@@ -96,8 +101,8 @@ def test_the_first_draws_count_where_later_ones_have_no_mark(
 ) -> None:
     marks = read(tmp_path, line("a"), line("b"))
     with pytest.raises(UsageError, match=r"1 drawn answers are not marked: c\. .*--complete-to 3"):
-        join(marks, "mfava_en", RUN)
-    joined = join(marks, "mfava_en", RUN, complete_to)
+        join(marks, RUN)
+    joined = join(marks, RUN, complete_to)
     assert {key: drawn.times for key, drawn in joined.answers.items()} == times
 
 
@@ -105,19 +110,19 @@ def test_what_only_another_run_says_something_about_needs_no_mark(tmp_path: Path
     """The answer to d has words in the other run of the draw alone."""
     both = {"seed": 1, "runs": [DIGEST, "other"], "order": ["d", "a", "d", "b"]}
     marks = read(tmp_path, *(line(identity, draw=both, spans=[]) for identity in "ab"))
-    assert {key: drawn.times for key, drawn in join(marks, "mfava_en", RUN).answers.items()} == {"a": 1, "b": 1}
+    assert {key: drawn.times for key, drawn in join(marks, RUN).answers.items()} == {"a": 1, "b": 1}
     with pytest.raises(UsageError, match=r"1 drawn answers are not marked: b\. .* --complete-to 3"):
-        join(marks[:1], "mfava_en", RUN)
+        join(marks[:1], RUN)
 
 
 def test_a_longer_draw_goes_on_from_a_shorter_one(tmp_path: Path) -> None:
     short = {"seed": 1, "runs": [DIGEST], "order": ORDER[:3]}
     marks = read(tmp_path, line("a", draw=short), line("b", draw=short), line("c"))
-    assert join(marks, "mfava_en", RUN).answers["a"].times == 3
+    assert join(marks, RUN).answers["a"].times == 3
 
 
 def test_a_run_without_marks_has_none(tmp_path: Path) -> None:
-    assert join(read(tmp_path, line("a")), "mfava_de", RUN).answers == {}
+    assert join(read(tmp_path, line("a")), RUN._replace(task="mfava_de")).answers == {}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +147,7 @@ def test_a_run_without_marks_has_none(tmp_path: Path) -> None:
 )
 def test_marks_of_other_answers_are_refused(tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        join(read(tmp_path, *rows), "mfava_en", RUN)
+        join(read(tmp_path, *rows), RUN)
 
 
 @pytest.mark.parametrize(
