@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import shell_word
-from lm_eval_tasks.commands import add_output, say, split_names
+from lm_eval_tasks.commands import add_output, print_or_write, say, split_names
 
 if TYPE_CHECKING:
     from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers
@@ -102,8 +102,6 @@ def seconds_of(marks: Iterable[Path], kind: str) -> float | None:
 
 def write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[Path]:
     """Write a page for each content, or what Label Studio imports; returns the paths."""
-    from lm_eval_tasks.data.atomic import whole_file
-
     files: dict[Path, str] = {}
     for content in contents:
         task = f"_{content['file'].partition('_')[2]}" if len(contents) > 1 else ""
@@ -120,8 +118,7 @@ def write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[P
                 folder / f"interface{task}.xml": labelling_interface(content),
             }
     for path, text in files.items():
-        with whole_file(path) as partial:
-            partial.write_text(text, "utf-8")
+        print_or_write(text, path)
     return [*files]
 
 
