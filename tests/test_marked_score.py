@@ -27,8 +27,7 @@ from lm_eval_tasks.results.marks.draw import TaskAnswers
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import Run, read_runs
-from tests.conftest import command, results_of, run
-from tests.logged_runs import copied, in_this_process, only_predicted, replay
+from tests.logged_runs import in_this_process, replay
 from tests.marked_runs import annotated, first_word
 from tests.shared_once import SharedOnce
 
@@ -135,22 +134,6 @@ def test_nothing_is_written_where_marks_are_refused(tagged: Path, tmp_path: Path
     with pytest.raises(UsageError, match=r"no mark in .* is of an answer of these runs"):
         score(tagged, output=tmp_path / "out", marks=[marks])
     assert not (tmp_path / "out").exists()
-
-
-def test_a_user_goes_from_logged_answers_to_a_rate(shared_once: SharedOnce, tmp_path: Path) -> None:
-    """The two commands, on answers that no detector had read."""
-    folder = copied(only_predicted(shared_once), tmp_path / "run")
-    draws = ["mark", str(folder), "--tasks", TASK, "--answers", "10", "-o", "marking"]
-    printed = run([command("lm-eval-grounded"), *draws], tmp_path).stdout
-    assert re.search(r"mfava_de: \d answers to mark \(10 draws of 9 documents", printed)
-    page = (tmp_path / "marking" / "marking.html").read_text("utf-8")
-    content = json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
-    rows = [{**item["line"], "annotator": "anna", **first_word(item["line"])} for item in content["items"]]
-    (tmp_path / "marks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    rated = run([command("lm-eval-grounded"), "score", str(folder), "--marks", "marks.jsonl", "-o", "out"], tmp_path)
-    assert re.search(r"\|\s*\|answer\|\s*0\|marked_rate +\|↓ +\|", rated.stdout)
-    assert "are made up, by people's marks of" in rated.stderr
-    assert results_of(tmp_path / "out")["results"][TASK]["marked_rate,answer"] > 0
 
 
 @pytest.fixture(scope="session")
