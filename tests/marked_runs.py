@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.reading.words import words
-from lm_eval_tasks.runs import read_runs
+from custom_metrics.statistics.marked import Draws, MarkedMean, marked_mean
+from lm_eval_tasks.detection.marked import expected_share
+from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.logged_runs import write_samples
 
 Row = dict[str, Any]
+DECLINES = "I do not know."
 
 
 def mfava_row(number: int, answer: str, spans: Sequence[Any] | None = (), **doc: Any) -> Row:
@@ -76,3 +79,19 @@ def annotated(
     path = folder / f"{kind}_{annotator}.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
+
+
+def rate_by_hand(task: TaskRun, rows: Sequence[Row]) -> MarkedMean:
+    """The rate of answers whose first word was marked, by the lines of a marks file; answers that decline count nothing."""
+    language, order = rows[0]["language"], rows[0]["draw"]["order"]
+    tagged = {answer.doc["id"]: json.loads(answer.readings["answer"].answer) for answer in task.answers()}
+    counted = {name: each for name, each in tagged.items() if each["answer"] != DECLINES}
+    numbers = {name: len(words(each["answer"], language)) for name, each in counted.items()}
+    expected = {name: expected_share(each["answer"], each["spans"], language) for name, each in counted.items()}
+    articles = [row["article"] for row in rows]
+    return marked_mean(
+        Draws.of([order.count(row["id"]) for row in rows], clusters=None if None in articles else articles),
+        [1 / numbers[row["id"]] for row in rows],
+        [expected[row["id"]] for row in rows],
+        sum(expected[name] * numbers[name] for name in counted) / sum(numbers.values()),
+    )

@@ -12,20 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics.reading.words import words
 from custom_metrics.statistics.agreement import cohen_kappa, contingency_table, quadratic_weights
 from custom_metrics.statistics.marked import Draws, marked_harmonic_mean, marked_mean
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.dataset import load
 from lm_eval_tasks.clapnq.judge.marked import HARMONIC, RatedAnswer, figure_of, marked_score, score_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
-from lm_eval_tasks.detection.marked import expected_share
 from lm_eval_tasks.results.marks.draw import TaskAnswers
 from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.judged import PAIRS, RATINGS, Row, compared, file, files, rated, runs
 from tests.logged_runs import files_of, in_this_process, lines
-from tests.marked_runs import annotated, first_word
+from tests.marked_runs import DECLINES, annotated, first_word, rate_by_hand
 
 __all__ = ["runs"]  # a fixture
 
@@ -287,7 +285,7 @@ def test_marked_spans_give_a_rate_beside_the_share_that_a_detector_flags(tmp_pat
     rows = [
         {
             "query_id": doc["id"],
-            "response": "I do not know." if number % 4 == 0 else f"{doc['question']} Yes, in Paris.",
+            "response": DECLINES if number % 4 == 0 else f"{doc['question']} Yes, in Paris.",
         }
         for number, doc in enumerate(docs)
     ]
@@ -300,18 +298,7 @@ def test_marked_spans_give_a_rate_beside_the_share_that_a_detector_flags(tmp_pat
     rows = lines(marks)
     assert all(row["answer"].endswith("Yes, in Paris.") for row in rows)  # nobody marks an answer that abstains
     task = scored(folder, [marks], tmp_path / "out", TASK)
-    order = rows[0]["draw"]["order"]
-    tagged = {answer.doc["id"]: json.loads(answer.readings["answer"].answer) for answer in task.answers()}
-    counted = {name: each for name, each in tagged.items() if each["answer"] != "I do not know."}
-    numbers = {name: len(words(each["answer"], "en")) for name, each in counted.items()}
-    expected = {name: expected_share(each["answer"], each["spans"], "en") for name, each in counted.items()}
-    by_hand = marked_mean(
-        Draws.of([order.count(row["id"]) for row in rows]),
-        [1 / numbers[row["id"]] for row in rows],
-        [expected[row["id"]] for row in rows],
-        sum(expected[name] * numbers[name] for name in counted) / sum(numbers.values()),
-    )
-    assert task.figure("marked_rate", "answer")[:4] == pytest.approx(by_hand.figure[:4])
+    assert task.figure("marked_rate", "answer")[:4] == pytest.approx(rate_by_hand(task, rows).figure[:4])
     names = [metric.name for metric in task.metrics]
     assert {"marked_rate", "hallucinated_share"} <= {*names}
     assert task.results["hallucinated_share,answer"] > 0

@@ -14,12 +14,10 @@ import numpy as np
 import pytest
 
 from custom_metrics.reading.words import words
-from custom_metrics.statistics.marked import Draws, marked_mean
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection.labelled_answers import UNJUDGED, read_labelled_lines
-from lm_eval_tasks.detection.marked import expected_share
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard.entry import entry_of
 from lm_eval_tasks.results.leaderboard.standings import sections_of
@@ -28,7 +26,7 @@ from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import Run, read_runs
 from tests.logged_runs import in_this_process, replay
-from tests.marked_runs import annotated, first_word
+from tests.marked_runs import annotated, first_word, rate_by_hand
 from tests.shared_once import SharedOnce
 
 TASK = "mfava_de"
@@ -60,18 +58,7 @@ def test_the_rate_is_that_of_the_estimator_over_the_draws(tagged: Path, tmp_path
     task = scored(written).tasks[TASK]
 
     rows = [json.loads(line) for line in marks.read_text("utf-8").splitlines()]
-    order = rows[0]["draw"]["order"]
-    answers = {answer.doc["id"]: json.loads(answer.readings["answer"].answer) for answer in task.answers()}
-    numbers = {name: len(words(tagged["answer"], "de")) for name, tagged in answers.items()}
-    expected = {name: expected_share(tagged["answer"], tagged["spans"], "de") for name, tagged in answers.items()}
-    total = sum(numbers.values())
-    articles = [row["article"] for row in rows]
-    by_hand = marked_mean(
-        Draws.of([order.count(row["id"]) for row in rows], clusters=articles),
-        [1 / numbers[row["id"]] for row in rows],
-        [expected[row["id"]] for row in rows],
-        sum(expected[name] * numbers[name] for name in answers) / total,
-    )
+    by_hand = rate_by_hand(task, rows)
     figure = task.figure("marked_rate", "answer")
     assert figure[:4] == pytest.approx(by_hand.figure[:4])
     assert figure.n == len(rows)
@@ -83,7 +70,7 @@ def test_the_rate_is_that_of_the_estimator_over_the_draws(tagged: Path, tmp_path
         "design": "with replacement, in proportion to words",
         "draws": 12,
         "answers": len(rows),
-        "words": sum(numbers[row["id"]] for row in rows),
+        "words": sum(len(words(row["answer"], "de")) for row in rows),
         "annotators": 1,
         "lambda": pytest.approx(by_hand.slope),
     }
