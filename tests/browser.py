@@ -55,6 +55,21 @@ class Tab:
         measured = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
         self.seconds: float = measured["TaskDuration"]
 
+    def check_quiet(self, name: str, width: int, scheme: str) -> None:
+        """Nothing overflows, nothing is asked for or complained of; SCREENSHOTS names a folder for a picture."""
+        assert self.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert self.asked == [self.address]
+        assert self.said == []
+        assert self.page.evaluate("typeof window.pwned") == "undefined"
+        if shots := os.environ.get("SCREENSHOTS"):
+            self.page.screenshot(path=f"{shots}/{name}-{width}-{scheme}.png")
+
+    def check_axe(self) -> None:
+        """Axe finds no fault."""
+        axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install '.[browser]'")
+        violations = axe.Axe().run(self.page).response["violations"]
+        assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in violations] == []
+
     def shown(self) -> list[str]:
         """The ids of the documents that are not filtered away."""
         ids: list[str] = self.page.eval_on_selector_all(

@@ -1,16 +1,20 @@
-"""Runs whose answers people mark: samples files written by hand."""
+"""Runs whose answers people mark: samples files written by hand, and files of marks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lm_eval_tasks.runs import read_runs
+from custom_metrics.reading.words import words
+from custom_metrics.statistics.marked import Draws, MarkedMean, marked_mean
+from lm_eval_tasks.detection.marked import expected_share
+from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.logged_runs import write_samples
 
 Row = dict[str, Any]
+DECLINES = "I do not know."
 
 
 def mfava_row(number: int, answer: str, spans: Sequence[Any] | None = (), **doc: Any) -> Row:
@@ -46,3 +50,48 @@ def task_answers(folder: Path, rows: Sequence[Row], task: str = "mfava_de") -> A
 
     (run,) = read_runs([logged_run(folder, rows, task)])
     return TaskAnswers.of(run.model, run.tasks[task])
+
+
+def first_word(line: Mapping[str, Any]) -> Row:
+    """What an annotator who marks the first word of every answer says."""
+    start, end = words(line["answer"], line["language"])[0]
+    return {"spans": [[start, end, "hallucination"]], "cannot_tell": False}
+
+
+def annotated(
+    folder: Path,
+    runs: Sequence[Path],
+    say: Callable[[Mapping[str, Any]], Mapping[str, Any]] = first_word,
+    kind: str = "spans",
+    number: int = 12,
+    task: str = "mfava_de",
+    annotator: str = "anna",
+) -> Path:
+    """A file of what an annotator says of all drawn answers of runs."""
+    from lm_eval_tasks.results.marks.content import page_content
+    from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
+
+    answers = [TaskAnswers.of(run.model, run.tasks[task]) for run in read_runs(runs)]
+    content = page_content(answers, draw(answers, number, seed=1, kind=kind), kind)
+    rest = {"annotator": annotator, "note": "", "seconds": 30.0, "suggested": False, "cannot_tell": False}
+    rows = [{**item["line"], **rest, **say(item["line"])} for item in content["items"]]
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{kind}_{annotator}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def rate_by_hand(task: TaskRun, rows: Sequence[Row]) -> MarkedMean:
+    """The rate of answers whose first word was marked, by the lines of a marks file; answers that decline count nothing."""
+    language, order = rows[0]["language"], rows[0]["draw"]["order"]
+    tagged = {answer.doc["id"]: json.loads(answer.readings["answer"].answer) for answer in task.answers()}
+    counted = {name: each for name, each in tagged.items() if each["answer"] != DECLINES}
+    numbers = {name: len(words(each["answer"], language)) for name, each in counted.items()}
+    expected = {name: expected_share(each["answer"], each["spans"], language) for name, each in counted.items()}
+    articles = [row["article"] for row in rows]
+    return marked_mean(
+        Draws.of([order.count(row["id"]) for row in rows], clusters=None if None in articles else articles),
+        [1 / numbers[row["id"]] for row in rows],
+        [expected[row["id"]] for row in rows],
+        sum(expected[name] * numbers[name] for name in counted) / sum(numbers.values()),
+    )

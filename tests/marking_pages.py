@@ -59,7 +59,7 @@ def content(*languages: str, kind: str = "spans", **changes: Any) -> dict[str, A
         items.append({"line": line, "suggested": [[4, 14, "hallucination", 0.9]]})
     head = {"format": 1, "kind": kind, "title": f"mfava_{languages[0]}: {len(items)} answers to mark"}
     head |= {"file": f"marks_mfava_{languages[0]}", "language": languages[0], "direction": direction(languages[0])}
-    return head | {"categories": [], "suggest": False, "instructions": "", "aspects": [], "items": items} | changes
+    return head | {"categories": [], "suggest": False, "instructions": "", "items": items} | changes
 
 
 def with_answers(page: dict[str, Any], *answers: str) -> dict[str, Any]:

@@ -108,13 +108,7 @@ class Flagging:
     def __init__(self, name: str = "a", version: str = "1", length: int = 1) -> None:
         self.name, self.version, self.length = name, version, length
 
-    def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
-    ) -> list[list[Span]]:
+    def detect(self, references: Sequence[str], answers: Sequence[str], *_: Any, **__: Any) -> list[list[Span]]:
         Flagging.asked += answers
         return [[Span(0, self.length)] for _ in answers]
 

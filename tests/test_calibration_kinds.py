@@ -20,6 +20,7 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.calibrate import calibration_from_runs
 from lm_eval_tasks.detection import calibrated
 from lm_eval_tasks.mfava import cells, dataset
+from tests.changed_runs import written_samples
 
 Counts = np.ndarray[Any, Any]
 NAME = {"name": "third", "version": "1", "licence": ""}
@@ -66,17 +67,11 @@ def test_real_answers_come_first_and_pooled_ones_before_inserted_errors() -> Non
 
 
 def test_runs_on_real_answers_make_a_calibration(tmp_path: Path) -> None:
-    rows = []
-    for number, model in enumerate(("a", "b", "a")):
-        doc = {"language": "fi", "model": model, "answer": "x"}
-        rows.append(
-            {"doc_id": number, "doc": doc, "resps": [["x"]], "precision": [number + 1, 1, 2, 9], "filter": "tags"}
-        )
-    name = "2026-01-01T00-00-00.0"
-    (tmp_path / f"samples_mushroom_fi_{name}.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows), "utf-8"
-    )
-    (tmp_path / f"results_{name}.json").write_text(json.dumps({"config": {"detector": NAME}}), "utf-8")
+    values = [{"precision": [number + 1, 1, 2, 9]} for number in range(3)]
+    docs = [{"language": "fi", "model": model, "answer": "x"} for model in ("a", "b", "a")]
+    samples = written_samples(tmp_path, "mushroom_fi", values, docs)
+    results = samples.with_name(samples.name.replace("samples_mushroom_fi", "results")).with_suffix(".json")
+    results.write_text(json.dumps({"config": {"detector": NAME}}), "utf-8")
     calibration = calibration_from_runs([tmp_path])
     assert calibration.detector == NAME
     assert list(calibration.languages["fi"]) == ["real"]

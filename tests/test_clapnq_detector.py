@@ -8,7 +8,7 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,55 +18,24 @@ import pytest
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate
-from custom_metrics.reading.spans import Span
 from custom_metrics.statistics.random_effects import measured_errors
 from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, from_counts, load
 from lm_eval_tasks.clapnq import dataset, hallucination
 from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.detection import calibrated
 from lm_eval_tasks.detection.calibrated import TaggedAnswer, tagged_answers
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.models.baseline import GroundedBaseline
 from tests.conftest import figures_of
-from tests.test_mfava_tasks import EveryThirdWord
+from tests.test_mfava_tasks import EveryThirdWord, third
+
+__all__ = ["third"]  # a fixture
 
 Harness = Callable[..., dict[str, Any]]
 SAMPLE = {"mirror": "sample"}
 SETTINGS = {"detector": "lexical", "detector_args": "{}", "calibration": "none", "calibration_annotations": ""}
 SHARE, CORRECTED = "hallucinated_share", "rogan_gladen_rate"
-
-
-class Recording(EveryThirdWord):
-    """Remembers what it was asked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[tuple[str, str, str | None, str]] = []
-
-    def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
-    ) -> list[list[Span]]:
-        assert questions is not None
-        self.asked += zip(references, answers, languages, questions, strict=True)
-        return super().detect(references, answers, languages, questions)
-
-
-@pytest.fixture
-def third(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
-    detector = Recording()
-    filters.shared_detector.cache_clear()
-    monkeypatch.setattr(filters, "load_detector", lambda name, **options: detector)
-    monkeypatch.setattr(calibrated, "check_detector", lambda name, options: None)
-    calibrated.in_force.cache_clear()
-    calibrated.estimates.cache_clear()
-    yield detector
-    filters.shared_detector.cache_clear()
 
 
 def english(folder: Path, languages: tuple[str, ...] = ("en",), **detector: str) -> str:
@@ -85,7 +54,7 @@ def evaluated(harness: Harness, task: str, **options: Any) -> tuple[dict[str, An
 
 @pytest.mark.parametrize("task", ["clapnq_gold_gpt", "clapnq_rag"])
 def test_the_figures_of_a_run_are_those_counted_by_hand(
-    harness: Harness, third: Recording, tmp_path: Path, task: str
+    harness: Harness, third: EveryThirdWord, tmp_path: Path, task: str
 ) -> None:
     calibration = english(tmp_path)
     metadata = {**SAMPLE, "detector": "tests/third", "calibration": calibration}
@@ -143,7 +112,7 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
 
 @pytest.mark.parametrize("calibration", [{}, {"calibration": "none"}], ids=["not named", "none"])
 def test_without_a_calibration_there_is_the_share_alone(
-    harness: Harness, third: Recording, calibration: dict[str, str], caplog: pytest.LogCaptureFixture
+    harness: Harness, third: EveryThirdWord, calibration: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
         result, got = evaluated(harness, "clapnq_gold", metadata={**SAMPLE, "detector": "tests/third", **calibration})
@@ -174,7 +143,7 @@ def test_without_a_detector_nothing_of_it_is_there() -> None:
     assert done.stdout.splitlines()[-5:] == ["[]", "[]", "[False, False]", "['final_answer', 'take_first']", "set()"]
 
 
-def test_predict_only_skips_the_detector(harness: Harness, third: Recording) -> None:
+def test_predict_only_skips_the_detector(harness: Harness, third: EveryThirdWord) -> None:
     task = "clapnq_rag"
     _, got = evaluated(
         harness, task, metadata={**SAMPLE, "detector": "tests/third"}, predict_only=True, bootstrap_iters=0
@@ -304,7 +273,7 @@ def test_settings_that_are_of_something_else(tmp_path: Path) -> None:
 
 
 def test_a_calibration_without_english_says_so_and_corrects_nothing(
-    harness: Harness, third: Recording, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    harness: Harness, third: EveryThirdWord, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     metadata = {**SAMPLE, "detector": "tests/third", "calibration": english(tmp_path, ("de",))}
     with caplog.at_level(logging.WARNING):

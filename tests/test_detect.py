@@ -111,25 +111,37 @@ def test_detect_shows_one_answer(
     assert parse(capsys.readouterr().out.strip())[0] == "Die Katze."
 
 
+def test_detect_takes_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer, reference = "Der Turm hat 1969 Fenster.", tmp_path / "article.txt"
+    reference.write_text("Der Turm steht in Paris.", "utf-8")
+    assert main(["detect", "--reference", str(reference), "--answer", answer, "--language", "de"]) == 0
+    printed = capsys.readouterr()
+    assert re.sub("<[^>]*>", "", printed.out) == f"{answer}\n"
+    assert "--answer is read as a text" in printed.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["score", "nowhere"], "nowhere: no samples file"),
-        (["detect", "--reference", "binary", "--answer", "-"], "binary is no UTF-8 text"),
-        (["detect", "--reference", "nowhere", "--answer", "-"], "grounded: nowhere: there is no such file or folder$"),
-        (["train", "--mirror", "nowhere"], "The mirror folder .*nowhere"),
+        ("score nowhere", "nowhere: no samples file"),
+        ("detect --reference binary --answer -", "binary is no UTF-8 text"),
+        ("detect --reference nowhere --answer -", "grounded: nowhere: there is no such file or folder$"),
+        ("detect --answer x", "name --reference and --answer, or a log"),
+        ("detect --input log.jsonl", r"goes with -o FILE\.jsonl"),
+        ("detect --input log.jsonl -o out.jsonl --answer x", "without --reference, --answer"),
+        ("detect --input log.jsonl -o out", "out/ becomes the run"),
+        ("detect --input nowhere.jsonl -o out.jsonl", r"nowhere\.jsonl"),
+        ("detect --input log.jsonl -o out.jsonl --language xx-yy-zz-q", "is no language"),
+        ("train --mirror nowhere", "The mirror folder .*nowhere"),
     ],
 )
 def test_errors_on_the_command_line_are_one_line(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("binary").write_bytes(b"\xff\xfe\x00")
-    assert main(arguments) == 2
-    said = capsys.readouterr().err
+    Path("log.jsonl").write_text('{"answer": "x", "reference": "x", "language": "de"}\n', "utf-8")
+    assert main(arguments.split()) == 2
+    said = capsys.readouterr().err.strip()
     assert re.search(message, said)
-    assert "Traceback" not in said
+    assert "\n" not in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -43,28 +42,15 @@ def pages_of(site: Path) -> dict[str, Path]:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["index", "run"])
 def test_it_opens_without_a_request_an_error_or_an_overflow(
-    opened: Any,
-    site: Path,
-    name: str,
-    width: int,
-    scheme: str,
+    opened: Any, site: Path, name: str, width: int, scheme: str
 ) -> None:
-    tab = opened(pages_of(site)[name], width, scheme)
-    assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert tab.asked == [tab.address]
-    assert tab.said == []
-    assert tab.page.evaluate("typeof window.pwned") == "undefined"
-    if shots := os.environ.get("SCREENSHOTS"):
-        tab.page.screenshot(path=f"{shots}/leaderboard-{name}-{width}-{scheme}.png")
+    opened(pages_of(site)[name], width, scheme).check_quiet(f"leaderboard-{name}", width, scheme)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", ["index", "run"])
 def test_axe_finds_no_fault(opened: Any, site: Path, name: str, scheme: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install '.[browser]'")
-    tab = opened(pages_of(site)[name], 1400, scheme)
-    found = axe.Axe().run(tab.page).response["violations"]
-    assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found] == []
+    opened(pages_of(site)[name], 1400, scheme).check_axe()
 
 
 def test_a_column_is_ordered_by_the_keyboard(opened: Any, site: Path) -> None:

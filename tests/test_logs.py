@@ -162,37 +162,3 @@ def test_workers_detect_as_one(tmp_path: Path) -> None:
     for number in (1, 2):
         logs.detect_log(LOG, tmp_path / f"{number}.jsonl", workers=number)
     assert lines(tmp_path / "1.jsonl") == lines(tmp_path / "2.jsonl")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ("--input log.jsonl", "goes with -o FILE.jsonl"),
-        ("--input log.jsonl -o out.jsonl --answer x", "without --reference, --answer"),
-        ("--input log.jsonl -o out", "out/ becomes the run"),
-        ("--input nowhere.jsonl -o out.jsonl", "nowhere.jsonl"),
-        ("--input log.jsonl -o out.jsonl --language xx-yy-zz-q", "is no language"),
-        ("--answer x", "name --reference and --answer, or a log"),
-    ],
-)
-def test_refused_in_one_line(
-    arguments: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_log(Path("log.jsonl"), GOOD)
-    assert main(["detect", *arguments.split()]) == 2
-    error = capsys.readouterr().err.strip()
-    assert said in error
-    assert "\n" not in error
-
-
-def test_detect_takes_a_text(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    answer, reference = "Der Turm hat 1969 Fenster.", Path("article.txt")
-    reference.write_text("Der Turm steht in Paris.", "utf-8")
-    assert main(["detect", "--reference", str(reference), "--answer", answer, "--language", "de"]) == 0
-    printed = capsys.readouterr()
-    assert re.sub("<[^>]*>", "", printed.out) == f"{answer}\n"
-    assert "--answer is read as a text" in printed.err

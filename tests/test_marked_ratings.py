@@ -12,21 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics.reading.words import words
 from custom_metrics.statistics.agreement import cohen_kappa, contingency_table, quadratic_weights
 from custom_metrics.statistics.marked import Draws, marked_harmonic_mean, marked_mean
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.dataset import load
 from lm_eval_tasks.clapnq.judge.marked import HARMONIC, RatedAnswer, figure_of, marked_score, score_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
-from lm_eval_tasks.detection.marked import expected_share
-from lm_eval_tasks.results.marks.content import page_content
-from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
+from lm_eval_tasks.results.marks.draw import TaskAnswers
 from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import TaskRun, read_runs
-from tests.conftest import command, run
 from tests.judged import PAIRS, RATINGS, Row, compared, file, files, rated, runs
-from tests.logged_runs import files_of, in_this_process
+from tests.logged_runs import files_of, in_this_process, lines
+from tests.marked_runs import DECLINES, annotated, first_word, rate_by_hand
 
 __all__ = ["runs"]  # a fixture
 
@@ -69,21 +66,7 @@ def people_rate(line: Mapping[str, Any]) -> dict[str, Any]:
 def marked(
     folder: Path, paths: Sequence[str], say: Verdict = people_rate, kind: str = "ratings", number: int = 12, **more: Any
 ) -> Path:
-    """What an annotator says of all drawn answers of runs."""
-    answers = [TaskAnswers.of(each.model, each.tasks[TASK]) for path in paths for each in read_runs([Path(path)])]
-    content = page_content(answers, draw(answers, number, seed=1, kind=kind), kind)
-    rows = [
-        {**line, "annotator": "anna", "note": "", "seconds": 9.0, "cannot_tell": False, **say(line), **more}
-        for line in (item["line"] for item in content["items"])
-    ]
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{kind}_{more.get('annotator', 'anna')}.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    return path
-
-
-def lines_of(path: Path) -> list[Row]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return annotated(folder, [*map(Path, paths)], say, kind, number, TASK, **more)
 
 
 def scored(judge: Path, marks: Sequence[Path], output: Path, task: str = RATINGS) -> TaskRun:
@@ -180,7 +163,7 @@ def test_ratings_of_some_answers_are_joined_with_the_judges_of_all(
     caplog.set_level("INFO")
     marks = marked(tmp_path, [file(runs, "lexical")])
     task = scored(of_ratings, [marks], tmp_path / "out")
-    rows = lines_of(marks)
+    rows = lines(marks)
     order = rows[0]["draw"]["order"]
     judge = {(doc["id"], doc["aspect"]): float(judge_says(doc)[-1]) for doc in rated(samples=file(runs, "lexical"))}
     draws = Draws.of([order.count(row["id"]) for row in rows])
@@ -239,7 +222,7 @@ def test_preferences_for_some_questions_are_joined_with_the_judges_for_all(
 
     marks = marked(tmp_path, paths, prefer, "preferences")
     task = scored(of_pairs, [marks], tmp_path / "out", PAIRS)
-    rows = lines_of(marks)
+    rows = lines(marks)
     order = rows[0]["draw"]["order"]
     docs = compared(samples=paths, judge_names=["x", "y"])
     for system in "xy":
@@ -292,23 +275,6 @@ def test_what_nobody_can_tell_is_left_out_and_annotators_who_disagree_are_doubte
     assert re.search(r"several annotators agree with kappa -\d\.\d\d: so little that", caplog.text)
 
 
-def test_a_user_goes_from_judged_answers_to_a_table(runs: Path, of_ratings: Path, tmp_path: Path) -> None:
-    """The two commands; the runs of two models were drawn together, and the judge has rated one."""
-    paths = files(runs, "full_passage", "lexical")
-    options = ["mark", *paths, "--tasks", TASK, "--kind", "ratings", "--answers", "10", "-o", "marking"]
-    run([command("lm-eval-grounded"), *options], tmp_path)
-    page = (tmp_path / "marking" / "marking.html").read_text("utf-8")
-    content = json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
-    rows = [{**item["line"], "annotator": "anna", **people_rate(item["line"])} for item in content["items"]]
-    (tmp_path / "ratings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    done = run(
-        [command("lm-eval-grounded"), "score", str(of_ratings), "--marks", "ratings.jsonl", "-o", "out"], tmp_path
-    )
-    assert re.search(r"\|rating\|\s*0\|marked_f_plus_a +\|↑ +\|", done.stdout)
-    assert "marked_appropriateness" in done.stdout
-    assert "by people's ratings of" in done.stderr
-
-
 # ------------------------------------------------------------------------------------------ spans in answers of CLAPnq
 
 
@@ -319,7 +285,7 @@ def test_marked_spans_give_a_rate_beside_the_share_that_a_detector_flags(tmp_pat
     rows = [
         {
             "query_id": doc["id"],
-            "response": "I do not know." if number % 4 == 0 else f"{doc['question']} Yes, in Paris.",
+            "response": DECLINES if number % 4 == 0 else f"{doc['question']} Yes, in Paris.",
         }
         for number, doc in enumerate(docs)
     ]
@@ -328,26 +294,11 @@ def test_marked_spans_give_a_rate_beside_the_share_that_a_detector_flags(tmp_pat
     in_this_process([TASK], "replay", f"path={answers}", tmp_path / "run", metadata=metadata)
     folder = files_of(tmp_path / "run")
 
-    def first_word(line: Mapping[str, Any]) -> dict[str, Any]:
-        start, end = words(line["answer"], "en")[0]
-        return {"spans": [[start, end, "hallucination"]]}
-
     marks = marked(tmp_path / "marks", [str(folder)], first_word, "spans", 15)
-    rows = lines_of(marks)
+    rows = lines(marks)
     assert all(row["answer"].endswith("Yes, in Paris.") for row in rows)  # nobody marks an answer that abstains
     task = scored(folder, [marks], tmp_path / "out", TASK)
-    order = rows[0]["draw"]["order"]
-    tagged = {answer.doc["id"]: json.loads(answer.readings["answer"].answer) for answer in task.answers()}
-    counted = {name: each for name, each in tagged.items() if each["answer"] != "I do not know."}
-    numbers = {name: len(words(each["answer"], "en")) for name, each in counted.items()}
-    expected = {name: expected_share(each["answer"], each["spans"], "en") for name, each in counted.items()}
-    by_hand = marked_mean(
-        Draws.of([order.count(row["id"]) for row in rows]),
-        [1 / numbers[row["id"]] for row in rows],
-        [expected[row["id"]] for row in rows],
-        sum(expected[name] * numbers[name] for name in counted) / sum(numbers.values()),
-    )
-    assert task.figure("marked_rate", "answer")[:4] == pytest.approx(by_hand.figure[:4])
+    assert task.figure("marked_rate", "answer")[:4] == pytest.approx(rate_by_hand(task, rows).figure[:4])
     names = [metric.name for metric in task.metrics]
     assert {"marked_rate", "hallucinated_share"} <= {*names}
     assert task.results["hallucinated_share,answer"] > 0
@@ -380,7 +331,7 @@ def test_ratings_of_other_answers_are_refused(
     runs: Path, of_ratings: Path, tmp_path: Path, change: Row, message: str
 ) -> None:
     marks = marked(tmp_path, [file(runs, "lexical")])
-    rows = lines_of(marks)
+    rows = lines(marks)
     changed = [{**rows[0], **change}, *([] if "id" in change else rows[1:])]
     marks.write_text("".join(json.dumps(row) + "\n" for row in changed), "utf-8")
     with pytest.raises(UsageError, match=message):
@@ -399,7 +350,7 @@ def test_preferences_of_two_pairs_are_refused(runs: Path, of_pairs: Path, tmp_pa
 
 def test_gaps_are_named_and_can_be_cut_off(runs: Path, of_ratings: Path, tmp_path: Path) -> None:
     marks = marked(tmp_path, [file(runs, "lexical")])
-    rows = lines_of(marks)
+    rows = lines(marks)
     order, last = rows[0]["draw"]["order"], rows[-1]["id"]
     marks.write_text("".join(json.dumps(row) + "\n" for row in rows[:-1]), "utf-8")
     complete = order.index(last)
@@ -425,7 +376,7 @@ def test_marks_that_nothing_is_scored_with_are_named(
 )
 def test_samples_of_no_judge_are_refused(runs: Path, of_pairs: Path, tmp_path: Path, change: Row) -> None:
     (path,) = of_pairs.glob("samples_*.jsonl")
-    rows = lines_of(path)
+    rows = lines(path)
     rows[3]["doc"] |= change
     damaged = tmp_path / path.name
     damaged.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
@@ -438,39 +389,3 @@ def test_without_a_judge_the_message_says_how_to_have_one(runs: Path, tmp_path: 
     marks = marked(tmp_path, [file(runs, "lexical")])
     with pytest.raises(MissingSource, match=r"people's ratings are joined with a judge's: .* --tasks clapnq_judge "):
         score(Path(file(runs, "lexical")), output=tmp_path / "out", marks=[marks])
-
-
-@pytest.mark.parametrize(
-    ("kind", "change", "message"),
-    [
-        ("ratings", {"ratings": {"faithfulness": 3}}, "the rating of appropriateness is 'missing', not 1 to 4 or null"),
-        ("ratings", {"ratings": {"faithfulness": 5}}, "the rating of faithfulness is 5"),
-        ("ratings", {"ratings": {"faithfulness": True}}, "the rating of faithfulness is True"),
-        ("ratings", {"ratings": None}, "the rating of faithfulness is 'missing'"),
-        ("ratings", {"answer": None}, "answer is None, not a text"),
-        ("preferences", {"preferred": 2}, "preferred is 2, none of 0, 1, 'tie' and null"),
-        ("preferences", {"preferred": True}, "preferred is True"),
-        ("preferences", {"preferred": [0]}, r"preferred is \[0\]"),
-        ("preferences", {"answers": ["one"]}, r"answers is \['one'\], not a list of two texts"),
-        ("preferences", {"runs": [1, 2]}, r"runs is \[1, 2\], not a list of two texts"),
-    ],
-)
-def test_damaged_lines_are_named(
-    runs: Path, of_ratings: Path, tmp_path: Path, kind: str, change: Row, message: str
-) -> None:
-    paths = files(runs, "full_passage", "lexical") if kind == "preferences" else [file(runs, "lexical")]
-    marks = marked(tmp_path, paths, lambda line: {**people_rate(line), "preferred": 0}, kind)
-    rows = lines_of(marks)
-    marks.write_text("".join(json.dumps(row) + "\n" for row in [rows[0], {**rows[1], **change}]), "utf-8")
-    with pytest.raises(CorruptSource, match=rf"line 2: {message}"):
-        score(of_ratings, output=tmp_path / "out", marks=[marks])
-
-
-def test_an_annotator_rates_an_answer_once(runs: Path, of_ratings: Path, tmp_path: Path) -> None:
-    marks = marked(tmp_path, [file(runs, "lexical")])
-    row = lines_of(marks)[0]
-    other = {**row, "ratings": {"faithfulness": 1, "appropriateness": None}}
-    with marks.open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps(other) + "\n")
-    with pytest.raises(CorruptSource, match=rf"anna has marked {row['id']} in .*line 1, and otherwise"):
-        score(of_ratings, output=tmp_path / "out", marks=[marks])

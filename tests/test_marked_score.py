@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +14,22 @@ import numpy as np
 import pytest
 
 from custom_metrics.reading.words import words
-from custom_metrics.statistics.marked import Draws, marked_mean
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection.labelled_answers import UNJUDGED, read_labelled_lines
-from lm_eval_tasks.detection.marked import expected_share
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard.entry import entry_of
 from lm_eval_tasks.results.leaderboard.standings import sections_of
-from lm_eval_tasks.results.marks.content import page_content
-from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
+from lm_eval_tasks.results.marks.draw import TaskAnswers
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import Run, read_runs
-from tests.conftest import command, results_of, run
-from tests.logged_runs import copied, in_this_process, only_predicted, replay
+from tests.logged_runs import in_this_process, replay
+from tests.marked_runs import annotated, first_word, rate_by_hand
 from tests.shared_once import SharedOnce
 
 TASK = "mfava_de"
-Marks = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 @pytest.fixture(scope="session")
@@ -42,23 +38,13 @@ def tagged(shared_once: SharedOnce) -> Path:
     return next(shared_once("mfava tagged", lambda folder: replay(folder / "out")).rglob("results_*.json")).parent
 
 
-def first_word(line: Mapping[str, Any]) -> dict[str, Any]:
-    """What an annotator who marks the first word of every answer says."""
-    start, end = words(line["answer"], line["language"])[0]
-    return {"spans": [[start, end, "hallucination"]], "cannot_tell": False}
+def doubtful(line: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of one who cannot tell of the first answer that was drawn."""
+    return {"spans": None, "cannot_tell": True} if line["id"] == line["draw"]["order"][0] else first_word(line)
 
 
-def marked(folder: Path, runs: list[Path], number: int, say: Marks = first_word, annotator: str = "anna") -> Path:
-    """A file of marks of all drawn answers of runs."""
-    answers = [TaskAnswers.of(each.model, each.tasks[TASK]) for each in read_runs(runs)]
-    content = page_content(answers, draw(answers, number, seed=1))
-    lines = [item["line"] for item in content["items"]]
-    path = folder / f"marks_{annotator}.jsonl"
-    rows = [
-        {**line, "annotator": annotator, "note": "", "seconds": 30.0, "suggested": False, **say(line)} for line in lines
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    return path
+def nothing(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {"spans": [], "cannot_tell": False}
 
 
 def scored(written: Path) -> Run:
@@ -67,23 +53,12 @@ def scored(written: Path) -> Run:
 
 
 def test_the_rate_is_that_of_the_estimator_over_the_draws(tagged: Path, tmp_path: Path) -> None:
-    marks = marked(tmp_path, [tagged], 12)
+    marks = annotated(tmp_path, [tagged])
     (written,) = score(tagged, output=tmp_path / "out", marks=[marks])
     task = scored(written).tasks[TASK]
 
     rows = [json.loads(line) for line in marks.read_text("utf-8").splitlines()]
-    order = rows[0]["draw"]["order"]
-    answers = {answer.doc["id"]: json.loads(answer.readings["answer"].answer) for answer in task.answers()}
-    numbers = {name: len(words(tagged["answer"], "de")) for name, tagged in answers.items()}
-    expected = {name: expected_share(tagged["answer"], tagged["spans"], "de") for name, tagged in answers.items()}
-    total = sum(numbers.values())
-    articles = [row["article"] for row in rows]
-    by_hand = marked_mean(
-        Draws.of([order.count(row["id"]) for row in rows], clusters=articles),
-        [1 / numbers[row["id"]] for row in rows],
-        [expected[row["id"]] for row in rows],
-        sum(expected[name] * numbers[name] for name in answers) / total,
-    )
+    by_hand = rate_by_hand(task, rows)
     figure = task.figure("marked_rate", "answer")
     assert figure[:4] == pytest.approx(by_hand.figure[:4])
     assert figure.n == len(rows)
@@ -95,7 +70,7 @@ def test_the_rate_is_that_of_the_estimator_over_the_draws(tagged: Path, tmp_path
         "design": "with replacement, in proportion to words",
         "draws": 12,
         "answers": len(rows),
-        "words": sum(numbers[row["id"]] for row in rows),
+        "words": sum(len(words(row["answer"], "de")) for row in rows),
         "annotators": 1,
         "lambda": pytest.approx(by_hand.slope),
     }
@@ -108,11 +83,8 @@ def test_the_rate_is_that_of_the_estimator_over_the_draws(tagged: Path, tmp_path
 def test_what_nobody_can_judge_is_left_out_and_bounded(
     tagged: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def doubtful(line: Mapping[str, Any]) -> dict[str, Any]:
-        return {"spans": None, "cannot_tell": True} if line["id"] == line["draw"]["order"][0] else first_word(line)
-
     caplog.set_level("INFO")
-    (written,) = score(tagged, output=tmp_path / "out", marks=[marked(tmp_path, [tagged], 12, doubtful)])
+    (written,) = score(tagged, output=tmp_path / "out", marks=[annotated(tmp_path, [tagged], doubtful)])
     task = scored(written).tasks[TASK]
     figures = task.figures["answer"]
     assert (
@@ -131,10 +103,7 @@ def test_what_nobody_can_judge_is_left_out_and_bounded(
 def test_annotators_who_disagree_are_averaged_and_doubted(
     tagged: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def nothing(line: Mapping[str, Any]) -> dict[str, Any]:
-        return {"spans": [], "cannot_tell": False}
-
-    files = [marked(tmp_path, [tagged], 12), marked(tmp_path, [tagged], 12, nothing, "bert")]
+    files = [annotated(tmp_path, [tagged]), annotated(tmp_path, [tagged], nothing, annotator="bert")]
     (alone,) = score(tagged, output=tmp_path / "alone", marks=files[:1])
     (both,) = score(tagged, output=tmp_path / "both", marks=files)
     rates = [scored(path).tasks[TASK].figures["answer"]["marked_rate_alone"]["value"] for path in (alone, both)]
@@ -143,7 +112,7 @@ def test_annotators_who_disagree_are_averaged_and_doubted(
 
 
 def test_nothing_is_written_where_marks_are_refused(tagged: Path, tmp_path: Path) -> None:
-    marks = marked(tmp_path, [tagged], 12)
+    marks = annotated(tmp_path, [tagged])
     lines = marks.read_text("utf-8").splitlines(keepends=True)
     marks.write_text("".join(lines[1:]), "utf-8")
     with pytest.raises(UsageError, match="1 drawn answers are not marked"):
@@ -152,22 +121,6 @@ def test_nothing_is_written_where_marks_are_refused(tagged: Path, tmp_path: Path
     with pytest.raises(UsageError, match=r"no mark in .* is of an answer of these runs"):
         score(tagged, output=tmp_path / "out", marks=[marks])
     assert not (tmp_path / "out").exists()
-
-
-def test_a_user_goes_from_logged_answers_to_a_rate(shared_once: SharedOnce, tmp_path: Path) -> None:
-    """The two commands, on answers that no detector had read."""
-    folder = copied(only_predicted(shared_once), tmp_path / "run")
-    draws = ["mark", str(folder), "--tasks", TASK, "--answers", "10", "-o", "marking"]
-    printed = run([command("lm-eval-grounded"), *draws], tmp_path).stdout
-    assert re.search(r"mfava_de: \d answers to mark \(10 draws of 9 documents", printed)
-    page = (tmp_path / "marking" / "marking.html").read_text("utf-8")
-    content = json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
-    rows = [{**item["line"], "annotator": "anna", **first_word(item["line"])} for item in content["items"]]
-    (tmp_path / "marks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    rated = run([command("lm-eval-grounded"), "score", str(folder), "--marks", "marks.jsonl", "-o", "out"], tmp_path)
-    assert re.search(r"\|\s*\|answer\|\s*0\|marked_rate +\|↓ +\|", rated.stdout)
-    assert "are made up, by people's marks of" in rated.stderr
-    assert results_of(tmp_path / "out")["results"][TASK]["marked_rate,answer"] > 0
 
 
 @pytest.fixture(scope="session")
@@ -181,9 +134,9 @@ def two_scored(tagged: Path, tmp_path_factory: pytest.TempPathFactory) -> list[R
     digest = TaskAnswers.of("", read_runs([tagged])[0].tasks[TASK]).digest
 
     def marks(line: Mapping[str, Any]) -> Mapping[str, Any]:
-        return first_word(line) if line["run"] == digest else {"spans": [], "cannot_tell": False}
+        return first_word(line) if line["run"] == digest else nothing(line)
 
-    path = marked(folder, runs, 12, marks)
+    path = annotated(folder, runs, marks)
     return [scored(score(each, output=folder / f"out{number}", marks=[path])[0]) for number, each in enumerate(runs)]
 
 
@@ -214,10 +167,10 @@ def test_numbers_of_the_leaderboard_have_the_rate_as_their_mean(two_scored: list
 def test_a_file_of_marks_is_data_for_other_commands(
     tagged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def doubtful(line: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"spans": None, "cannot_tell": True} if line["id"] == line["draw"]["order"][0] else first_word(line)
-
-    first, second = marked(tmp_path, [tagged], 30), marked(tmp_path, [tagged], 30, doubtful, "bert")
+    first, second = (
+        annotated(tmp_path, [tagged], number=30),
+        annotated(tmp_path, [tagged], doubtful, number=30, annotator="bert"),
+    )
     left_out: Counter[str] = Counter()
     documents = read_labelled_lines(second, left_out)
     assert left_out == {UNJUDGED: 1}
@@ -232,7 +185,7 @@ def test_a_file_of_marks_is_data_for_other_commands(
     def everything(line: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"spans": [[0, len(line["answer"]), "hallucination"]], "cannot_tell": False}
 
-    third = marked(tmp_path, [tagged], 30, everything, "cleo")
+    third = annotated(tmp_path, [tagged], everything, number=30, annotator="cleo")
     assert main(["calibrate", str(third), "--detector", "lexical", "-o", str(tmp_path / "c.json")]) == 0
     calibration = calibrations.load(str(tmp_path / "c.json")).for_language("de", "real")
     assert calibration is not None

@@ -121,23 +121,8 @@ def test_each_kind_has_its_instructions_and_its_choices(kind: str, sentence: str
     assert sentence in " ".join(root.xpath("string(//*[@class='instructions'])").split())
     assert [each.get("name") or each.get("id") for each in root.xpath("//form[@id='choices']//input")] == inputs
     assert len(root.xpath("//*[@role='textbox']")) == (2 if kind == "preferences" else 1)
-
-
-def test_aspects_of_ratings_are_those_of_the_judge() -> None:
-    assert [aspect["name"] for aspect in content_of(marking_page(content("de", kind="ratings")))["aspects"]] == [
-        *ASPECTS
-    ]
-
-
-def test_aspects_of_ratings_can_be_ones_own() -> None:
-    aspect = {"name": "style", "question": "Good <b>style</b>?", "values": ["no", "rather not", "rather", "yes"]}
-    page = marking_page(content("de", kind="ratings", aspects=[aspect]))
-    assert content_of(page)["aspects"] == [aspect]
-    (group,) = parsed(page).xpath("//form[@id='choices']/fieldset")
-    assert group.xpath("string(legend)") == "Good <b>style</b>?"
-    assert [" ".join(choice.text_content().split()) for choice in group.xpath("label")] == [
-        "1 no", "2 rather not", "3 rather", "4 yes", "Cannot tell",
-    ]  # fmt: skip
+    aspects = [aspect["name"] for aspect in content_of(marking_page(content("de", kind=kind)))["aspects"]]
+    assert aspects == ([*ASPECTS] if kind == "ratings" else [])  # those of the judge
 
 
 def test_instructions_are_plain_text_or_a_little_markdown() -> None:

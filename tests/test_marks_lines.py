@@ -6,22 +6,27 @@ import json
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.results.marks.draw import run_digest
-from lm_eval_tasks.results.marks.lines import Mark, RunAnswer, join, kappa_of_words, read_marks
+from lm_eval_tasks.results.marks.draw import TaskAnswers, run_digest
+from lm_eval_tasks.results.marks.lines import Mark, join, kappa_of_words, read_marks
 
 ANSWERS = {"a": "one two three four", "b": "five six", "c": "seven eight", "d": ""}
-RUN = {
-    identity: RunAnswer(answer, f"about {identity}", len(answer.split()) / 8) for identity, answer in ANSWERS.items()
-}
+NUMBERS = np.array([len(answer.split()) for answer in ANSWERS.values()], float)
 DIGEST = run_digest(ANSWERS)
+DOCS = [SimpleNamespace(doc={"reference": f"about {identity}"}) for identity in ANSWERS]
+RUN = TaskAnswers(
+    *("mfava_en", "org/model", "en", DOCS, [*ANSWERS], [*ANSWERS.values()]),
+    *(NUMBERS, np.zeros(4), np.ones(4, bool), False, DIGEST),
+)
 ORDER = ["a", "b", "a", "c", "a"]
 
 
@@ -36,7 +41,7 @@ def line(identity: str = "a", annotator: str = "anna", **fields: Any) -> dict[st
         "reference": f"about {identity}",
         "answer": ANSWERS.get(identity, ""),
         "run": DIGEST,
-        "chance": RUN[identity].share if identity in RUN else 0.1,
+        "chance": len(ANSWERS.get(identity, "").split()) / 8 or 0.1,
         "draw": {"seed": 1, "runs": [DIGEST], "order": ORDER},
         "spans": [[0, 3, "hallucination"]],
         "cannot_tell": False,
@@ -44,14 +49,20 @@ def line(identity: str = "a", annotator: str = "anna", **fields: Any) -> dict[st
     return {**row, **fields}
 
 
-def written(tmp_path: Path, *rows: Any, name: str = "marks.jsonl") -> Path:
-    path = tmp_path / name
-    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), "utf-8")
-    return path
+def rating(**fields: Any) -> dict[str, Any]:
+    return line(kind="ratings", **{"ratings": {"faithfulness": 3, "appropriateness": None}, **fields})
+
+
+def preference(**fields: Any) -> dict[str, Any]:
+    runs = [DIGEST, "0" * 16]
+    of_pair = {"runs": runs, "draw": {"seed": 1, "runs": runs, "order": ORDER}, "answers": ["one", ""]}
+    return line(kind="preferences", **{**of_pair, "preferred": 0, **fields})
 
 
 def read(tmp_path: Path, *rows: Any) -> list[Mark]:
-    return read_marks([written(tmp_path, *rows)])
+    path = tmp_path / "marks.jsonl"
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), "utf-8")
+    return read_marks([path])
 
 
 def test_answers_are_joined_with_how_often_they_were_drawn(tmp_path: Path) -> None:
@@ -59,7 +70,7 @@ def test_answers_are_joined_with_how_often_they_were_drawn(tmp_path: Path) -> No
     marks = read(
         tmp_path, line("a"), bert, line("b", spans=[[0, 8, "entity"]]), line("c", cannot_tell=True, spans=None)
     )
-    joined = join(marks, "mfava_en", RUN)
+    joined = join(marks, RUN)
 
     assert {key: drawn[1:] for key, drawn in joined.answers.items()} == {
         "a": (3, 1.0, 0.125),  # a quarter of the words by one annotator, none by the other
@@ -81,7 +92,7 @@ def test_answers_are_joined_with_how_often_they_were_drawn(tmp_path: Path) -> No
 def test_weights_are_the_share_of_words_over_the_chance_of_a_draw_of_several_runs(tmp_path: Path) -> None:
     draw = {"seed": 1, "runs": [DIGEST, "0" * 16], "order": ["a", "b"]}
     marks = read(tmp_path, line("a", draw=draw, chance=0.25), line("b", draw=draw, chance=0.5))
-    assert [each.weight for each in join(marks, "mfava_en", RUN).answers.values()] == [2.0, 0.5]
+    assert [each.weight for each in join(marks, RUN).answers.values()] == [2.0, 0.5]
 
 
 @pytest.mark.parametrize(("complete_to", "times"), [(2, {"a": 1, "b": 1}), (3, {"a": 2, "b": 1})])
@@ -90,8 +101,8 @@ def test_the_first_draws_count_where_later_ones_have_no_mark(
 ) -> None:
     marks = read(tmp_path, line("a"), line("b"))
     with pytest.raises(UsageError, match=r"1 drawn answers are not marked: c\. .*--complete-to 3"):
-        join(marks, "mfava_en", RUN)
-    joined = join(marks, "mfava_en", RUN, complete_to)
+        join(marks, RUN)
+    joined = join(marks, RUN, complete_to)
     assert {key: drawn.times for key, drawn in joined.answers.items()} == times
 
 
@@ -99,19 +110,19 @@ def test_what_only_another_run_says_something_about_needs_no_mark(tmp_path: Path
     """The answer to d has words in the other run of the draw alone."""
     both = {"seed": 1, "runs": [DIGEST, "other"], "order": ["d", "a", "d", "b"]}
     marks = read(tmp_path, *(line(identity, draw=both, spans=[]) for identity in "ab"))
-    assert {key: drawn.times for key, drawn in join(marks, "mfava_en", RUN).answers.items()} == {"a": 1, "b": 1}
+    assert {key: drawn.times for key, drawn in join(marks, RUN).answers.items()} == {"a": 1, "b": 1}
     with pytest.raises(UsageError, match=r"1 drawn answers are not marked: b\. .* --complete-to 3"):
-        join(marks[:1], "mfava_en", RUN)
+        join(marks[:1], RUN)
 
 
 def test_a_longer_draw_goes_on_from_a_shorter_one(tmp_path: Path) -> None:
     short = {"seed": 1, "runs": [DIGEST], "order": ORDER[:3]}
     marks = read(tmp_path, line("a", draw=short), line("b", draw=short), line("c"))
-    assert join(marks, "mfava_en", RUN).answers["a"].times == 3
+    assert join(marks, RUN).answers["a"].times == 3
 
 
 def test_a_run_without_marks_has_none(tmp_path: Path) -> None:
-    assert join(read(tmp_path, line("a")), "mfava_de", RUN).answers == {}
+    assert join(read(tmp_path, line("a")), RUN._replace(task="mfava_de")).answers == {}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +147,7 @@ def test_a_run_without_marks_has_none(tmp_path: Path) -> None:
 )
 def test_marks_of_other_answers_are_refused(tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        join(read(tmp_path, *rows), "mfava_en", RUN)
+        join(read(tmp_path, *rows), RUN)
 
 
 @pytest.mark.parametrize(
@@ -157,6 +168,16 @@ def test_marks_of_other_answers_are_refused(tmp_path: Path, rows: list[dict[str,
         (line(spans=["0"]), r"a span is \[start, end, category\]"),
         ("{", "no JSON"),
         ("[]", "expected a JSON object"),
+        (rating(ratings={"faithfulness": 3}), "the rating of appropriateness is 'missing', not 1 to 4 or null"),
+        (rating(ratings={"faithfulness": 5}), "the rating of faithfulness is 5"),
+        (rating(ratings={"faithfulness": True}), "the rating of faithfulness is True"),
+        (rating(ratings=None), "the rating of faithfulness is 'missing'"),
+        (rating(answer=None), "answer is None, not a text"),
+        (preference(preferred=2), "preferred is 2, none of 0, 1, 'tie' and null"),
+        (preference(preferred=True), "preferred is True"),
+        (preference(preferred=[0]), r"preferred is \[0\]"),
+        (preference(answers=["one"]), r"answers is \['one'\], not a list of two texts"),
+        (preference(runs=[1, 2]), r"runs is \[1, 2\], not a list of two texts"),
     ],
 )
 def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, row: Any, message: str) -> None:
@@ -168,6 +189,8 @@ def test_a_line_counts_once_and_two_of_one_annotator_must_be_equal(tmp_path: Pat
     assert len(read(tmp_path, line(), line())) == 1
     with pytest.raises(CorruptSource, match=r"line 2: anna has marked a in .*line 1, and otherwise"):
         read(tmp_path, line(), line(spans=[]))
+    with pytest.raises(CorruptSource, match=r"line 2: anna has marked a in .*line 1, and otherwise"):
+        read(tmp_path, rating(), rating(ratings={"faithfulness": 1, "appropriateness": None}))
     with pytest.raises(CorruptSource, match="no mark in it"):
         read(tmp_path)
 
@@ -197,12 +220,7 @@ def test_any_value_of_a_field_is_read_or_refused(field: str, value: Any) -> None
 
 @given(st.sampled_from(["ratings", "preferred", "answer", "answers", "runs"]), VALUES)
 def test_any_rating_or_preference_is_read_or_refused(field: str, value: Any) -> None:
-    of_pair = {"runs": [DIGEST, "0" * 16], "draw": {"seed": 1, "runs": [DIGEST, "0" * 16], "order": ORDER}}
-    rows = [
-        line(kind="ratings", ratings={"faithfulness": 3, "appropriateness": None}),
-        line(kind="preferences", answers=["one", ""], preferred=0, **of_pair),
-    ]
-    for row in rows:
+    for row in (rating(), preference()):
         with tempfile.TemporaryDirectory() as folder:
             (mark,) = read(Path(folder), row)
             assert set(mark.ratings.values()) in ({3, None}, {0.0, 1.0})

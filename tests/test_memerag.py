@@ -284,15 +284,7 @@ def test_stored_verdicts_are_scored_and_compared_from_a_shell(hub: str, tmp_path
         replies[7] = "I cannot say."
         rows = [{"id": row["id"], "response": reply} for row, reply in zip(judged, replies, strict=True)]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-        judge = [
-            "--model",
-            "replay",
-            "--model_args",
-            f"path={name}.jsonl",
-            "--tasks",
-            "memerag_judge_de",
-            "--log_samples",
-        ]
+        judge = f"--model replay --model_args path={name}.jsonl --tasks memerag_judge_de --log_samples".split()
         run([command("lm_eval"), *judge, "--metadata", f"mirror={hub}", "--output_path", name], tmp_path)
         results[name] = results_of(tmp_path / name)["results"]["memerag_judge_de"]
         read = [(row["label"], reply.removeprefix("Verdict: ")) for row, reply in zip(judged, replies, strict=True)]

@@ -36,15 +36,13 @@ class EveryThirdWord:
 
     def __init__(self) -> None:
         self.calls: list[int] = []
+        self.asked: list[tuple[str, str, str | None, str]] = []
 
     def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Sequence[str], answers: Sequence[str], *languages_and_questions: Any
     ) -> list[list[Span]]:
         self.calls.append(len(answers))
+        self.asked += zip(references, answers, *languages_and_questions, strict=True)
         return [[Span(*word.span(), "entity") for word in [*re.finditer(r"\S+", text)][2::3]] for text in answers]
 
 

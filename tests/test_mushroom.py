@@ -40,13 +40,7 @@ class Flags:
     def __init__(self, *found: tuple[int, int, float]) -> None:
         self.found = found
 
-    def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
-    ) -> list[list[Span]]:
+    def detect(self, references: Sequence[str], answers: Sequence[str], *_: Any, **__: Any) -> list[list[Span]]:
         return [
             [Span(a, min(b, len(answer)), "hallucination", p) for a, b, p in self.found if a < len(answer)]
             for answer in answers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +30,8 @@ def test_it_opens_without_a_request_an_error_or_an_overflow(
     tab = opened(request.getfixturevalue(name), width, scheme)
     if name != "big_page":
         open_everything(tab)
-
-    assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert tab.asked == [tab.address]
-    assert tab.said == []
-    assert tab.page.evaluate("typeof window.pwned") == "undefined"
+    tab.check_quiet(name, width, scheme)
     assert tab.seconds < WITHIN
-    if shots := os.environ.get("SCREENSHOTS"):
-        tab.page.screenshot(path=f"{shots}/{name}-{width}-{scheme}.png")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +39,6 @@ def test_it_opens_without_a_request_an_error_or_an_overflow(
     [("page", 1400, "light"), ("page", 400, "dark"), ("hostile_page", 400, "light")],  # seconds each
 )
 def test_axe_finds_no_fault(opened: Any, name: str, width: int, scheme: str, request: pytest.FixtureRequest) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install '.[browser]'")
     tab = opened(request.getfixturevalue(name), width, scheme)
     tab.page.evaluate("""
         for (const task of ['nomiracl_ar', 'clapnq_rag', 'mfava_de'])
@@ -54,8 +46,7 @@ def test_axe_finds_no_fault(opened: Any, name: str, width: int, scheme: str, req
                 .forEach(each => { each.open = true });
         document.querySelectorAll('#provenance h3 + details').forEach(each => { each.open = true });
     """)
-    found = axe.Axe().run(tab.page).response["violations"]
-    assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found] == []
+    tab.check_axe()
 
 
 def test_an_example_of_a_card_opens_its_document(opened: Any, page: Path) -> None:  # noqa: F811

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,13 +18,7 @@ class Counting:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
-    ) -> list[list[Span]]:
+    def detect(self, references: Sequence[str], answers: Sequence[str], *_: Any, **__: Any) -> list[list[Span]]:
         self.asked += answers
         return [[Span(0, len(answer))] if answer else [] for answer in answers]
 

@@ -58,12 +58,7 @@ def is_named(calibration: object) -> bool:
 def metric_list(with_corrected: bool) -> list[dict[str, Any]]:
     """The metrics as entries of a task's ``metric_list``; ``rogan_gladen_rate`` only `with_corrected`."""
     return [
-        {
-            "metric": metric.name,
-            "aggregation": AGGREGATIONS[metric.name],
-            "higher_is_better": metric.higher_is_better,
-            "denominator": metric.denominator,
-        }
+        metric.entry(AGGREGATIONS[metric.name])
         for metric in OF_A_DETECTOR
         if with_corrected or metric.name != CORRECTED
     ]

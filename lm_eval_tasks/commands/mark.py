@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import shell_word
-from lm_eval_tasks.commands import add_output, say, split_names
+from lm_eval_tasks.commands import add_output, print_or_write, say, split_names
 
 if TYPE_CHECKING:
     from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers
@@ -95,21 +95,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 def seconds_of(marks: Iterable[Path], kind: str) -> float | None:
     """The mean time that an answer took in files of marks, in seconds; ``None`` where none was timed."""
-    from lm_eval_tasks.data.tables import read_json_lines
-    from lm_eval_tasks.results.marks.label_studio import lines_from_export
+    from lm_eval_tasks.results.marks.lines import read_rows
 
-    times: list[Any] = []
-    for path in marks:
-        lines = lines_from_export(path) if path.suffix == ".json" else (line for _, line in read_json_lines(path))
-        times += [line.get("seconds") for line in lines if line.get("kind") == kind]
+    times: list[Any] = [
+        line.get("seconds") for path in marks for _, line in read_rows(path) if line.get("kind") == kind
+    ]
     numbers = [time for time in times if type(time) in (int, float) and 0 < time < math.inf]
     return fmean(numbers) if numbers else None
 
 
 def write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[Path]:
     """Write a page for each content, or what Label Studio imports; returns the paths."""
-    from lm_eval_tasks.data.atomic import whole_file
-
     files: dict[Path, str] = {}
     for content in contents:
         task = f"_{content['file'].partition('_')[2]}" if len(contents) > 1 else ""
@@ -126,8 +122,7 @@ def write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[P
                 folder / f"interface{task}.xml": labelling_interface(content),
             }
     for path, text in files.items():
-        with whole_file(path) as partial:
-            partial.write_text(text, "utf-8")
+        print_or_write(text, path)
     return [*files]
 
 

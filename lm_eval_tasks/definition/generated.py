@@ -54,13 +54,8 @@ def _base(base: Base, version: float) -> str:
 
 
 def _metric(metric: Metric) -> dict[str, Any]:
-    somewhere = "." in metric.aggregation
-    return {
-        "metric": metric.name,
-        "aggregation": _Function(metric.aggregation) if somewhere else metric.aggregation,
-        "higher_is_better": metric.higher_is_better,
-        "denominator": metric.denominator,
-    }
+    name = metric.aggregation
+    return metric.entry(_Function(name) if "." in name else name)
 
 
 def _group(group: Group, version: float) -> str:

@@ -90,6 +90,11 @@ class Metric:
         """Which values are better: ``higher``, ``lower``, or empty where neither are."""
         return {True: "higher", False: "lower", None: ""}[self.higher_is_better]
 
+    def entry(self, aggregation: Any) -> dict[str, Any]:
+        """It as an entry of a task's ``metric_list``."""
+        how = {"aggregation": aggregation, "higher_is_better": self.higher_is_better, "denominator": self.denominator}
+        return {"metric": self.name, **how}
+
     @property
     def is_share(self) -> bool:
         """Whether it is a share of its documents, not a mean of numbers or another rate."""

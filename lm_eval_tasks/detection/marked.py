@@ -174,15 +174,7 @@ def with_metric(config: dict[str, Any], task: str) -> dict[str, Any]:
     metric_list = list(config["metric_list"])
     names = [entry["metric"] for entry in metric_list]
     place = names.index("rogan_gladen_rate") if "rogan_gladen_rate" in names else len(names)
-    metric_list.insert(
-        place,
-        {
-            "metric": METRIC,
-            "aggregation": marked_rate_aggregation,
-            "higher_is_better": MARKED_RATE.higher_is_better,
-            "denominator": MARKED_RATE.denominator,
-        },
-    )
+    metric_list.insert(place, MARKED_RATE.entry(marked_rate_aggregation))
     return {**config, "metric_list": metric_list}
 
 

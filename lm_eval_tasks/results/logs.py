@@ -319,8 +319,7 @@ def _write_rows(
         name, figure = metric.name, figures[metric.name]
         error = "N/A" if math.isnan(figure.standard_error) else figure.standard_error
         table |= {f"{name},{_NAME}": figure.value, f"{name}_stderr,{_NAME}": error}
-        entry = {"metric": name, "aggregation": metric.aggregation, "higher_is_better": metric.higher_is_better}
-        listing.append({**entry, "denominator": metric.denominator})
+        listing.append(metric.entry(metric.aggregation))
     filters = [{"name": _NAME, "filter": [{"function": FILTER}]}]
     return {
         "results": {LOGGED: table},

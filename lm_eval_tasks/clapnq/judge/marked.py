@@ -61,15 +61,7 @@ def metrics_of(marks: MarksOfTask) -> list[str]:
 
 def metric_list(marks: MarksOfTask) -> list[dict[str, Any]]:
     """The metrics as entries of a task's ``metric_list``."""
-    return [
-        {
-            "metric": name,
-            "aggregation": Aggregation(name, partial(figure_of, name)),
-            "higher_is_better": True,
-            "denominator": metric_of(name).denominator,
-        }
-        for name in metrics_of(marks)
-    ]
+    return [metric_of(name).entry(Aggregation(name, partial(figure_of, name))) for name in metrics_of(marks)]
 
 
 def values_of(doc: Mapping[str, Any], verdict: str, marks: MarksOfTask) -> dict[str, Any]:

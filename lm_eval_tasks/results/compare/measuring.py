@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compa
 from custom_metrics.scores.detection import ratios
 from custom_metrics.scores.judging import ASPECTS
 from custom_metrics.scores.sentences import auc_rows
+from custom_metrics.statistics.marked import marked_difference
 from custom_metrics.statistics.multiple_comparisons import is_share
 from custom_metrics.statistics.paired_difference import (
     ITERATIONS,
@@ -31,14 +32,17 @@ from custom_metrics.statistics.paired_shares import compare_shares
 from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import CalibrationKey, errors_of, in_force
-from lm_eval_tasks.detection.marked import METRIC, PREFIX
+from lm_eval_tasks.detection.marked import METRIC, PREFIX, MarkedAnswer, marked_rate
 from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
-from lm_eval_tasks.results.compare.marked import MarkedRun, compare_marked
 from lm_eval_tasks.runs import Answers, FilteredAnswers
 
 _COUNTED_SCORES = ("precision", "recall", "f1", "balanced_accuracy")  # of summed tp, fp, fn, tn
 _OF_DETECTOR = (*RATES, "hallucinated_share", "hallucinated_words")  # metrics that count what a detector tagged
 _SEVERAL_FORMS = "the values of its documents have several forms"
+
+
+_Marked: TypeAlias = Mapping[int, MarkedAnswer]
+"""A run's answers to a task whose answers were drawn and marked, by the place of the document in the joined task."""
 
 
 class NotMeasured(ValueError):
@@ -61,7 +65,7 @@ class Measured:
     annotated: Floats | None = None  # (documents, ratios) annotated words of each category; absent ones do not count
     harmonic: bool = False  # whether the figure is the harmonic mean of the ratios, not their mean
     errors: Errors | None = None  # of the detector, where a calibration corrects the ratio
-    marked: Mapping[int, MarkedRun] | None = None  # by the number of the run, where people marked answers
+    marked: Mapping[int, _Marked] | None = None  # by the number of the run, where people marked answers
 
     @property
     def is_mean(self) -> bool:
@@ -122,7 +126,7 @@ class Measured:
 def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> PairedDifference:
     """The difference of two models on a metric of one task, or on its mean over several tasks."""
     if tasks[0].marked is not None:
-        return compare_marked([(task.marked[first], task.marked[second]) for task in tasks if task.marked is not None])
+        return _compare_marked([(task.marked[first], task.marked[second]) for task in tasks if task.marked is not None])
     common = [task.counted(first) & task.counted(second) for task in tasks]
     pairs = [(task.rows(first, both), task.rows(second, both)) for task, both in zip(tasks, common, strict=True)]
     if tasks[0].is_mean:
@@ -302,12 +306,43 @@ def _marked(task: JoinedTask, filter_name: str) -> Measured:
         values = {int(places[document]): value for document, value in column.non_numeric_values()} if column else {}
         if not values or not all(isinstance(value, Mapping) for value in values.values()):
             raise NotMeasured(f"the answers of {task.runs[number].model} have no marks (`score --marks`)")
-        runs[number] = MarkedRun.from_values(values, len(task.documents))
-    first = next(iter(runs.values()))
-    if any((run.times != first.times).any() for run in runs.values()):
+        runs[number] = {place: MarkedAnswer(**{"article": None, **values[place]}) for place in sorted(values)}
+    if (
+        len({tuple((place, answer.times) for place, answer in run.items() if answer.times) for run in runs.values()})
+        > 1
+    ):
         raise NotMeasured("the marks are of different questions: draw once for all runs (`mark RUN RUN --tasks ...`)")
-    numbers = {number: run.numbers() for number, run in runs.items()}
+    numbers = {number: _marked_numbers(run, len(task.documents)) for number, run in runs.items()}
     return Measured(METRIC, numbers, np.arange(len(task.documents)), "answers", marked=runs)
+
+
+def _marked_numbers(answers: _Marked, documents: int) -> Floats:
+    """(documents,) numbers whose mean is the rate; nan for an answer without marks."""
+    numbers = np.full(documents, np.nan)
+    if (rate := marked_rate(tuple(answers.values()))) is not None:
+        draws, mean = rate
+        judged = {place: answer for place, answer in answers.items() if answer.times and answer.marked is not None}
+        marked, expected = np.array([(answer.marked, answer.expected) for answer in judged.values()]).T
+        counts = draws.times * draws.weights
+        words, of_all = np.array([answer[:2] for answer in answers.values()]).T
+        numbers[[*judged]] = (marked - mean.slope * expected) * counts / counts.mean()
+        numbers += mean.slope * np.average(of_all, weights=words)
+    return numbers
+
+
+def _compare_marked(pairs: Sequence[tuple[_Marked, _Marked]]) -> PairedDifference:
+    """The difference of two models' rates, by the answers that were judged for both; the mean over tasks, if several."""
+    strata = []
+    for runs in pairs:
+        judged = [{at for at, answer in run.items() if answer.times and answer.marked is not None} for run in runs]
+        both = judged[0] & judged[1]
+        rates = [
+            marked_rate(tuple(answer if at in both else answer._replace(times=0) for at, answer in run.items()))
+            for run in runs
+        ]
+        if rates[0] is not None and rates[1] is not None:
+            strata.append((*rates[0], rates[1][1]))
+    return marked_difference(*strata) if strata else NO_DIFFERENCE
 
 
 # ------------------------------------------------------------------------------------ scores of counts, of detectors

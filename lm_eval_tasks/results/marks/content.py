@@ -11,10 +11,8 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, span_of
 from detector_plugin.detector import RAG
 from detector_plugin.labelled import REAL
 from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, reference_of, tagged_answer
+from lm_eval_tasks.results.report.page import direction
 from lm_eval_tasks.runs import Answer
-
-RIGHT_TO_LEFT = frozenset("ar arc ckb dv fa he ks ps sd ug ur yi".split())
-"""Languages whose texts run from right to left."""
 
 Item = dict[str, Any]
 
@@ -50,11 +48,10 @@ def page_content(
         "title": f"{task}: {len(items)} {todo}",
         "file": f"{file}_{task}",
         "language": language,
-        "direction": "rtl" if language in RIGHT_TO_LEFT else "ltr",
+        "direction": direction(language),
         "categories": [*CATEGORIES] if categories else [],
         "suggest": suggest,
         "instructions": instructions,
-        "aspects": [],
         "items": items,
     }
 

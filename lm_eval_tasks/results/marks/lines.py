@@ -24,8 +24,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.detection.marked import DrawnAnswer, MarksOfTask
-from lm_eval_tasks.results.marks.draw import KINDS, TaskAnswers, reference_of, run_digest
-from lm_eval_tasks.runs import read_runs
+from lm_eval_tasks.results.marks.draw import KINDS, TaskAnswers, reference_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -75,25 +74,6 @@ class Mark(NamedTuple):
         return marked / number if number else 0.0
 
 
-class RunAnswer(NamedTuple):
-    """An answer of a run, as it is scored."""
-
-    answer: str
-    reference: str
-    share: float  # of the words of all answers
-
-
-def run_answers(samples: Path, task: str, marked: Collection[str]) -> dict[str, RunAnswer]:
-    """The answers of a samples file, by the document's id; references of the `marked` ones only."""
-    (run,) = read_runs([samples])
-    answers = TaskAnswers.of(run.model, run.tasks[task])
-    shares = answers.shares.tolist()
-    return {
-        name: RunAnswer(text, reference_of(answers.logged[place].doc) if name in marked else "", shares[place])
-        for place, (name, text) in enumerate(zip(answers.ids, answers.texts, strict=True))
-    }
-
-
 def read_marks(paths: Iterable[Path]) -> list[Mark]:
     """The marks, of any kind, in files of JSON lines, or exports of Label Studio (``.json``).
 
@@ -105,7 +85,7 @@ def read_marks(paths: Iterable[Path]) -> list[Mark]:
     marks: dict[tuple[Any, ...], Mark] = {}
     faults: list[str] = []
     for path in paths:
-        for number, row in _rows(path):
+        for number, row in read_rows(path):
             where = f"{path}, line {number}"
             try:
                 mark = _mark(where, row)
@@ -123,7 +103,8 @@ def read_marks(paths: Iterable[Path]) -> list[Mark]:
     return list(marks.values())
 
 
-def _rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
+def read_rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
+    """The lines of a file of marks, or of an export, by number; not yet checked."""
     if path.suffix == ".json":
         from lm_eval_tasks.results.marks.label_studio import lines_from_export
 
@@ -220,16 +201,12 @@ def _spans(values: Any, length: int) -> tuple[Span, ...]:
     return spans
 
 
-def join(
-    marks: Sequence[Mark], task: str, answers: Mapping[str, RunAnswer], complete_to: int | None = None
-) -> MarksOfTask:
-    """The marks of spans in a task's answers in a run.
+def join(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = None) -> MarksOfTask:
+    """The marks of spans in a run's answers to a task.
 
     Args:
         marks: of any kinds, tasks and runs.
-        task: its name.
-        answers: id of a document to the run's answer, in the order of the samples file; those that cannot be drawn have
-            share 0.
+        answers: of the run.
         complete_to: count only the first draws, so many; default: all that were drawn, of which none may lack a mark.
 
     Returns:
@@ -239,8 +216,8 @@ def join(
         UsageError: a mark of this task is of another answer, reference or draw; marks are of several draws; or a drawn
             answer has no mark.
     """
+    task, digest = answers.task, answers.digest
     of_task = [mark for mark in marks if mark.task == task and mark.kind == "spans"]
-    digest = run_digest({identity: entry.answer for identity, entry in answers.items()})
     mine = [mark for mark in of_task if mark.run == digest]
     if not mine:
         own_draw = [mark for mark in of_task if digest in mark.draw.runs]
@@ -250,17 +227,20 @@ def join(
                 f"those here {digest}. Name the run that the answers were drawn from"
             )
         return MarksOfTask({}, {})
-    refuse(f"marks that are not of this run of {task}", mine, lambda mark: _difference(mark, answers.get(mark.id)))
+    places = {identity: place for place, identity in enumerate(answers.ids)}
+    shares_of_words = answers.shares.tolist()
+    refuse(
+        f"marks that are not of this run of {task}", mine, lambda mark: _difference(mark, answers, places.get(mark.id))
+    )
     # What has words in another run of the draw alone has nothing to mark in this one, and counts nothing.
-    without_words = {identity for identity, entry in answers.items() if not entry.share}
+    without_words = {identity for identity, place in places.items() if not shares_of_words[place]}
     counted, by_id = counted_draws(mine, task, complete_to, without_words)
     drawn = {}
     for identity in dict.fromkeys(identity for identity in counted if identity not in without_words):
         shares = [mark.share for mark in by_id[identity] if mark.spans is not None]
-        entry, chance = answers[identity], by_id[identity][0].chance
-        drawn[identity] = DrawnAnswer(
-            entry.answer, counted.count(identity), entry.share / chance, fmean(shares) if shares else None
-        )
+        place, chance = places[identity], by_id[identity][0].chance
+        times, weight = counted.count(identity), shares_of_words[place] / chance
+        drawn[identity] = DrawnAnswer(answers.texts[place], times, weight, fmean(shares) if shares else None)
     counting = [mark for mark in mine if mark.id in drawn]
     kappa, pairs = kappa_of_words(counting)
     more = {"kappa": kappa, "answers_of_several": pairs, "suggested": sum(mark.suggested for mark in counting)}
@@ -310,16 +290,17 @@ def basis_of(marks: Sequence[Mark], counted: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _difference(mark: Mark, entry: RunAnswer | None) -> str:
-    """Why a mark is not of the run's answer; empty where it is."""
-    if entry is None:
+def _difference(mark: Mark, answers: TaskAnswers, place: int | None) -> str:
+    """Why a mark is not of the run's answer at a place; empty where it is."""
+    if place is None:
         return f"the run has no document {mark.id}"
-    if mark.answer != entry.answer:
+    if mark.answer != answers.texts[place]:
         return f"the answer to {mark.id} is another one"
-    if mark.reference != entry.reference:
+    if mark.reference != reference_of(answers.logged[place].doc):
         return f"the reference of {mark.id} is another one"
-    if len(mark.draw.runs) == 1 and abs(mark.chance - entry.share) > 1e-9:
-        return f"{mark.id} was drawn with chance {mark.chance:.6f}, but has {entry.share:.6f} of the words"
+    share = answers.shares[place]
+    if len(mark.draw.runs) == 1 and abs(mark.chance - share) > 1e-9:
+        return f"{mark.id} was drawn with chance {mark.chance:.6f}, but has {share:.6f} of the words"
     return ""
 
 

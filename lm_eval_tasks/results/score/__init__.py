@@ -30,8 +30,10 @@ from lm_eval_tasks.detection import marked
 from lm_eval_tasks.detection.marked import MarksOfTask
 from lm_eval_tasks.harness.detector_task import LOGGED, is_tagged
 from lm_eval_tasks.models.answering import DocumentAnswerer
-from lm_eval_tasks.results.marks.lines import Mark, join, read_marks, run_answers
+from lm_eval_tasks.results.marks.draw import TaskAnswers
+from lm_eval_tasks.results.marks.lines import Mark, join, read_marks
 from lm_eval_tasks.results.marks.ratings import KINDS, join_ratings, judged_answers
+from lm_eval_tasks.runs import read_runs
 from lm_eval_tasks.runs.results_file import metadata_of, read_results
 
 __all__ = ["Work", "score", "tag_part"]
@@ -169,8 +171,10 @@ def _joined(marks: Sequence[Mark], task: str, samples: Path, complete_to: int | 
     """The marks of a task's samples."""
     if task in KINDS:
         return join_ratings(marks, task, judged_answers(samples, task), complete_to)
-    ids = {mark.id for mark in marks if mark.task == task and mark.kind == "spans"}
-    return join(marks, task, run_answers(samples, task, ids), complete_to) if ids else MarksOfTask({}, {})
+    if not any(mark.task == task and mark.kind == "spans" for mark in marks):
+        return MarksOfTask({}, {})
+    (run,) = read_runs([samples])
+    return join(marks, TaskAnswers.of(run.model, run.tasks[task]), complete_to)
 
 
 def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:

@@ -23,7 +23,6 @@ _ESCAPED = re.compile(
 )
 _BOLD = re.compile(r"\*\*(\S|\S.*?\S)\*\*", re.DOTALL)
 _SIGN = re.compile(r"^(#+|[-*] )\s*")  # of a heading or an item
-_KINDS = ("spans", "ratings", "preferences")
 
 INSTRUCTIONS = {
     "spans": """
@@ -88,9 +87,8 @@ def marking_page(content: Mapping[str, Any]) -> str:
         content: ``format`` (1), ``kind`` (``spans``, ``ratings`` or ``preferences``), ``title``, ``file`` (how the saved
             file's name begins), ``direction`` (of texts without letters), ``categories`` (of marks; empty: one kind),
             ``suggest`` (whether the detector's spans are shown first), ``instructions`` (Markdown's headings, lists,
-            paragraphs, bold; empty: ours), ``aspects`` (of ratings: ``name``, ``question``, and ``values``, four
-            sentences; empty: the CLAPnq paper's two), and ``items``: each a ``line`` (the saved one, without what people
-            say) and ``suggested`` spans.
+            paragraphs, bold; empty: ours), and ``items``: each a ``line`` (the saved one, without what people say) and
+            ``suggested`` spans.
 
     Returns:
         a page that loads nothing. The detector's spans are in it only if they are suggested.
@@ -101,12 +99,12 @@ def marking_page(content: Mapping[str, Any]) -> str:
     from markupsafe import Markup, escape
 
     kind, items = content["kind"], content["items"]
-    if content["format"] != 1 or kind not in _KINDS:
+    if content["format"] != 1 or kind not in INSTRUCTIONS:
         raise ValueError(f"no page can be made of format {content['format']!r} and kind {kind!r}")
     if not items:
         raise ValueError("there are no answers to mark")
     suggest = bool(content["suggest"]) and kind == "spans"
-    aspects = content["aspects"] or _ASPECTS if kind == "ratings" else []
+    aspects = _ASPECTS if kind == "ratings" else []
     of_items = [
         {
             "line": item["line"],

@@ -11,14 +11,13 @@ d838726). Languages there are those that CLD2 distinguishes. Cantonese is not on
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from importlib import resources
 
 from custom_metrics.statistics.agreement import FEWEST, correlate
 from custom_metrics.statistics.figures import Figure
+from lm_eval_tasks.data.tables import shipped_rows
 from lm_eval_tasks.results.report.families import MEAN, language_name
 from lm_eval_tasks.results.report.plots import scatter
 from lm_eval_tasks.results.report.plots.drawing import Axis, axis_of
@@ -94,5 +93,4 @@ def _in_words(entries: Sequence[Entry], x: Axis, y: Axis) -> str:
 @lru_cache(maxsize=1)
 def web_shares() -> dict[str, float]:
     """Language of mFAVA to its share of the web's pages, in percent, where that is known."""
-    table = resources.files(__package__).joinpath("common_crawl.tsv").read_text("utf-8")
-    return {row["code"]: float(row["percent"]) for row in csv.DictReader(table.splitlines(), delimiter="\t")}
+    return {row["code"]: float(row["percent"]) for row in shipped_rows(__package__, "common_crawl.tsv")}
