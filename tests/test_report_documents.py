@@ -245,7 +245,7 @@ def seen(document: Document) -> Iterator[str]:
 
 def test_an_mfava_document(two_models: Path, closed_book: Path) -> None:
     task = six_of_each(two_models / "baseline-lexical", closed_book)["mfava_de"]
-    assert task.kinds == {"wrong": 0, "invalid": 0, "abstained": 0, "disagree": 4, "hallucinated": 1}
+    assert task.kinds == {"wrong": 0, "invalid": 0, "abstained": 0, "disagree": 5, "hallucinated": 1}
     found = task.documents[0]  # the most hallucinated
 
     assert found.kinds == {"hallucinated", "disagree"}
@@ -253,9 +253,10 @@ def test_an_mfava_document(two_models: Path, closed_book: Path) -> None:
     assert found.page is not None
     quoting, inventing = found.answers
     assert (quoting.verdict, quoting.kinds, len(quoting.text.pieces)) == ("nothing flagged", frozenset(), 1)
-    assert (inventing.verdict, inventing.kinds) == ("69.2 % of the words flagged", frozenset({"hallucinated"}))
+    assert (inventing.verdict, inventing.kinds) == ("46.2 % of the words flagged", frozenset({"hallucinated"}))
     assert [piece.text for piece in inventing.text.pieces if piece.category] == [
-        "weil im Winter 1893 ein Erdbeben seine Pfeiler beschädigte."
+        "Winter 1893",
+        "Erdbeben seine Pfeiler beschädigte.",
     ]
 
 

@@ -297,7 +297,6 @@ def lexical() -> None:
     """What the lexical detector gets in languages and of families of models that its weights never saw, which are trained
     once, in half an hour, into the cache; and the AUC of RAG answers' sentences, by weights that saw neither."""
     import numpy as np
-    from scipy.stats import mannwhitneyu
 
     from custom_metrics.reading.words import words
     from detector_plugin.lexical import WEIGHTS, LexicalDetector
@@ -318,15 +317,14 @@ def lexical() -> None:
     for language, bar in (("de", 0.50), ("fi", 0.60), ("it", 0.65), ("es", 0.39)):
         report(f"lexical, {language}, pages: IoU", f"{pages[language]['iou']:.3f}", f">= {bar}")
     others = [contexts[language]["iou"] for language in ("ar", "en", "ca", "cs", "eu", "fa")]
-    report("lexical, ar en ca cs eu fa, contexts: IoU", " ".join(f"{iou:.3f}" for iou in others), "")
-    report("lexical, their mean", f"{np.mean(others):.3f}", ">= 0.55")
+    report("lexical, ar en ca cs eu fa, contexts: mean IoU", f"{np.mean(others):.3f}", ">= 0.55")
     for name, rows in (("pages where there are", {**contexts, **pages}), ("contexts", contexts)):
         report(f"lexical, rho, mean of ten, {name}", f"{np.mean([row['rho'] for row in rows.values()]):.3f}", ">= 0.58")
     gold = [row["f1"] for row in figures["mfava-gold"].values()]
     report("lexical, mFAVA gold, mean F1", f"{np.mean(gold):.1f}", ">= 70")
     detector = LexicalDetector(held_out=True)
     for language, bar in (("de", 0.71), ("es", 0.66)):
-        scores: dict[str, list[float]] = {"Supported": [], "Not Supported": []}
+        scores: dict[str, list[float]] = {"Supported": [], "Not Supported": [], "Challenging to determine": []}
         file = SHARED / "hub" / "github" / "amazon-science" / "MEMERAG" / "data" / "memerag" / f"{language}.jsonl"
         for row in map(json.loads, file.read_text("utf-8").splitlines()):
             sentences = [sentence["sentence"].strip() for sentence in row["answer"]]
@@ -334,12 +332,10 @@ def lexical() -> None:
             (values,) = detector.probabilities([reference], [answer], [language], [row["query"]])
             ends = np.cumsum([len(sentence) + 1 for sentence in sentences])
             place = np.searchsorted(ends, [start for start, _ in words(answer, language)], side="right")
-            for number, sentence in enumerate(row["answer"]):
-                if sentence["factuality"] in scores and (place == number).any():
-                    scores[sentence["factuality"]].append(float(values[place == number].mean()))
-        wrong, right = scores["Not Supported"], scores["Supported"]
-        auc = mannwhitneyu(wrong, right).statistic / (len(wrong) * len(right))
-        report(f"lexical, MEMERAG {language}, AUC of {len(wrong) + len(right)} sentences", f"{auc:.3f}", f">= {bar}")
+            for number in np.unique(place):
+                scores[row["answer"][number]["factuality"]].append(float(values[place == number].mean()))
+        auc = np.mean(np.greater.outer(scores["Not Supported"], scores["Supported"]))
+        report(f"lexical, MEMERAG {language}, AUC of sentences", f"{auc:.3f}", f">= {bar}")
     size = sum(file.stat().st_size for file in WEIGHTS.rglob("*.safetensors"))
     report("lexical, all weights of the package", f"{size / 1e6:.2f} MB", "<= 0.6 MB")
 
