@@ -87,7 +87,8 @@ def test_each_models_answers_stay_with_it(predicted: Path, tmp_path: Path) -> No
         folder = copied(predicted, tmp_path / "all" / name)
         (results,) = folder.glob("results_*.json")
         content = json.loads(results.read_text("utf-8"))
-        results.write_text(json.dumps({**content, "model_name": name}), "utf-8")
+        mine = {"group_subtasks": {"a group of theirs": ["mfava_de"]}}  # which is not known here
+        results.write_text(json.dumps({**content, **mine, "model_name": name}), "utf-8")
     for path in (tmp_path / "all" / "b").glob("samples_mfava_zh_*"):
         path.unlink()
     first, second = score(tmp_path / "all", output=tmp_path / "out")

@@ -185,8 +185,11 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
     samples = work.samples()
     order = list(earlier.get("n-samples") or ())  # sampled answers depend on the order of the tasks
     tasks = sorted(work.files, key=lambda task: order.index(task) if task in order else len(order))
-    listed = earlier.get("group_subtasks") or {}
-    groups = {group: members for group, members in listed.items() if members and work.files.keys() >= set(members)}
+    listed, manager = earlier.get("group_subtasks") or {}, work.task_manager()
+    complete = {group: members for group, members in listed.items() if members and work.files.keys() >= set(members)}
+    groups = {group: members for group, members in complete.items() if group in manager.all_groups}
+    if absent := sorted(complete.keys() - groups):
+        log.warning("groups that are not known here, and have no averages: %s", ", ".join(absent))
     in_groups = {task for members in groups.values() for task in members}
     launch = processes.here()
     with locked_folder(work.folder) as partial:
@@ -201,7 +204,7 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
             results = simple_evaluate(
                 model=LoggedAnswers(samples),
                 tasks=[*groups, *(task for task in tasks if task not in in_groups)],
-                task_manager=work.task_manager(),
+                task_manager=manager,
                 evaluation_tracker=tracker,
                 log_samples=True,
             )
