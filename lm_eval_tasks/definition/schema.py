@@ -185,7 +185,7 @@ class Benchmark:
         title: its name, as in its paper.
         questions: prefix of a task's or group's name to the question that it answers; the longest prefix counts.
         task_type: for model cards on the Hugging Face hub.
-        detection: prefix of the names of tasks that measure detectors, not language models; empty where none do.
+        detection: the prefix in `questions` of tasks that measure detectors, not language models; empty where none do.
         more_metrics: metrics that tasks add at run time, or that hand-written YAML files list.
     """
 
@@ -215,12 +215,15 @@ class Benchmark:
 
     def question(self, name: str) -> str:
         """The question that a task or group answers; empty where the table has none."""
-        starts = [start for start in self.questions if name.startswith(start)]
-        return self.questions[max(starts, key=len)] if starts else ""
+        return self.questions.get(self._prefix(name), "")
 
     def measures_detectors(self, task: str) -> bool:
         """Whether a task measures a detector."""
-        return bool(self.detection) and task.startswith(self.detection)
+        return bool(self.detection) and self._prefix(task) == self.detection
+
+    def _prefix(self, name: str) -> str:
+        """The longest prefix of a name that is in ``questions``."""
+        return max((start for start in self.questions if name.startswith(start)), key=len, default="")
 
     def as_json(self) -> dict[str, Any]:
         """The table without its tasks, for results files."""

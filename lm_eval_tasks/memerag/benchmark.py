@@ -122,4 +122,5 @@ BENCHMARK = Benchmark(
         "memerag_judge": "Does it judge sentences of RAG answers as people do?",
     },
     task_type="text-classification",
+    detection="memerag",
 )
