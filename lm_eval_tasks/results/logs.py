@@ -20,11 +20,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.figures import Figure, FloatWithCounts, share_figure
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.usage.plain_errors import UsageError
@@ -44,6 +44,10 @@ from lm_eval_tasks.detection.language_tags import code_of, guess
 from lm_eval_tasks.harness.detector_task import FILTER, LOGGED
 from lm_eval_tasks.runs.results_file import provenance_of, read_results
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 LONGEST_LINE = 4 << 20
@@ -58,6 +62,7 @@ _STORES = ".spans_*.jsonl"
 _SHARE, _CORRECTED = OF_A_DETECTOR
 _FLAGGED = Metric(
     *("flagged_answers", DEFINED_SHARE, False, "answers that do not abstain and that the detector has read"),
+    label="share of flagged answers",
     sentence="A detector flags something in {value} of its answers",
     counted="answers",
     is_raw=True,
@@ -99,8 +104,11 @@ def detect_log(
     name none; without it, theirs is guessed. `workers` processes share the tagging. UsageError where no line can be used.
     """
     folder = output.with_suffix("")
-    if folder == output or workers < 1:
-        raise UsageError("detect: name an output such as out.jsonl (out/ becomes the run), and 1 worker or more")
+    if folder == output or workers < 1 or (output.exists() and output.samefile(source)):
+        raise UsageError(
+            "detect: name an output such as out.jsonl (out/ becomes the run), not the log itself, and 1 worker or more"
+        )
+    source.open("rb").close()  # before anything is made
     named = calibration or calibrated.NO_CALIBRATION
     settings = calibrated.settings_of("detect", detector, detector_args, named, RAG, language=language, kinds=(RAG,))
     job = source, folder, settings, language
@@ -174,7 +182,9 @@ def read_line(line: bytes, language: str | None = None) -> tuple[dict[str, Any],
         "reference": reference,
         "model": text_in(row, "model"),
     }
-    return doc | ({"query_id": row["id"]} if type(row.get("id")) in (str, int) else {}), answer
+    if type(name := row.get("id")) in (str, int):
+        doc["query_id"] = without_surrogates(name) if isinstance(name, str) else name
+    return doc, answer
 
 
 def _blocks(source: Path, language: str | None, left_out: dict[str, list[int]]) -> Iterator[list[_Line]]:
@@ -283,7 +293,7 @@ def _write_rows(
             seen["kept"].update(answers=1, guessed=doc["guessed"], untagged=tagged["spans"] is None)
             words = of_words["words"] if of_words else 0
             counts.extend((of_words["flagged"], words, words * row["expected_share"]) if words else (0, 0, 0))
-            counts.extend((row[_FLAGGED.name] or 0, words > 0, row["abstention_rate"], 1))
+            counts.extend((row[_FLAGGED.name] or 0, words > 0, row["abstention_rate"]))
             clusters.append(int(doc["article"], 16))
     if not counts:
         return {}
@@ -336,21 +346,25 @@ def _write_rows(
 
 
 def _figures(counts: array[float], clusters: array[int], errors: Errors | None) -> dict[str, Figure]:
-    """Name to figure, from seven counts of each answer: words flagged, words, words expected to be wrong, whether it is
-    flagged, counts, abstains, 1. Bounds are of a bootstrap over questions."""
+    """Name to figure, from six counts of each answer: words flagged, words, words expected to be wrong, whether it is
+    flagged, counts, abstains. Answers to one question depend on each other."""
     import numpy as np
 
-    summed = sums_by_cluster(np.frombuffer(counts).reshape(-1, 7), clusters)
-    judged, answers = summed[:, [4, 6]].sum(axis=0).astype(int).tolist()
-    rates = estimate(summed[:, :2], errors)
-    figures = {
-        _CORRECTED.name: rates.rogan_gladen,
-        _SHARE.name: rates.detected,
-        _FLAGGED.name: estimate(summed[:, 3:5]).detected,
-        "expected_share": estimate(summed[:, [2, 1]]).detected,
+    rows = np.frombuffer(counts).reshape(-1, 6)
+    summed, counted = sums_by_cluster(rows[:, :3], clusters), rows[:, 4] > 0
+    rates, n = estimate(summed[:, :2], errors), int(counted.sum())
+
+    def share(of: NDArray[np.bool_], column: int) -> Figure:
+        answers = zip(rows[of, column].tolist(), np.array(clusters)[of].tolist(), strict=True)
+        return share_figure([FloatWithCounts(value, cluster=cluster) for value, cluster in answers])
+
+    return {
+        _CORRECTED.name: rates.rogan_gladen._replace(n=n),
+        _SHARE.name: rates.detected._replace(n=n),
+        _FLAGGED.name: share(counted, 3),
+        "expected_share": estimate(summed[:, [2, 1]]).detected._replace(n=n),
+        "abstention_rate": share(np.full(len(rows), True), 5),
     }
-    abstaining = estimate(summed[:, 5:]).detected._replace(n=answers)
-    return {name: figure._replace(n=judged) for name, figure in figures.items()} | {"abstention_rate": abstaining}
 
 
 def _publish(
