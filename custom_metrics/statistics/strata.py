@@ -132,7 +132,7 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
     average out: their distances are summed.
 
     Arguments and the result's ``n`` are as in :func:`mean_of_shares`. Bounds, or the standard error, are ``nan`` where a
-    stratum has none.
+    stratum has none, but for a standard error of 0: equal values of a stratum are no reason to say nothing of the others.
     """
     defined = [figure for figure in figures if not math.isnan(figure.value)]
     if len(defined) <= 1:
@@ -145,7 +145,10 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
         wide = [math.isnan(figure.standard_error) and is_wide(figure.low, figure.high) for figure in defined]
         below = _reach([figure.value - figure.low for figure in defined], wide)
         above = _reach([figure.high - figure.value for figure in defined], wide)
-    lowest, highest = fmean(figure.low for figure in defined), fmean(figure.high for figure in defined)
+    ends = [
+        f._replace(low=f.value, high=f.value) if math.isnan(f.low) and f.standard_error == 0 else f for f in defined
+    ]
+    lowest, highest = fmean(figure.low for figure in ends), fmean(figure.high for figure in ends)
     bounds = max(mean - below, lowest), min(mean + above, highest)
     if math.isnan(lowest + highest):
         bounds = math.nan, math.nan
