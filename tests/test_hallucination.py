@@ -291,9 +291,7 @@ def test_draws_of_equal_rates_are_left_out_and_a_large_estimate_keeps_its_bounds
         warnings.simplefilter("error")
         found = estimate(whole, pooled(draws, 0.9, 0.1, 2.5))
     assert found.rogan_gladen[:3] == approx((1.0, (8 / 9 - 0.5) / 0.5, 1.0))
-    assert (
-        found.estimated.value == found.estimated.high == pytest.approx(2.5 * 25 / 26)
-    )  # limited there, not at 1
+    assert found.estimated.value == found.estimated.high == pytest.approx(2.5 * 25 / 26)  # limited there, not at 1
 
 
 def test_words_are_flagged_by_any_of_their_characters() -> None:
