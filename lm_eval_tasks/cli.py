@@ -24,7 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="lm-eval-grounded",
-        description="Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*. To evaluate a model, run `lm_eval`.",
+        description="Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*, mushroom_*, memerag_*. To evaluate a "
+        "model, run `lm_eval`.",
     )
     argv = sys.argv[1:] if argv is None else argv
     subparsers = parser.add_subparsers(dest="command", required=True)
