@@ -215,15 +215,12 @@ class Benchmark:
 
     def question(self, name: str) -> str:
         """The question that a task or group answers; empty where the table has none."""
-        return self.questions.get(self._prefix(name), "")
+        starts = [start for start in self.questions if name.startswith(start)]
+        return self.questions[max(starts, key=len)] if starts else ""
 
     def measures_detectors(self, task: str) -> bool:
         """Whether a task measures a detector."""
-        return bool(self.detection) and self._prefix(task) == self.detection
-
-    def _prefix(self, name: str) -> str:
-        """The longest prefix of a name that is in ``questions``."""
-        return max((start for start in self.questions if name.startswith(start)), key=len, default="")
+        return bool(self.detection) and self.question(task) == self.questions.get(self.detection)
 
     def as_json(self) -> dict[str, Any]:
         """The table without its tasks, for results files."""

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate
@@ -43,10 +43,6 @@ from lm_eval_tasks.detection import calibrated, marked
 from lm_eval_tasks.detection.language_tags import code_of, guess
 from lm_eval_tasks.harness.detector_task import FILTER, LOGGED
 from lm_eval_tasks.runs.results_file import provenance_of, read_results
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -182,9 +178,8 @@ def read_line(line: bytes, language: str | None = None) -> tuple[dict[str, Any],
         "reference": reference,
         "model": text_in(row, "model"),
     }
-    if type(name := row.get("id")) in (str, int):
-        doc["query_id"] = without_surrogates(name) if isinstance(name, str) else name
-    return doc, answer
+    name = without_surrogates(row["id"]) if isinstance(row.get("id"), str) else row.get("id")
+    return doc | ({"query_id": name} if type(name) in (str, int) else {}), answer
 
 
 def _blocks(source: Path, language: str | None, left_out: dict[str, list[int]]) -> Iterator[list[_Line]]:
@@ -274,6 +269,7 @@ def _write_rows(
     """Write the rows to the files ``samples`` and ``spans`` of a folder, and return the content of their results file.
     `record` is the beginning of the provenance, `name` that of the model where no line names one."""
     counts, clusters, values = array("d"), array("Q"), list[Any]()
+    answered: dict[str, list[float | None]] = {_FLAGGED.name: [], "abstention_rate": []}
     seen: dict[str, Counter[str]] = {"languages": Counter(), "models": Counter(), "kept": Counter()}
     with (
         (partial / "samples").open("w", encoding="utf-8") as samples,
@@ -293,7 +289,10 @@ def _write_rows(
             seen["kept"].update(answers=1, guessed=doc["guessed"], untagged=tagged["spans"] is None)
             words = of_words["words"] if of_words else 0
             counts.extend((of_words["flagged"], words, words * row["expected_share"]) if words else (0, 0, 0))
-            counts.extend((row[_FLAGGED.name] or 0, words > 0, row["abstention_rate"]))
+            for metric_name, share in answered.items():
+                share.append(
+                    None if row[metric_name] is None else FloatWithCounts(row[metric_name], None, doc["article"])
+                )
             clusters.append(int(doc["article"], 16))
     if not counts:
         return {}
@@ -304,7 +303,8 @@ def _write_rows(
         log.warning(
             "no corrected rate: %s does not fit the log's languages (%s)", key.calibration, ", ".join(languages)
         )
-    every = {marked.METRIC: marked.figure_of(values), **_figures(counts, clusters, errors)}
+    shares = {name: share_figure(of_answers) for name, of_answers in answered.items()}
+    every = {marked.METRIC: marked.figure_of(values), **_figures(counts, clusters, shares, errors)}
     figures = {name: figure for name, figure in every.items() if not math.isnan(figure.value)}
     listed = [metric for name, metric in _TABLE.metrics.items() if name in figures]
     record = {
@@ -345,26 +345,17 @@ def _write_rows(
     }
 
 
-def _figures(counts: array[float], clusters: array[int], errors: Errors | None) -> dict[str, Figure]:
-    """Name to figure, from six counts of each answer: words flagged, words, words expected to be wrong, whether it is
-    flagged, counts, abstains. Answers to one question depend on each other."""
+def _figures(
+    counts: array[float], clusters: array[int], shares: dict[str, Figure], errors: Errors | None
+) -> dict[str, Figure]:
+    """Name to figure, from three counts of each answer: words flagged, words, words expected to be wrong; and the shares of
+    answers. Bounds of shares of words are of a bootstrap over questions."""
     import numpy as np
 
-    rows = np.frombuffer(counts).reshape(-1, 6)
-    summed, counted = sums_by_cluster(rows[:, :3], clusters), rows[:, 4] > 0
-    rates, n = estimate(summed[:, :2], errors), int(counted.sum())
-
-    def share(of: NDArray[np.bool_], column: int) -> Figure:
-        answers = zip(rows[of, column].tolist(), np.array(clusters)[of].tolist(), strict=True)
-        return share_figure([FloatWithCounts(value, cluster=cluster) for value, cluster in answers])
-
-    return {
-        _CORRECTED.name: rates.rogan_gladen._replace(n=n),
-        _SHARE.name: rates.detected._replace(n=n),
-        _FLAGGED.name: share(counted, 3),
-        "expected_share": estimate(summed[:, [2, 1]]).detected._replace(n=n),
-        "abstention_rate": share(np.full(len(rows), True), 5),
-    }
+    summed = sums_by_cluster(np.frombuffer(counts).reshape(-1, 3), clusters)
+    rates, expected = estimate(summed[:, :2], errors), estimate(summed[:, [2, 1]]).detected
+    of_words = {_CORRECTED.name: rates.rogan_gladen, _SHARE.name: rates.detected, "expected_share": expected}
+    return {name: figure._replace(n=shares[_FLAGGED.name].n) for name, figure in of_words.items()} | shares
 
 
 def _publish(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from custom_metrics.statistics.intervals import SIGNIFICANCE
@@ -30,11 +31,7 @@ def matrices(comparison: Comparison) -> list[Section]:
     names = [shortened(on_one_line(name)) for name in comparison.models]
     sections = [_matrix(rows, names) for rows in tables.values()]
     notes = tuple(map(on_one_line, (_HOW_TO_READ, *explanations(comparison, names, pairs=False))))
-    return (
-        [*sections[:-1], Section(sections[-1].header, sections[-1].rows, sections[-1].before, notes)]
-        if sections
-        else []
-    )
+    return [*sections[:-1], *(replace(last, after=notes) for last in sections[-1:])]
 
 
 def shortened(name: str) -> str:
@@ -74,9 +71,8 @@ def _matrix(rows: Sequence[Difference], names: Sequence[str]) -> Section:
         )
         for model in models
     ]
-    where = f"{first.task} (mean of {most} tasks)" if first.group else first.task
-    if any(row.tasks < most for row in rows):
-        where = f"{first.task} (mean of {most} tasks, or of those that a model shares with another)"
+    partly = ", or of those that a model shares with another" if any(row.tasks < most for row in rows) else ""
+    where = f"{first.task} (mean of {most} tasks{partly})" if first.group else first.task
     better = {True: ", higher is better", False: ", lower is better", None: ""}[first.higher_is_better]
     filtered = f", {first.filter}" if first.filter not in ("answer", "tags", "none") else ""
     before = f"{first.measured.heading}: {first.metric}{filtered}{better}; {where}"
