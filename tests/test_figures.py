@@ -250,6 +250,7 @@ def share(count: int, n: int) -> Figure:
         # skewed bounds: never further out than the mean of the strata's
         ([Figure(0.1, 0.09, 0.5, 0.1, 5)] * 2, Figure(0.1, 0.09, 0.1 + 1.959964 * 0.1 / math.sqrt(2), 0.0707107, 10)),
         ([Figure(0.5, n=3), Figure(0.7, 0.6, 0.8, 0.1, 3)], Figure(0.6, NAN, NAN, NAN, 6)),
+        ([Figure(0.5, NAN, NAN, 0.0, 3)] * 2, Figure(0.5, NAN, NAN, 0.0, 6)),
         # equal values in one stratum: no bounds of its own, and those of the mean by the other
         ([Figure(0.5, NAN, NAN, 0.0, 3), Figure(0.7, 0.6, 0.8, 0.04, 3)], Figure(0.6, 0.5608007, 0.6391993, 0.02, 6)),
     ],

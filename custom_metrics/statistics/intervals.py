@@ -109,8 +109,7 @@ def spread(resampled: NDArray[Any]) -> tuple[float, float, float]:
     """How far resampled figures vary: 95 % bounds, and the standard deviation, which is the figure's standard error.
 
     Figures that are ``nan`` (0/0 in a resample) are left out. All are ``nan`` where these are more than one in twenty: the
-    others would be a selection. There are no bounds where all are equal: of no width, they would
-    say that the figure is sure.
+    others would be a selection. Equal ones have no bounds, which would be of no width.
     """
     defined = resampled[~np.isnan(resampled)]
     if defined.size < max(2, 0.95 * resampled.size):

@@ -145,12 +145,10 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
         wide = [math.isnan(figure.standard_error) and is_wide(figure.low, figure.high) for figure in defined]
         below = _reach([figure.value - figure.low for figure in defined], wide)
         above = _reach([figure.high - figure.value for figure in defined], wide)
-    ends = [
-        f._replace(low=f.value, high=f.value) if math.isnan(f.low) and f.standard_error == 0 else f for f in defined
-    ]
-    lowest, highest = fmean(figure.low for figure in ends), fmean(figure.high for figure in ends)
+    ends = [(f.value, f.value) if f.standard_error == 0 and math.isnan(f.low) else f[1:3] for f in defined]
+    lowest, highest = map(fmean, zip(*ends, strict=True))
     bounds = max(mean - below, lowest), min(mean + above, highest)
-    if math.isnan(lowest + highest):
+    if math.isnan(lowest + highest) or error == 0:
         bounds = math.nan, math.nan
     return Figure(mean, *bounds, error, sum(figure.n for figure in defined))
 
