@@ -105,7 +105,7 @@ def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
     flagged_sums, total_sums = resampled_sums(counts, RESAMPLES if errors is None else len(errors.draws)).T
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = flagged_sums / total_sums
-    detected = Figure(share, *spread(shares))
+    detected = Figure(share, *(spread(shares) if len(counts) > 1 else ()))
     if errors is None:
         return Estimates(detected, UNDEFINED, UNDEFINED)
     # Equation 1 has no upper bound, and the ratio's tail is long; a share of words has one.

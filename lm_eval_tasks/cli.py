@@ -21,7 +21,10 @@ from lm_eval_tasks import commands
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.harness.short_errors import one_line
 
-ABOUT = "Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*. To evaluate a model, run `lm_eval`."
+ABOUT = (
+    "Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*, mushroom_*, memerag_*. To evaluate a model, run "
+    "`lm_eval`."
+)
 GROUPS = {
     "Before a run": "check sources path retrieve",
     "Answers that exist": "score mark detect abstention",

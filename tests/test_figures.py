@@ -120,8 +120,7 @@ def test_bounds_of_a_mean_are_of_2000_resamples_with_the_projects_seed() -> None
     low, high = np.percentile(resampled_sums(np.array(VALUES)[:, None], 2000, 1234)[:, 0] / 7, [2.5, 97.5])
     assert bootstrap_mean([*VALUES[:3], NAN, *VALUES[3:], NAN]) == (low, high)
     assert defined_mean.figure([*VALUES, None])[1:3] == (low, high)
-    assert bootstrap_mean([0.7]) == (0.7, 0.7)
-    assert np.isnan([bootstrap_mean([]), bootstrap_mean([NAN, NAN])]).all()
+    assert np.isnan([bootstrap_mean(values) for values in ([], [NAN, NAN], [0.7], [0.7] * 9)]).all()
     found = defined_mean.figure([0.1, 0.9, None, 0.4, 0.6, 0.5] * 20)
     assert found.high - found.low == pytest.approx(
         2 * 1.96 * 0.2608 / 10, rel=0.05
@@ -134,7 +133,8 @@ def test_bounds_of_a_mean_are_of_2000_resamples_with_the_projects_seed() -> None
         (np.arange(41.0), (1.0, 39.0, math.sqrt(41 * 42 / 12))),
         ([*np.arange(19.0), NAN], (0.45, 17.55, math.sqrt(19 * 20 / 12))),  # one in twenty may be undefined
         ([*np.arange(18.0), NAN, NAN], (NAN, NAN, NAN)),
-        ([3.0], (3.0, 3.0, NAN)),
+        ([3.0], (NAN, NAN, NAN)),
+        ([3.0, 3.0, 3.0], (NAN, NAN, 0.0)),  # bounds of no width would say that the figure is sure
         ([1.0, 2.0], (1.025, 1.975, math.sqrt(0.5))),
         ([], (NAN, NAN, NAN)),
         ([NAN], (NAN, NAN, NAN)),
@@ -250,6 +250,9 @@ def share(count: int, n: int) -> Figure:
         # skewed bounds: never further out than the mean of the strata's
         ([Figure(0.1, 0.09, 0.5, 0.1, 5)] * 2, Figure(0.1, 0.09, 0.1 + 1.959964 * 0.1 / math.sqrt(2), 0.0707107, 10)),
         ([Figure(0.5, n=3), Figure(0.7, 0.6, 0.8, 0.1, 3)], Figure(0.6, NAN, NAN, NAN, 6)),
+        ([Figure(0.5, NAN, NAN, 0.0, 3)] * 2, Figure(0.5, NAN, NAN, 0.0, 6)),
+        # equal values in one stratum: no bounds of its own, and those of the mean by the other
+        ([Figure(0.5, NAN, NAN, 0.0, 3), Figure(0.7, 0.6, 0.8, 0.04, 3)], Figure(0.6, 0.5608007, 0.6391993, 0.02, 6)),
     ],
 )
 def test_exact_means(figures: list[Figure], mean: Figure) -> None:

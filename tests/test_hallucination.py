@@ -285,13 +285,13 @@ def test_a_detector_that_is_expected_to_tell_nothing_has_no_rate(tpr: float, fpr
 
 
 def test_draws_of_equal_rates_are_left_out_and_a_large_estimate_keeps_its_bounds() -> None:
-    whole = np.array([[1, 1], [1, 1], [2, 2]])  # every word is flagged
-    draws = np.array([[1.0, 1.0, 3.0], [1.0, 0.5, 9.0]] * 100)
+    whole = np.array([[9, 9], [8, 8], [8, 9]])  # nearly every word is flagged
+    draws = np.array([[1.0, 1.0, 2.0], [1.0, 0.5, 9.0]] * 100)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = estimate(whole, pooled(draws, 0.9, 0.1, 2.5))
-    assert found.rogan_gladen == approx(Figure(1.0, 1.0, 1.0, 0.0))
-    assert found.estimated == approx(Figure(2.5, 2.5, 2.5, 0.0))  # limited at the expected 2.5, not at 1
+    assert found.rogan_gladen[:3] == approx((1.0, (8 / 9 - 0.5) / 0.5, 1.0))
+    assert found.estimated.value == found.estimated.high == pytest.approx(2.5 * 25 / 26)  # limited there, not at 1
 
 
 def test_words_are_flagged_by_any_of_their_characters() -> None:

@@ -91,7 +91,7 @@ def test_figures_of_ratings(runs: Path, tmp_path: Path) -> None:
     faithful = (9 * 4 + 8 * 3) / 17
     assert found["faithfulness"] == pytest.approx(faithful)
     figures = figures_of(found["whole"], RATINGS)
-    assert found["appropriateness"] == figures["appropriateness"]["low"] == figures["appropriateness"]["high"] == 2
+    assert found["appropriateness"] == figures["appropriateness"]["value"] == 2
     assert found["f_plus_a"] == pytest.approx(2 * faithful * 2 / (faithful + 2))
     assert found["unread_rate"] == pytest.approx(1 / 36)
     unread = figures["unread_rate"]

@@ -14,6 +14,7 @@ import pytest
 
 from custom_metrics.hallucination import flagged_words
 from custom_metrics.reading.spans import Span
+from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results import logs
 from lm_eval_tasks.results.marks.content import page_content
@@ -54,7 +55,13 @@ def test_the_worked_example_of_the_readme(
     figures = figures_of(results_of(Path("out")), TASK)
     share = sum(flagged for flagged, _ in sums) / sum(all_ for _, all_ in sums)
     assert figures["hallucinated_share"]["value"] == pytest.approx(share)
-    assert figures["flagged_answers"]["value"] == sum(bool(row["spans"]) for row in written) / 18
+    flagged = figures["flagged_answers"]
+    assert flagged["value"] * 18 == sum(bool(row["spans"]) for row in written) == 11
+    assert (flagged["low"], flagged["high"]) == pytest.approx(wilson(11, 18))
+    assert figures["abstention_rate"]["high"] == pytest.approx(wilson(0, 18)[1])  # none of 18 is not surely none
+    assert main([*detect[:-1], "rag.jsonl"]) == 2
+    assert "not the log itself" in capsys.readouterr().err
+    assert lines(Path("rag.jsonl")) == lines(LOG)
     assert main(mark) == 0
     (run,) = read_runs([Path("out")])
     answers = TaskAnswers.of(run.model, run.tasks[TASK])
@@ -94,14 +101,18 @@ def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog:
         "language is no BCP 47 tag": [{**GOOD, "language": "german"}],
         "longer than 4 MB": [{**GOOD, "passages": ["x" * (10 << 20)]}],
     }
-    good = [GOOD, {**GOOD, "passages": [{"title": "T", "text": "x"}, "\ud800"], "id": 7}, {**GOOD, "reference": "x"}]
+    good = [
+        GOOD,
+        {**GOOD, "passages": [{"title": "T", "text": "x"}, "\ud800"], "id": 7},
+        {**GOOD, "reference": "x", "id": "\ud800"},
+    ]
     rows = [row for several in bad.values() for row in several if row != b'{"answer": "cut']
     log = write_log(tmp_path / "log.jsonl", *rows[:6], *good, b"\n", *rows[6:], b'{"answer": "cut')
     results = json.loads(logs.detect_log(log, tmp_path / "out.jsonl").read_text("utf-8"))
     record = results["configs"][TASK]["metadata"]["provenance"]
     assert record["left_out"] == {reason: len(several) for reason, several in bad.items()}
     assert record["kept"]["answers"] == len(good) == len(lines(tmp_path / "out.jsonl"))
-    assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == [None, 7, None]
+    assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == [None, 7, "\ufffd"]
     (said,) = (record.message for record in caplog.records if "left out" in record.message)
     assert "no JSON: 4 (line 1, 2, 3, ...); no JSON object: 1 (line 4); no answer: 2 (line 5, 6)" in said
     assert "longer than 4 MB: 1 (line 18)" in said

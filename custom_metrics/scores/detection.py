@@ -206,7 +206,8 @@ def _figure(values: tuple[Any, ...], clusters: tuple[Any, ...] | None, metric: s
     flat = sums_by_cluster(counts.reshape(len(counts), -1), clusters)
     resampled = resampled_sums(flat).reshape(-1, *counts.shape[1:])
     (value,) = _scores(metric, counts.sum(axis=0, keepdims=True))
-    return Figure(float(value), *spread(_scores(metric, resampled)), n=len(counts))
+    bounds = spread(_scores(metric, resampled)) if len(flat) > 1 else (math.nan, math.nan, math.nan)
+    return Figure(float(value), *bounds, n=len(counts))
 
 
 def _rows(values: Sequence[Any], metric: str) -> Rows:

@@ -109,10 +109,12 @@ def spread(resampled: NDArray[Any]) -> tuple[float, float, float]:
     """How far resampled figures vary: 95 % bounds, and the standard deviation, which is the figure's standard error.
 
     Figures that are ``nan`` (0/0 in a resample) are left out. All are ``nan`` where these are more than one in twenty: the
-    others would be a selection.
+    others would be a selection. Equal ones have no bounds, which would be of no width.
     """
     defined = resampled[~np.isnan(resampled)]
-    if defined.size == 0 or defined.size < 0.95 * resampled.size:
+    if defined.size < max(2, 0.95 * resampled.size):
         return math.nan, math.nan, math.nan
+    if np.ptp(defined) <= 1e-12:
+        return math.nan, math.nan, 0.0
     low, high = np.quantile(defined, [SIGNIFICANCE / 2, 1 - SIGNIFICANCE / 2])
-    return float(low), float(high), float(np.std(defined, ddof=1)) if defined.size > 1 else math.nan
+    return float(low), float(high), float(np.std(defined, ddof=1))

@@ -132,7 +132,7 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
     average out: their distances are summed.
 
     Arguments and the result's ``n`` are as in :func:`mean_of_shares`. Bounds, or the standard error, are ``nan`` where a
-    stratum has none.
+    stratum has none, but for a standard error of 0: equal values of a stratum are no reason to say nothing of the others.
     """
     defined = [figure for figure in figures if not math.isnan(figure.value)]
     if len(defined) <= 1:
@@ -145,9 +145,10 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
         wide = [math.isnan(figure.standard_error) and is_wide(figure.low, figure.high) for figure in defined]
         below = _reach([figure.value - figure.low for figure in defined], wide)
         above = _reach([figure.high - figure.value for figure in defined], wide)
-    lowest, highest = fmean(figure.low for figure in defined), fmean(figure.high for figure in defined)
+    ends = [(f.value, f.value) if f.standard_error == 0 and math.isnan(f.low) else f[1:3] for f in defined]
+    lowest, highest = map(fmean, zip(*ends, strict=True))
     bounds = max(mean - below, lowest), min(mean + above, highest)
-    if math.isnan(lowest + highest):
+    if math.isnan(lowest + highest) or error == 0:
         bounds = math.nan, math.nan
     return Figure(mean, *bounds, error, sum(figure.n for figure in defined))
 

@@ -190,7 +190,7 @@ class Benchmark:
         title: its name, as in its paper.
         questions: prefix of a task's or group's name to the question that it answers; the longest prefix counts.
         task_type: for model cards on the Hugging Face hub.
-        detection: prefix of the names of tasks that measure detectors, not language models; empty where none do.
+        detection: the prefix in `questions` of tasks that measure detectors, not language models; empty where none do.
         more_metrics: metrics that tasks add at run time, or that hand-written YAML files list.
     """
 
@@ -225,7 +225,7 @@ class Benchmark:
 
     def measures_detectors(self, task: str) -> bool:
         """Whether a task measures a detector."""
-        return bool(self.detection) and task.startswith(self.detection)
+        return bool(self.detection) and self.question(task) == self.questions.get(self.detection)
 
     def as_json(self) -> dict[str, Any]:
         """The table without its tasks, for results files."""

@@ -27,6 +27,7 @@ from detector_plugin.detector import RAG
 from detector_plugin.filters import FAILED
 from detector_plugin.loading import CLOSED_BOOK, calibrated_name, check_detector, has_package, resolve
 from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.detection.marked import marks_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -296,7 +297,7 @@ def log_basis_of_rates(task: str, rates: Estimates, calibration: calibrations.La
         *(KINDS_OF_CALIBRATION.get(calibration.kind, calibration.kind), calibration.kind),
         *(calibration.source, number, models),
     )
-    if unknown:
+    if unknown and marks_of(task) is None:
         log.warning(
             "%s: these bounds are %.2f apart: they say next to nothing. People's marks of fifty of these answers would "
             "measure it: `lm-eval-grounded mark RESULTS --tasks %s -o marking`",

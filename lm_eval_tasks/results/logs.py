@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.figures import Figure, FloatWithCounts, share_figure
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.usage.plain_errors import UsageError
@@ -58,6 +58,7 @@ _STORES = ".spans_*.jsonl"
 _SHARE, _CORRECTED = OF_A_DETECTOR
 _FLAGGED = Metric(
     *("flagged_answers", DEFINED_SHARE, False, "answers that do not abstain and that the detector has read"),
+    label="share of flagged answers",
     sentence="A detector flags something in {value} of its answers",
     counted="answers",
     is_raw=True,
@@ -99,8 +100,11 @@ def detect_log(
     name none; without it, theirs is guessed. `workers` processes share the tagging. UsageError where no line can be used.
     """
     folder = output.with_suffix("")
-    if folder == output or workers < 1:
-        raise UsageError("detect: name an output such as out.jsonl (out/ becomes the run), and 1 worker or more")
+    if folder == output or workers < 1 or (output.exists() and output.samefile(source)):
+        raise UsageError(
+            "detect: name an output such as out.jsonl (out/ becomes the run), not the log itself, and 1 worker or more"
+        )
+    source.open("rb").close()  # before anything is made
     named = calibration or calibrated.NO_CALIBRATION
     settings = calibrated.settings_of("detect", detector, detector_args, named, RAG, language=language, kinds=(RAG,))
     job = source, folder, settings, language
@@ -174,7 +178,8 @@ def read_line(line: bytes, language: str | None = None) -> tuple[dict[str, Any],
         "reference": reference,
         "model": text_in(row, "model"),
     }
-    return doc | ({"query_id": row["id"]} if type(row.get("id")) in (str, int) else {}), answer
+    name = without_surrogates(row["id"]) if isinstance(row.get("id"), str) else row.get("id")
+    return doc | ({"query_id": name} if type(name) in (str, int) else {}), answer
 
 
 def _blocks(source: Path, language: str | None, left_out: dict[str, list[int]]) -> Iterator[list[_Line]]:
@@ -264,6 +269,7 @@ def _write_rows(
     """Write the rows to the files ``samples`` and ``spans`` of a folder, and return the content of their results file.
     `record` is the beginning of the provenance, `name` that of the model where no line names one."""
     counts, clusters, values = array("d"), array("Q"), list[Any]()
+    answered: dict[str, list[float | None]] = {_FLAGGED.name: [], "abstention_rate": []}
     seen: dict[str, Counter[str]] = {"languages": Counter(), "models": Counter(), "kept": Counter()}
     with (
         (partial / "samples").open("w", encoding="utf-8") as samples,
@@ -283,7 +289,10 @@ def _write_rows(
             seen["kept"].update(answers=1, guessed=doc["guessed"], untagged=tagged["spans"] is None)
             words = of_words["words"] if of_words else 0
             counts.extend((of_words["flagged"], words, words * row["expected_share"]) if words else (0, 0, 0))
-            counts.extend((row[_FLAGGED.name] or 0, words > 0, row["abstention_rate"], 1))
+            for metric_name, share in answered.items():
+                share.append(
+                    None if row[metric_name] is None else FloatWithCounts(row[metric_name], None, doc["article"])
+                )
             clusters.append(int(doc["article"], 16))
     if not counts:
         return {}
@@ -294,7 +303,8 @@ def _write_rows(
         log.warning(
             "no corrected rate: %s does not fit the log's languages (%s)", key.calibration, ", ".join(languages)
         )
-    every = {marked.METRIC: marked.figure_of(values), **_figures(counts, clusters, errors)}
+    shares = {name: share_figure(of_answers) for name, of_answers in answered.items()}
+    every = {marked.METRIC: marked.figure_of(values), **_figures(counts, clusters, shares, errors)}
     figures = {name: figure for name, figure in every.items() if not math.isnan(figure.value)}
     listed = [metric for name, metric in _TABLE.metrics.items() if name in figures]
     record = {
@@ -334,22 +344,17 @@ def _write_rows(
     }
 
 
-def _figures(counts: array[float], clusters: array[int], errors: Errors | None) -> dict[str, Figure]:
-    """Name to figure, from seven counts of each answer: words flagged, words, words expected to be wrong, whether it is
-    flagged, counts, abstains, 1. Bounds are of a bootstrap over questions."""
+def _figures(
+    counts: array[float], clusters: array[int], shares: dict[str, Figure], errors: Errors | None
+) -> dict[str, Figure]:
+    """Name to figure, from three counts of each answer: words flagged, words, words expected to be wrong; and the shares of
+    answers. Bounds of shares of words are of a bootstrap over questions."""
     import numpy as np
 
-    summed = sums_by_cluster(np.frombuffer(counts).reshape(-1, 7), clusters)
-    judged, answers = summed[:, [4, 6]].sum(axis=0).astype(int).tolist()
-    rates = estimate(summed[:, :2], errors)
-    figures = {
-        _CORRECTED.name: rates.rogan_gladen,
-        _SHARE.name: rates.detected,
-        _FLAGGED.name: estimate(summed[:, 3:5]).detected,
-        "expected_share": estimate(summed[:, [2, 1]]).detected,
-    }
-    abstaining = estimate(summed[:, 5:]).detected._replace(n=answers)
-    return {name: figure._replace(n=judged) for name, figure in figures.items()} | {"abstention_rate": abstaining}
+    summed = sums_by_cluster(np.frombuffer(counts).reshape(-1, 3), clusters)
+    rates, expected = estimate(summed[:, :2], errors), estimate(summed[:, [2, 1]]).detected
+    of_words = {_CORRECTED.name: rates.rogan_gladen, _SHARE.name: rates.detected, "expected_share": expected}
+    return {name: figure._replace(n=shares[_FLAGGED.name].n) for name, figure in of_words.items()} | shares
 
 
 def _publish(

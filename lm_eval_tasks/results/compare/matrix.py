@@ -43,11 +43,11 @@ def shortened(name: str) -> str:
 
 
 def _matrix(rows: Sequence[Difference], names: Sequence[str]) -> Section:
-    first = rows[0]
+    first, most = rows[0], max(row.tasks for row in rows)
     values: dict[int, float] = {}
     shown: dict[int, bool] = {}
     beaten: dict[int, list[int]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row.tasks):  # of most tasks last, where models lack some
         values |= {row.first: row.first_own, row.second: row.second_own}
         shown |= {row.first: row.first_measurable, row.second: row.second_measurable}
         if row.better is not None:
@@ -71,7 +71,8 @@ def _matrix(rows: Sequence[Difference], names: Sequence[str]) -> Section:
         )
         for model in models
     ]
-    where = f"{first.task} (mean of {first.tasks} tasks)" if first.group else first.task
+    partly = ", or of those that a model shares with another" if any(row.tasks < most for row in rows) else ""
+    where = f"{first.task} (mean of {most} tasks{partly})" if first.group else first.task
     better = {True: ", higher is better", False: ", lower is better", None: ""}[first.higher_is_better]
     filtered = f", {first.filter}" if first.filter not in ("answer", "tags", "none") else ""
     before = f"{first.measured.heading}: {first.metric}{filtered}{better}; {where}"

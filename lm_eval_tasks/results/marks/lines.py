@@ -263,18 +263,18 @@ def counted_draws(
         UsageError: the marks are of several draws, or a drawn answer has none and is not among the `unneeded`.
     """
     order = _common_order(marks)
+    if not 1 <= (1 if complete_to is None else complete_to) <= len(order):
+        raise UsageError(f"{task}: --complete-to {complete_to}, of {len(order)} draws: name one of 1 to {len(order)}")
     by_id: dict[str, list[Mark]] = defaultdict(list)
     for mark in marks:
         by_id[mark.id].append(mark)
     counted = order if complete_to is None else order[:complete_to]
     missing = list(dict.fromkeys(name for name in counted if name not in unneeded and name not in by_id))
     if missing:
-        complete = order.index(missing[0])
-        raise UsageError(
-            f"{task}: {len(missing)} drawn answers are not marked: {', '.join(missing[:20])}"
-            f"{', ...' if len(missing) > 20 else ''}. Mark them, or count only the {complete} draws before the first of "
-            f"them: --complete-to {complete}"
-        )
+        names = f"{', '.join(missing[:20])}{', ...' if len(missing) > 20 else ''}"
+        before = order.index(missing[0])
+        advice = f", or count the draws before them: --complete-to {before}" if before else ""
+        raise UsageError(f"{task}: {len(missing)} drawn answers are not marked: {names}. Mark them{advice}")
     return counted, by_id
 
 
