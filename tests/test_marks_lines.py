@@ -106,7 +106,7 @@ def test_the_first_draws_count_where_later_ones_have_no_mark(
     assert {key: drawn.times for key, drawn in joined.answers.items()} == times
     for none in (0, -1, 9):
         with pytest.raises(UsageError, match=f"--complete-to {none}, of [0-9]+ draws"):
-            join(marks, "mfava_en", RUN, none)
+            join(marks, RUN, none)
 
 
 def test_what_only_another_run_says_something_about_needs_no_mark(tmp_path: Path) -> None:

@@ -273,10 +273,10 @@ ndcg@1        94.4    [83.3, 100.0]   18
 ndcg@3        94.4    [83.3, 100.0]   30
 ndcg@5        94.4    [83.3, 100.0]   35
 ndcg@10       96.1    [88.4, 100.0]   40
-recall@10    100.0   [100.0, 100.0]   67
+recall@10    100.0                -   67
 over 18 answerable questions with a gold passage in the corpus, of 32 questions; 60 passages
 """
-ROW = re.compile(r"(\S+) +([\d.]+) +(\[[\d.]+, [\d.]+\])(?:   (\d+))?")
+ROW = re.compile(r"(\S+) +([\d.]+) +(\[[\d.]+, [\d.]+\]|-)(?:   (\d+))?")
 
 
 def read_table(printed: str) -> dict[str, tuple[str, str, str | None]]:

@@ -11,6 +11,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -122,7 +123,7 @@ def render_table(retrieved: Retrieved, split: str) -> str:
     paper = published_row(name) if FILE_SPLIT[split] == "dev" else None
     lines = [f"{'metric':10} {name:>7} {'95 % bounds':>16}" + ("   paper (178,891 passages)" if paper else "")]
     for metric, figure in retrieved.figures.items():
-        bounds = f"[{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+        bounds = "-" if math.isnan(figure.low) else f"[{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
         published_value = f"   {100 * paper[metric]:.0f}" if paper else ""
         lines.append(f"{metric:10} {100 * figure.value:7.1f} {bounds:>16}{published_value}")
     lines.append(
