@@ -136,7 +136,7 @@ BENCHMARK = Benchmark(
     title="mFAVA",
     questions={
         "mfava": "How much of what it says without a source is made up?",
-        "mfava_detection": "Does it find what is made up?",
+        "mfava_detection": "Does it find errors that were inserted into texts?",
     },
     detection="mfava_detection",
     more_metrics=(MARKED_RATE,),

@@ -54,7 +54,7 @@ BENCHMARK = Benchmark(
     groups=(Group("mushroom", _TASKS),),
     languages={code: language.name for code, language in LANGUAGES.items()},
     title="Mu-SHROOM",
-    questions={"mushroom": "Does it find what people marked as hallucinated?"},
+    questions={"mushroom": "Does it find what people marked as hallucinated in closed-book answers?"},
     task_type="token-classification",
     detection="mushroom",
 )

@@ -341,7 +341,8 @@ def _published(columns: Sequence[tuple[Column, _Parts]]) -> Iterator[Published]:
         for task, (metric, _) in parts:
             for row in rows_for(task, metric):
                 if row.source.of == "detector":
-                    by_column = values.setdefault((row.model, str(row.source)), {})
+                    source = f"{row.source}; {row.split} answers" if row.split else str(row.source)
+                    by_column = values.setdefault((row.model, source), {})
                     by_column.setdefault(column, []).append(row.value)
     full = {
         key: {column: fmean(of_column) for column, of_column in by_column.items()}
