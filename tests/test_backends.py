@@ -25,7 +25,8 @@ def check(folder: Path, questions: dict[str, int]) -> None:
     mfava = results["results"]["mfava_de"]
     assert mfava["response_words,answer"] > 0
     figures = figures_of(results, "mfava_de")
-    assert 0 <= figures["detected_rate"]["low"] <= mfava["detected_rate,answer"] <= 1
+    low = figures["detected_rate"]["low"]  # none where every word of every answer is flagged
+    assert 0 <= (0 if low is None else low) <= mfava["detected_rate,answer"] <= 1
     assert 0 <= mfava["rogan_gladen_rate,answer"] <= figures["rogan_gladen_rate"]["high"] <= 1
     assert results["configs"]["mfava_de"]["metadata"]["provenance"]["detector"]["name"] == "lexical"
     if questions["clapnq_rag"] == 32:
