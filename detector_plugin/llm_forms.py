@@ -19,8 +19,8 @@ import yaml
 from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.tagged_text import align, parse
+from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.sentences import sentence_bounds
-from detector_plugin.tables import rows_of
 
 Turns = list[dict[str, str]]
 Bounds = list[tuple[int, int]]
@@ -153,7 +153,10 @@ def _place_of(
 
 @lru_cache(maxsize=1)
 def _types() -> dict[tuple[str, str], str]:
-    return {(row["category"], row["subcategory"]): row["mfava"] for row in rows_of("lettucedetect_types.tsv")}
+    return {
+        (row["category"], row["subcategory"]): row["mfava"]
+        for row in shipped_rows("detector_plugin", "lettucedetect_types.tsv")
+    }
 
 
 def _category_of(category: Any, subcategory: Any) -> str | None:

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from custom_metrics.usage import entry_points
 from custom_metrics.usage.options import known_instead, refuse_unknown, signature_of
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.detector import DEFAULT_DETECTOR, RAG, Detector, UnusableDetector, check_choice
-from detector_plugin.tables import rows_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -62,7 +62,14 @@ def resolve(
 
 @lru_cache(maxsize=128)  # so that a choice is logged once
 def _chosen(language: str, task: str) -> str:
-    row = next((row for row in rows_of("automatic.tsv") if (row["language"], row["task"]) == (language, task)), None)
+    row = next(
+        (
+            row
+            for row in shipped_rows("detector_plugin", "automatic.tsv")
+            if (row["language"], row["task"]) == (language, task)
+        ),
+        None,
+    )
     if row is None:
         log.warning("detector %s: no public one is known for %s, %s: %s", AUTO, language, task, DEFAULT_DETECTOR)
         return DEFAULT_DETECTOR

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import pickle
 import sys
 import threading
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from datetime import timedelta
 from multiprocessing import connection, get_context, parent_process
 from typing import Any, NamedTuple, TypeVar
 
+from custom_metrics.usage.plain_errors import PlainError
 from detector_plugin.detector import UnusableDetector
 
 _LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -132,7 +132,8 @@ def in_workers(work: Callable[[int, int], None], size: int, what: str) -> None:
                 running.remove(worker)
                 if worker.exitcode:
                     if not failures.empty():
-                        raise failures.get()
+                        is_plain, text = failures.get()
+                        raise (UnusableDetector if is_plain else RuntimeError)(text)
                     raise UnusableDetector(
                         f"{what}: {worker.name} of {size} ended with status {worker.exitcode} (was it killed, for want of "
                         f"memory?); what was tagged is kept, and the same command goes on"
@@ -153,12 +154,9 @@ def _worker(work: Callable[[int, int], None], number: int, size: int, failures: 
         logging.getLogger("lm_eval").setLevel(logging.ERROR)  # the first process says what all would
     try:
         work(number, size)
-    except Exception as error:
-        try:
-            pickle.loads(pickle.dumps(error))  # noqa: S301 - our own, on its way to the process that started this one
-            failures.put(error)
-        except Exception:
-            failures.put(RuntimeError(f"{type(error).__name__}: {error}"))
+    except Exception as error:  # not every error survives the way to another process
+        is_plain = isinstance(error, (OSError, ValueError, PlainError))
+        failures.put((is_plain, str(error) if is_plain else f"{type(error).__name__}: {error}"))
         sys.exit(1)
 
 

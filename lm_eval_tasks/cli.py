@@ -18,7 +18,6 @@ from pathlib import Path
 
 from custom_metrics.usage.plain_errors import PlainError
 from lm_eval_tasks import commands
-from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.harness.short_errors import one_line
 
 ABOUT = (
@@ -41,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         commands.say(overview())
         return 0
     parser = argparse.ArgumentParser(prog="lm-eval-grounded", description=ABOUT)
-    parser.add_argument("--version", action="version", version=f"%(prog)s {version(PACKAGE)}")
+    own = version("lm-eval-grounded") if "--version" in argv else ""  # which takes a while to find
+    parser.add_argument("--version", action="version", version=f"%(prog)s {own}")
     subparsers = parser.add_subparsers(dest="command", required=True)
     for name in command_names():
         subparser = subparsers.add_parser(name, help=summary(name).replace("%", "%%"))

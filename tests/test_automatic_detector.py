@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin import UnusableDetector, calibration, load_detector, loading
 from detector_plugin.loading import calibrated_name, check_detector, resolve
-from detector_plugin.tables import rows_of
 from lm_eval_tasks.detection.calibrated import settings_of
 from lm_eval_tasks.models.detector import HallucinationDetector
 
-ROWS = rows_of("automatic.tsv")
+ROWS = shipped_rows("detector_plugin", "automatic.tsv")
 EUROBERT = "KRLabsOrg/lettucedect-610m-eurobert"
 MMBERT, EURO = "KRLabsOrg/lettucedect-v2-mmbert-base", "EuroEval/mmBERT-small-multi-wiki-qa-synthetic-hallucinations-"
 

@@ -1,4 +1,4 @@
-"""Readers of tables: shipped ones, and public files (TSV, CSV, JSON lines, gzipped or not) with errors that name a line."""
+"""Readers of public files (TSV, CSV, JSON lines, gzipped or not) with errors that name a line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from importlib import resources
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,6 @@ from custom_metrics.usage.plain_errors import PlainError
 
 class CorruptSource(PlainError, ValueError):
     """A public file has the wrong content: another checksum, a truncated archive, a malformed row."""
-
-
-def shipped_rows(package: str, name: str) -> list[dict[str, str]]:
-    """The rows of a TSV file with a header that lies beside the modules of a package."""
-    text = resources.files(package).joinpath(name).read_text("utf-8")
-    return list(csv.DictReader(text.splitlines(), delimiter="\t"))
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:

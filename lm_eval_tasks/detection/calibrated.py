@@ -88,7 +88,7 @@ def settings_of(
         detector,
         metadata.pairs("detector_args", detector_args, task),
         language,
-        RAG if RAG in kinds and len(kinds) == 1 else CLOSED_BOOK,
+        RAG if RAG in kinds else CLOSED_BOOK,
     )
     options_json = json.dumps(options, sort_keys=True)
     check_detector(detector, options_json)

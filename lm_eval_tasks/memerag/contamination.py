@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.labelled import LabelledAnswer
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.tables import shipped_rows
 from lm_eval_tasks.memerag.dataset import FOLDERS, LANGUAGES, REPOSITORY, file_of, judged_answers
 
 _TABLE = "contamination.tsv"

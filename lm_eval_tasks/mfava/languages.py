@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lm_eval_tasks.data.tables import shipped_rows
+from custom_metrics.usage.shipped_tables import shipped_rows
 
 REPOSITORY = "WorldHellow/mHallucinations-LLM"
 SPLIT = "test"  # as in the copies on the hub

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import merged, render
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.shipped_tables import shipped_rows
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.digests import digests_of
-from lm_eval_tasks.data.tables import read_json_lines, shipped_rows
+from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 from lm_eval_tasks.mushroom.contexts import read_contexts

@@ -6,8 +6,8 @@ from __future__ import annotations
 from functools import partial
 
 from custom_metrics.reading.spans import Span, span_of
+from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.labelled import REAL, LabelledAnswer
-from lm_eval_tasks.data.tables import shipped_rows
 from lm_eval_tasks.detection.labelled_answers import Collection
 from lm_eval_tasks.mushroom import dataset
 from lm_eval_tasks.mushroom.dataset import CONTEXT, LANGUAGES, PAGE

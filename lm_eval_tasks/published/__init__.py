@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 
-from lm_eval_tasks.data.tables import shipped_rows
+from custom_metrics.usage.shipped_tables import shipped_rows
 
 __all__ = ["PublishedRow", "Source", "all_rows", "family_of", "rows_for", "sources"]
 

@@ -30,7 +30,7 @@ from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
 from lm_eval_tasks.results.compare.rendering import csv_of, json_of
 from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries
-from lm_eval_tasks.results.leaderboard.listing import FIELDS, Tags, overview_text, rows_of
+from lm_eval_tasks.results.leaderboard.listing import FIELDS, Tags, figure_text, overview_text, rows_of
 from lm_eval_tasks.results.leaderboard.standings import Cell, overviews, sections_of
 from lm_eval_tasks.results.report.numbers import not_measurable
 from lm_eval_tasks.results.report.page import environment_of
@@ -171,7 +171,7 @@ def _write_reports(entries: Sequence[Entry], root: Path, site: Path) -> None:
 def _environment() -> Any:
     environment = environment_of(__name__, "leaderboard", _printable)
     environment.globals |= {"generator": _GENERATOR, "version": version(PACKAGE)}
-    environment.filters |= {"figure": _figure, "unknown": _unknown, "breakable": _breakable, "zip": zip}
+    environment.filters |= {"figure": figure_text, "unknown": _unknown, "breakable": _breakable, "zip": zip}
     return environment
 
 
@@ -193,12 +193,6 @@ def _breakable(name: str) -> Any:
     from markupsafe import Markup, escape
 
     return Markup("<wbr>").join(escape(_printable(part)) for part in re.split(r"(?<=[/_-])", name))
-
-
-def _figure(value: Any) -> str:
-    """A number with at least three significant digits: three decimals below 10, one below 100, else none."""
-    number = float(value)
-    return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}" if abs(number) < 100 else f"{number:.0f}"
 
 
 def _unknown(cell: Cell | Mapping[str, Any], unit: Unit = "share") -> str:

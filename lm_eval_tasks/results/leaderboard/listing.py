@@ -56,7 +56,10 @@ def overview_text(table: Table, labels: Sequence[str]) -> str:
         for row in table.rows
     ]
     rows += [
-        [f"* {row.model}", *(_number(row.values[column]) if column in row.values else "-" for column in table.columns)]
+        [
+            f"* {row.model}",
+            *(figure_text(row.values[column]) if column in row.values else "-" for column in table.columns),
+        ]
         for row in table.published
     ]
     safe = [[cell.replace("|", "\\|") for cell in row] for row in (header, *rows)]
@@ -69,11 +72,12 @@ def _text(cell: Cell | None) -> str:
     if cell is None:
         return "-"
     figure: Figure = cell.figure
-    bounds = f" [{_number(figure.low)}, {_number(figure.high)}]" if math.isfinite(figure.low) else ""
+    bounds = f" [{figure_text(figure.low)}, {figure_text(figure.high)}]" if math.isfinite(figure.low) else ""
     if not is_measurable(figure, cell.unit):
         return NOT_MEASURABLE + bounds
-    return _number(figure.value) + bounds + (f" #{cell.rank}" if cell.rank else "")
+    return figure_text(figure.value) + bounds + (f" #{cell.rank}" if cell.rank else "")
 
 
-def _number(value: float) -> str:
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:.0f}"
+def figure_text(value: float) -> str:
+    """A number with at least three significant digits: three decimals below 10, one below 100, else none."""
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:.0f}"

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from custom_metrics.statistics.agreement import FEWEST, correlate
 from custom_metrics.statistics.figures import Figure
-from lm_eval_tasks.data.tables import shipped_rows
+from custom_metrics.usage.shipped_tables import shipped_rows
 from lm_eval_tasks.results.report.families import MEAN, language_name
 from lm_eval_tasks.results.report.plots import scatter
 from lm_eval_tasks.results.report.plots.drawing import Axis, axis_of
