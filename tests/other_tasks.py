@@ -34,13 +34,16 @@ _NOUNS = "moon sun mars river stone bird glass iron salt leaf wind fire snow rop
 
 
 def documents(task: str, number: int = 40) -> list[dict[str, Any]]:
-    """Made documents in the columns of upstream's data set; half as many for the second task of a group weighted by size."""
-    draw = random.Random(zlib.crc32(task.encode()))  # noqa: S311 - made documents, the same every time
+    """Made documents in the columns of upstream's data set; half as many for one task of the group weighted by size."""
+    draw = random.Random(zlib.crc32(task.encode()))
     rows = []
     for at in range(number // 2 if task == "mmlu_virology" else number):
         a, b, c, d = draw.sample(_NOUNS, 4)
         question, choices = f"Which of these is number {at}?", [a, b, c, d]
-        sums = {"question": f"A {a} and {at} more make how many?", "answer": f"One and {at} is {at + 1}.\n#### {at + 1}"}
+        sums = {
+            "question": f"A {a} and {at} more make how many?",
+            "answer": f"One and {at} is {at + 1}.\n#### {at + 1}",
+        }
         wrong = {"correct_answers": [f"It is the {a}."], "incorrect_answers": [f"The {b} it is", f"No {c}"]}
         labelled = {"text": choices, "label": ["A", "B", "C", "D"]}
         pairs = {"sentence_good": f"The {a} is {b} {at}.", "sentence_bad": f"The {a} are {b} {at}."}
@@ -93,11 +96,14 @@ def run_guesses(folder: Path, tasks: Sequence[str], include: Path, name: str, sh
 
         def _draw(self, request: Any, more: str = "") -> random.Random:
             self.asked = getattr(self, "asked", 0) + 1
-            return random.Random(zlib.crc32(f"{name}{request.args[0]}{more}".encode()))  # noqa: S311 - the same every time
+            return random.Random(zlib.crc32(f"{name}{request.args[0]}{more}".encode()))
 
         def loglikelihood(self, requests: Any, disable_tqdm: bool = False) -> Any:
             return [
-                (-self._draw(request, request.args[1]).random() * len(request.args[1]), self._draw(request).random() < share)
+                (
+                    -self._draw(request, request.args[1]).random() * len(request.args[1]),
+                    self._draw(request).random() < share,
+                )
                 for request in requests
             ]
 
@@ -111,7 +117,11 @@ def run_guesses(folder: Path, tasks: Sequence[str], include: Path, name: str, sh
                 right = str(doc.get("answer") or doc.get("best_answer") or doc.get("en"))
                 number_of = right.rpartition("#### ")[2]
                 known = draw.random() < share
-                answers.append(f"{right} The answer is {number_of}." if known else f"It is {draw.randrange(9)}0 {draw.choice(_NOUNS)}.")
+                answers.append(
+                    f"{right} The answer is {number_of}."
+                    if known
+                    else f"It is {draw.randrange(9)}0 {draw.choice(_NOUNS)}."
+                )
             return answers
 
     tracker = EvaluationTracker(output_path=str(folder))

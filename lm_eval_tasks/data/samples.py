@@ -90,7 +90,7 @@ def _text_sample(line: bytes) -> dict[str, Any]:
     """Parse a line as :func:`_sample` does, of a task whose answers are texts."""
     sample = _sample(line)
     if not isinstance(sample["resps"][0][0], (str, type(None))):
-        raise TypeError("resps holds log-likelihoods, not lists of answers")
+        raise TypeError("resps holds lists of answers, not of log-likelihoods")
     return sample
 
 

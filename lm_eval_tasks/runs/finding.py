@@ -119,8 +119,9 @@ def _run_of_date(files: RunFiles, date: str) -> Run:
     values = mapping(results.get("groups"))
     group_of = {
         task: group
-        for group, tasks in sorted(leaves.items(), key=lambda entry: len(entry[1]))  # the largest last
-        if any("," in key for key in mapping(values.get(group)))  # with a number of its own
+        for group, tasks in sorted(leaves.items(), key=lambda entry: len(entry[1]))  # the largest counts
+        if (numbers := [key for key in mapping(values.get(group)) if "," in key])
+        and all(any(key in mapping(results["results"].get(task)) for key in numbers) for task in tasks)
         for task in tasks
     }
     return Run(
@@ -190,7 +191,9 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
 def _template(config: Mapping[str, Any]) -> str:
     """SHA-256 of the prompt of a task that does not record it, empty where its configuration has none."""
     texts = [str(config.get(key) or "") for key in _PROMPT]
-    return hashlib.sha256(_ADDRESS.sub("", "\n".join(texts)).encode("utf-8", "replace")).hexdigest() if any(texts) else ""
+    return (
+        hashlib.sha256(_ADDRESS.sub("", "\n".join(texts)).encode("utf-8", "replace")).hexdigest() if any(texts) else ""
+    )
 
 
 def _metrics(name: str, config: Mapping[str, Any], table: Benchmark | None) -> tuple[Metric, ...]:

@@ -91,7 +91,7 @@ class TaskRun:
     def is_headline(self, metric: str) -> bool:
         """Whether a metric is a headline of its benchmark. If its table marks none, all are; of other tasks the first
         three."""
-        if self.is_other:
+        if self.is_other and self.metrics:
             return metric in [listed.name for listed in self.metrics[:_HEADLINES]]
         marks = self.table is not None and any(entry.headline for entry in self.table.metrics.values())
         return not marks or self.metric(metric).headline
@@ -123,7 +123,7 @@ class TaskRun:
             raise MissingSource(
                 f"{self.results_file}: the answers to {self.task} were not logged beside it; run it with --log_samples"
             )
-        cluster = str(metadata_of(self.config, "cluster") or "") if self.is_other else None
+        cluster = str(metadata_of(self.config, "cluster") or "") if self.is_other and self.results_file else None
         return read_answers(self.samples, derive, cluster)
 
 

@@ -103,9 +103,9 @@ def compare_runs(
                 continue
         task_notes: list[str] = []
         answers = {}
-        for number, run in task_runs.items():
-            run_answers = read_answers(run)
-            answers[number] = models[number], described(run, run_answers), run_answers
+        for number, task_run in task_runs.items():
+            run_answers = read_answers(task_run)
+            answers[number] = models[number], described(task_run, run_answers), run_answers
         task = JoinedTask.join(name, answers)
         differing = check_joined(task, task_notes)
         read_by = "" if differing else _chosen_filter(task, filter_name)
@@ -275,7 +275,9 @@ def _difference_rows(
                     continue
                 weighted = {_is_weighted(number, value, all_measured) for number, value in reported.items()}
                 if None in weighted or of_tasks < len(members):
-                    notes.append(f"{name}: its {metric.name} is not compared: it is no mean over its tasks, nor documents")
+                    notes.append(
+                        f"{name}: its {metric.name} is not compared: it is no mean over its tasks, nor documents"
+                    )
                     continue
                 if True in weighted:
                     all_measured = [pooled(all_measured)]

@@ -147,7 +147,9 @@ def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> Pair
 
 def pooled(tasks: Sequence[Measured]) -> Measured:
     """The documents of several tasks as those of one: in its figure each task counts by its number of documents."""
-    runs = {run: next(task.values[run] for task in tasks if run in task.values) for task in tasks for run in task.values}
+    runs = {
+        run: next(task.values[run] for task in tasks if run in task.values) for task in tasks for run in task.values
+    }
     values = {
         run: np.concatenate(
             [task.values.get(run, np.full((len(task.clusters), *like.shape[1:]), np.nan)) for task in tasks]
