@@ -41,6 +41,7 @@ from lm_eval_tasks.results.compare.joining import JoinedTask
 from lm_eval_tasks.results.compare.measuring import compare_measured, measure
 from lm_eval_tasks.runs import Answers, cluster_of
 from lm_eval_tasks.runs.answers import read_answers
+from tests import made_runs
 from tests.conftest import figures_of
 
 Harness = Callable[..., dict[str, Any]]
@@ -235,7 +236,7 @@ def logged(rows: list[tuple[str, dict[str, Any]]]) -> Answers:
 
 def joined(name: str, *models: list[tuple[str, Any]]) -> JoinedTask:
     """A task of several models, each with the passage and the values of every document."""
-    unknown: Any = None  # its results file
+    unknown = made_runs.task(name, {})
     return JoinedTask.join(
         name, {number: (f"model {number}", unknown, logged(rows)) for number, rows in enumerate(models)}
     )

@@ -104,8 +104,9 @@ def test_what_a_results_file_says_of_a_task(tmp_path: Path) -> None:
         **{"template": "ab", "shots": 2, "chat_template": "cd", "system_instruction": "Be brief."},
         **{"generation": {"until": ["."]}, "limit": 3.0, "prompting": (True, True)},
     }
-    assert (bare.benchmark, bare.language, bare.version, bare.filters) == ("", "", None, ("none",))
-    assert (bare.detector, bare.not_comparable, bare.figures, bare.metrics, bare.provenance) == ({}, [], {}, (), {})
+    assert (bare.benchmark, bare.language, bare.version, bare.filters) == ("bare", "", None, ("none",))
+    assert (bare.detector, bare.not_comparable, bare.figures, bare.provenance) == ({}, [], {}, {})
+    assert [(metric.name, metric.higher_is_better) for metric in bare.metrics] == [("m", None)]
     assert vars(bare.settings) == {
         **{"template": "", "shots": 0, "chat_template": "cd", "system_instruction": "Be brief."},
         **{"generation": {}, "limit": None, "prompting": (True, True)},
@@ -478,7 +479,8 @@ def test_what_a_results_file_need_not_say_may_be_anything(tmp_path: Path) -> Non
         odd["metadata"] = metadata
         written(tmp_path, content)
         task = read_runs([tmp_path])[0].tasks["t"]
-        assert (task.version, task.metrics, task.language) == (None, (), "")
+        assert (task.version, task.language) == (None, "")
+        assert [metric.name for metric in task.metrics] in ([], ["m"])
         assert task.figures in ({}, {"strict": {"m": {}}})
         assert task.provenance in ({}, record)
         assert (task.detector, task.not_comparable, task.filters) == ({}, [], ("strict",))

@@ -12,7 +12,7 @@ from typing import Literal
 
 from custom_metrics.statistics.figures import Figure
 
-Unit = Literal["share", "score", "correlation", "characters", "words", "rating"]
+Unit = Literal["share", "score", "correlation", "characters", "words", "rating", "number"]
 
 MAX_USEFUL_CI_WIDTH = 0.5
 """Width of 95 % bounds, as a part of the scale, above which a figure is not measurable."""
@@ -21,7 +21,7 @@ NOT_MEASURABLE = "not measurable"
 """The text in place of such a figure."""
 
 _SPANS: dict[Unit, float] = {"share": 1.0, "score": 1.0, "correlation": 2.0, "rating": 3.0}
-"""Unit to the length of its scale; lengths in characters and words have no end."""
+"""Unit to the length of its scale; lengths in characters and words, and numbers of any kind, have no end."""
 
 
 def is_wide(low: float, high: float, scale: float = 1.0) -> bool:

@@ -12,7 +12,7 @@ import json
 import math
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -47,8 +47,10 @@ class Answer(NamedTuple):
     doc: Mapping[str, Any]
     prompt: str  # as it was sent; empty where the file does not hold it
     prompt_hash: str  # SHA-256
-    response: str  # as the model gave it, ``""`` where there is none
+    response: str  # as the model gave it, ``""`` where there is none; the most likely option of several
     readings: Mapping[str, FilteredAnswer]  # by filter
+    target: str = ""  # as the harness logged it: a text, or the number of an option
+    options: Sequence[tuple[str, float]] = ()  # texts whose log-likelihood was asked, with it; of other tasks empty
 
 
 Derive = Callable[[Answer, str, bool], Mapping[str, Any]]
@@ -124,7 +126,7 @@ class Answers:
     path: Path  # of the samples file
     contents: NDArray[np.bytes_]  # (documents,) digests, of 16 bytes: :attr:`Answer.content`
     prompts: NDArray[np.bytes_]  # (documents,) digests of :attr:`Answer.prompt_hash`; empty where there is none
-    responses: NDArray[np.float64]  # (documents,) :func:`digest_of` :attr:`Answer.response`
+    responses: NDArray[np.float64]  # (documents,) :func:`digest_of` :attr:`Answer.response`; nan of a log-likelihood
     readings: Mapping[str, FilteredAnswers]  # by filter
     keys: Sequence[str]  # :attr:`Answer.key` of each document
     articles: Sequence[str] | None  # of each document, its key where it names none; None where no document does
@@ -146,31 +148,34 @@ class Answers:
             for document in documents:
                 places = (int(readings.places[document]) for readings in self.readings.values())
                 rows = [read_row_at(stream, place) for place in sorted(places) if place >= 0]
-                doc, arguments = rows[0]["doc"], rows[0].get("arguments")
-                # The harness's form of a request's arguments: {"gen_args_0": {"arg_0": prompt, ...}}.
-                first = next(iter(arguments.values()), None) if isinstance(arguments, Mapping) else None
-                prompt = first.get("arg_0") if isinstance(first, Mapping) else None
+                arguments, options = _arguments_of(rows[0]), _options_of(rows[0])
+                prompt = next((request.get("arg_0") for request in arguments), None)
+                likeliest = max(options, key=lambda option: option[1], default=("", 0.0))
                 yield Answer(
                     key=self.keys[document],
                     content=self.content(document),
-                    doc=doc,
+                    doc=rows[0]["doc"],
                     prompt=prompt if isinstance(prompt, str) else "",
                     prompt_hash=str(rows[0].get("prompt_hash") or ""),
-                    response=_response_of(rows[0]),
+                    response=likeliest[0] if len(options) > 1 else _response_of(rows[0]),
                     readings={str(row.get("filter", "none")): _filtered_answer(row) for row in rows},
+                    target=str(rows[0].get("target", "")),
+                    options=options,
                 )
 
     def content(self, document: int) -> str:
         return bytes(self.contents[document]).ljust(_DIGEST, b"\0").hex()
 
 
-def read_answers(path: Path, derive: Derive | None = None) -> Answers:
+def read_answers(path: Path, derive: Derive | None = None, cluster: str | None = None) -> Answers:
     """The answers of a samples file.
 
     A document that occurs twice counts once, as distributed runs repeat some. A last line that was cut is left out, and the
     log says so.
 
-    `derive` is called once for each document and filter. Its values are kept in :attr:`FilteredAnswers.derived`.
+    `derive` is called once for each document and filter. Its values are kept in :attr:`FilteredAnswers.derived`. `cluster`
+    is for tasks that are in no table of ours: the column that says which documents hang together, empty where none does.
+    All columns of their documents are content.
 
     Raises:
         CorruptSource: a line in the middle is no sample.
@@ -181,15 +186,15 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
         document, doc, name = row["doc_id"], row["doc"], str(row.get("filter", "none"))
         is_first = document not in documents
         if is_first:
-            content = content_of(doc)
+            content = content_of(doc, _NOT_ASKED if cluster is None else ())
             key = sys.intern(key_of(doc) or content)  # runs of the same documents share their names
             documents[document] = (
                 bytes.fromhex(content),
                 _digest(str(row.get("prompt_hash") or "")),
-                digest_of(_response_of(row)),
+                digest_of(_response_of(row)) if isinstance(row["resps"][0][0], (str, type(None))) else math.nan,
                 key,
                 sys.intern(str(doc["article"])) if "article" in doc else None,
-                sys.intern(cluster_of(doc)),
+                sys.intern(cluster_of(doc) if cluster is None else str(doc.get(cluster, ""))),
                 str(doc.get("id", key)),
             )
         rows = by_filter.get(name) or by_filter.setdefault(name, _FilterRows())
@@ -252,6 +257,27 @@ def _response_of(row: Mapping[str, Any]) -> str:
     return response if isinstance(response, str) else ""
 
 
+def _arguments_of(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The arguments of each request, in the harness's form: ``{"gen_args_0": {"arg_0": prompt, ...}}``."""
+    arguments = row.get("arguments")
+    values = arguments.values() if isinstance(arguments, Mapping) else ()
+    return [request for request in values if isinstance(request, Mapping)]
+
+
+def _options_of(row: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """The texts whose log-likelihood was asked, with it; empty where an answer is a text, or a whole document was asked."""
+    options = []
+    for request, responses in zip(_arguments_of(row), row["resps"], strict=False):
+        text, pair = request.get("arg_1"), responses[0] if isinstance(responses, list) and responses else None
+        if not isinstance(text, str) or not isinstance(pair, list) or not pair:
+            return []
+        try:
+            options.append((text, float(pair[0])))  # the harness writes it as a text
+        except (TypeError, ValueError):
+            return []
+    return options
+
+
 def _filtered_answer(row: Mapping[str, Any]) -> FilteredAnswer:
     filtered, metrics = row.get("filtered_resps"), row.get("metrics")
     return FilteredAnswer(
@@ -279,9 +305,9 @@ def cluster_of(doc: Mapping[str, Any]) -> str:
     return str(doc.get("passage") or doc.get("url") or doc.get("answer") or "")
 
 
-def content_of(doc: Mapping[str, Any]) -> str:
+def content_of(doc: Mapping[str, Any], without: Container[str] = _NOT_ASKED) -> str:
     """Digest of a document's content: 16 bytes of SHA-256 over its columns, without those of the detector and passage."""
-    content = {column: value for column, value in doc.items() if column not in _NOT_ASKED}
+    content = {column: value for column, value in doc.items() if column not in without}
     return hashlib.sha256(_ENCODE(content).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

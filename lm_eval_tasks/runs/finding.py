@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +17,15 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.harness import WEIGHTLESS
+from lm_eval_tasks.runs.other_tasks import metrics_of
 from lm_eval_tasks.runs.results_file import leaves_of, mapping, metadata_of, provenance_of, read_results
 from lm_eval_tasks.runs.run import Run, Settings, TaskRun
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _DATED = re.compile(r".*_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.json")
+_PROMPT = ("description", "doc_to_text", "doc_to_choice", "gen_prefix", "target_delimiter", "fewshot_delimiter")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function, another one in every run
 _OWN_DATASET = re.compile(r"lm_eval_tasks\.(?P<benchmark>\w+)\.")
 
 
@@ -112,10 +116,18 @@ def _run_of_date(files: RunFiles, date: str) -> Run:
     listed: Mapping[str, Sequence[str]] = results.get("group_subtasks") or {}
     leaves = {group: tuple(leaves_of(group, listed)) for group in listed}
     config = results.get("config") or {}
+    values = mapping(results.get("groups"))
+    group_of = {
+        task: group
+        for group, tasks in sorted(leaves.items(), key=lambda entry: len(entry[1]))  # the largest counts
+        if (numbers := [key for key in mapping(values.get(group)) if "," in key])
+        and all(any(key in mapping(results["results"].get(task)) for key in numbers) for task in tasks)
+        for task in tasks
+    }
     return Run(
         model=str(results.get("model_name") or config.get("model") or files.folder.name),
         folder=files.folder,
-        tasks={name: _task(name, results, samples.get(name), path) for name in names},
+        tasks={name: _task(name, results, samples.get(name), path, group_of.get(name, name)) for name in names},
         groups={group: tasks for group, tasks in leaves.items() if tasks},
         group_results=results.get("groups") or {},
         config=config,
@@ -123,7 +135,8 @@ def _run_of_date(files: RunFiles, date: str) -> Run:
     )
 
 
-def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Path | None) -> TaskRun:
+def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Path | None, group: str) -> TaskRun:
+    """A task of a results file. `group` is the one that it belongs to, else its name."""
     config: Mapping[str, Any] = results.get("configs", {}).get(name, {})
     record = provenance_of(config)
     listed = catalogue.task_named(name)
@@ -141,10 +154,11 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
         for filter_name, by_metric in mapping(metadata_of(config, "figures")).items()
         if isinstance(by_metric, Mapping) and all(isinstance(figure, Mapping) for figure in by_metric.values())
     }
+    is_other = table is None and not figures
     arguments, shots = mapping(record.get("run")), (results.get("n-shot") or {}).get(name)
     chat_template = str(results.get("chat_template_sha") or "")
     settings = Settings(
-        template=str(mapping(record.get("prompt")).get("template_sha256") or ""),
+        template=str(mapping(record.get("prompt")).get("template_sha256") or (_template(config) if is_other else "")),
         shots=shots if isinstance(shots, int) else 0,
         chat_template=chat_template,
         system_instruction=str(results.get("system_instruction") or ""),
@@ -157,18 +171,28 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
     )
     return TaskRun(
         task=name,
-        benchmark=benchmark,
+        benchmark=benchmark or group,
         language=language or str(mapping(record.get("options")).get("language") or ""),
         version=(results.get("versions") or {}).get(name),
         config=config,
         provenance=record,
         figures=figures,
-        metrics=_metrics(name, config, table),
+        metrics=metrics_of(name, config, results) if is_other and path else _metrics(name, config, table),
         settings=settings,
         results=results.get("results", {}).get(name, {}),
         samples=samples,
         results_file=path,
         table=table,
+        is_other=is_other,
+        size=mapping(mapping(results.get("n-samples")).get(name)),
+    )
+
+
+def _template(config: Mapping[str, Any]) -> str:
+    """SHA-256 of the prompt of a task that does not record it, empty where its configuration has none."""
+    texts = [str(config.get(key) or "") for key in _PROMPT]
+    return (
+        hashlib.sha256(_ADDRESS.sub("", "\n".join(texts)).encode("utf-8", "replace")).hexdigest() if any(texts) else ""
     )
 
 

@@ -16,7 +16,9 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.runs.answers import Answers, Derive, read_answers
-from lm_eval_tasks.runs.results_file import mapping
+from lm_eval_tasks.runs.results_file import mapping, metadata_of
+
+_HEADLINES = 3  # of a task that says of none of its metrics that it is one
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class TaskRun:
     """A task of a run."""
 
     task: str
-    benchmark: str  # its folder, such as ``nomiracl``; empty for a task that is in no table of ours
+    benchmark: str  # its folder, such as ``nomiracl``; its group, or itself, where it is in no table of ours
     language: str  # a code; empty for a task that names none
     version: Any
     config: Mapping[str, Any]  # from the results file; empty where there is none
@@ -50,6 +52,8 @@ class TaskRun:
     samples: Path | None  # file of its answers; ``None`` where they were not logged
     results_file: Path | None  # ``None`` where the samples have none
     table: Benchmark | None = None  # of its benchmark, also where that lies outside of this package
+    is_other: bool = False  # whether it is in no table: see :mod:`lm_eval_tasks.runs.other_tasks`
+    size: Mapping[str, Any] = field(default_factory=dict)  # its documents: ``original``, and ``effective`` of a limit
 
     @cached_property
     def filters(self) -> tuple[str, ...]:
@@ -73,7 +77,9 @@ class TaskRun:
 
     @property
     def family(self) -> str:
-        """The task's name without its language: ``nomiracl_role`` for ``nomiracl_de_role``."""
+        """The task's name without its language: ``nomiracl_role`` for ``nomiracl_de_role``. Of other tasks, their group."""
+        if self.is_other:
+            return self.benchmark
         return re.sub(rf"_{re.escape(self.language)}(?=_|$)", "", self.task, count=1) if self.language else self.task
 
     def metric(self, name: str) -> Metric:
@@ -83,7 +89,10 @@ class TaskRun:
         return listed or catalogue.metric_of(name, self.table)
 
     def is_headline(self, metric: str) -> bool:
-        """Whether a metric is a headline of its benchmark. If its table marks none, all are."""
+        """Whether a metric is a headline of its benchmark. If its table marks none, all are; of other tasks the first
+        three."""
+        if self.is_other and self.metrics:
+            return metric in [listed.name for listed in self.metrics[:_HEADLINES]]
         marks = self.table is not None and any(entry.headline for entry in self.table.metrics.values())
         return not marks or self.metric(metric).headline
 
@@ -114,7 +123,8 @@ class TaskRun:
             raise MissingSource(
                 f"{self.results_file}: the answers to {self.task} were not logged beside it; run it with --log_samples"
             )
-        return read_answers(self.samples, derive)
+        cluster = str(metadata_of(self.config, "cluster") or "") if self.is_other and self.results_file else None
+        return read_answers(self.samples, derive, cluster)
 
 
 def _number(value: Any) -> float:

@@ -25,8 +25,9 @@ from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, DocumentCounts, Incomparable, Refusal
 from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
-from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure
+from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure, pooled
 from lm_eval_tasks.runs import Answers, Run, TaskRun, headline_filter, labels
+from lm_eval_tasks.runs.other_tasks import described, is_weighted
 
 __all__ = ["Comparison", "Difference", "DocumentCounts", "Incomparable", "Refusal", "compare_runs"]
 
@@ -101,7 +102,10 @@ def compare_runs(
             if len(task_runs) < 2:
                 continue
         task_notes: list[str] = []
-        answers = {number: (models[number], run, read_answers(run)) for number, run in task_runs.items()}
+        answers = {}
+        for number, task_run in task_runs.items():
+            run_answers = read_answers(task_run)
+            answers[number] = models[number], described(task_run, run_answers), run_answers
         task = JoinedTask.join(name, answers)
         differing = check_joined(task, task_notes)
         read_by = "" if differing else _chosen_filter(task, filter_name)
@@ -114,13 +118,18 @@ def compare_runs(
             if not chosen and not metrics:
                 task_notes.append("no metric is in two runs (answers of --predict_only are scored by `score`)")
             other_filters = [other for other in task.filters if other != read_by]
+            if task.any_run.is_other and not metrics and len(chosen) < len(task.any_run.metrics):
+                task_notes.append(f"{len(chosen)} of {len(task.any_run.metrics)} metrics are compared (--all)")
             if other_filters and filter_name is None:
                 task_notes.append(f"the filter {read_by} counts; there is also {', '.join(other_filters)} (--filter)")
             for metric in chosen:
                 try:
                     compared[name].measured[metric.name] = measure(task, metric.name, read_by, metric.aggregation)
                 except NotMeasured as error:
-                    task_notes.append(f"{metric.name} is not compared: {error}")
+                    values = {run.model: run.task.figure(metric.name, read_by).value for run in task.runs.values()}
+                    known = ", ".join(f"{value:.5g} for {m}" for m, value in values.items() if value == value)
+                    reported = f" (the results files say {known})" if known and task.any_run.is_other else ""
+                    task_notes.append(f"{metric.name} is not compared: {error}{reported}")
                     uncompared.setdefault(metric.name, str(error))
         for note in task_notes:
             notes.setdefault(note, []).append(name)
@@ -134,8 +143,9 @@ def compare_runs(
             listed = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
             raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
-    rows = [*_difference_rows(runs, chosen_groups, compared)]
-    messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()]
+    group_notes: list[str] = []
+    rows = [*_difference_rows(runs, chosen_groups, compared, group_notes)]
+    messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()] + list(dict.fromkeys(group_notes))
     for model, run in zip(models, runs, strict=True):
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:
@@ -245,9 +255,10 @@ def _refusal_message(refused: Sequence[Refusal]) -> str:
 
 
 def _difference_rows(
-    runs: Sequence[Run], groups: Mapping[str, Sequence[str]], compared: Mapping[str, _Task]
+    runs: Sequence[Run], groups: Mapping[str, Sequence[str]], compared: Mapping[str, _Task], notes: list[str]
 ) -> Iterator[Difference]:
-    """The differences of all pairs of runs: first on groups whose tasks are all compared, then on the tasks."""
+    """The differences of all pairs of runs: first on groups whose tasks are all compared, then on the tasks. Groups that
+    are weighted, or cannot be compared, are added to `notes`."""
     for name, members in (*groups.items(), *((name, [name]) for name in compared)):
         if not all(member in compared for member in members):
             continue
@@ -256,6 +267,21 @@ def _difference_rows(
         for metric, filter_name in product(tasks[0].metrics, dict.fromkeys(task.filter for task in tasks)):
             of_filter = [task.measured for task in tasks if task.filter == filter_name]
             all_measured = [by_metric[metric.name] for by_metric in of_filter if metric.name in by_metric]
+            of_tasks = len(all_measured)
+            if group and task_run.is_other and all_measured:
+                values = [run.group_results.get(name, {}).get(f"{metric.name},{filter_name}") for run in runs]
+                reported = {number: value for number, value in enumerate(values) if isinstance(value, float)}
+                if len(reported) < 2:  # the harness has no number of the group, so there is none to compare
+                    continue
+                weighted = {_is_weighted(number, value, all_measured) for number, value in reported.items()}
+                if None in weighted or of_tasks < len(members):
+                    notes.append(
+                        f"{name}: its {metric.name} is not compared: it is no mean over its tasks, nor documents"
+                    )
+                    continue
+                if True in weighted:
+                    all_measured = [pooled(all_measured)]
+                    notes.append(f"{name}: each of its tasks counts by its number of documents, as in the results file")
             own = []
             for number, run in enumerate(runs):
                 figures = [run.tasks[task].figure(metric.name, filter_name) for task in members if task in run.tasks]
@@ -272,7 +298,7 @@ def _difference_rows(
                     benchmark=task_run.benchmark,
                     language="" if group else task_run.language,
                     group=group,
-                    tasks=len(both),
+                    tasks=of_tasks if len(both) == 1 else len(both),
                     metric=metric.name,
                     filter=filter_name,
                     higher_is_better=metric.higher_is_better,
@@ -300,6 +326,10 @@ def _difference_rows(
                     first_measurable=own[first][1],
                     second_measurable=own[second][1],
                 )
+
+
+def _is_weighted(run: int, reported: float, tasks: Sequence[Measured]) -> bool | None:
+    return is_weighted(reported, [t.run_value(run) for t in tasks], [int(t.counted(run).sum()) for t in tasks])
 
 
 def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], metric: Metric) -> tuple[float, bool]:

@@ -35,6 +35,7 @@ from lm_eval_tasks.detection.calibrated import CalibrationKey, errors_of, in_for
 from lm_eval_tasks.detection.marked import METRIC, PREFIX, MarkedAnswer, marked_rate
 from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
 from lm_eval_tasks.runs import Answers, FilteredAnswers
+from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN
 
 _COUNTED_SCORES = ("precision", "recall", "f1", "balanced_accuracy")  # of summed tp, fp, fn, tn
 _OF_DETECTOR = (*RATES, "hallucinated_share", "hallucinated_words")  # metrics that count what a detector tagged
@@ -144,10 +145,31 @@ def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> Pair
     return compare_ratios([pair for *_, pair in used], tasks[0].harmonic, clusters=names)
 
 
+def pooled(tasks: Sequence[Measured]) -> Measured:
+    """The documents of several tasks as those of one: in its figure each task counts by its number of documents."""
+    runs = {
+        run: next(task.values[run] for task in tasks if run in task.values) for task in tasks for run in task.values
+    }
+    values = {
+        run: np.concatenate(
+            [task.values.get(run, np.full((len(task.clusters), *like.shape[1:]), np.nan)) for task in tasks]
+        )
+        for run, like in runs.items()
+    }
+    ends = np.cumsum([0, *(int(task.clusters.max(initial=-1)) + 1 for task in tasks)])
+    clusters = np.concatenate([task.clusters + end for task, end in zip(tasks, ends, strict=False)])
+    return replace(tasks[0], values=values, clusters=clusters, names=())
+
+
 def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, corrected: bool = True) -> Measured:
     """The values of a metric on a joined task, or a NotMeasured. Unless `corrected`, rates with a calibration are the
     share of flagged words."""
     by_run = task.readings(filter_name)
+    for run in task.runs.values():
+        if reason := run.task.figures.get(filter_name, {}).get(metric, {}).get(WHY_NO_MEAN):
+            raise NotMeasured(reason)
+    if task.any_run.is_other and task.any_run.results:
+        return _by_passage(task, _by_document(task, filter_name, metric, partial(_numbers, metric=metric)))
     if metric in _OF_DETECTOR and (models := _models_without_detector(task, by_run, metric)):
         raise NotMeasured(
             f"nothing says which detector, version and threshold tagged the answers of {', '.join(models)}; "

@@ -10,7 +10,7 @@ import json
 import logging
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -36,6 +36,7 @@ from lm_eval_tasks.results.compare.measuring import NotMeasured, measure
 from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unreadable_doubts
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files, read_files
+from lm_eval_tasks.runs.other_tasks import described, is_weighted, limits_of, mean_of_group
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -80,6 +81,7 @@ class TaskEntry:
     title: str = ""  # of its benchmark
     question: str = ""  # that it answers
     of_detectors: bool = False  # whether it measures a detector, not a language model
+    is_other: bool = False  # whether it is in no table of ours, or a group of such tasks
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ def entry_of(run: Run, folder: str) -> Entry:
     """The entry of a run; reads all of its answers."""
     tasks = [_task(task) for task in run.tasks.values() if task.benchmark and _headlines(task)]
     listed = {task.task for task in tasks}
+    tasks = [*_grouped(tasks, run)]
     settings = {name: _text(run.config[name]) for name in ("model", "model_args", "gen_kwargs") if run.config.get(name)}
     first = next(iter(run.tasks.values()), None)
     versions = first.provenance.get("versions") if first else None
@@ -131,14 +134,61 @@ def entry_of(run: Run, folder: str) -> Entry:
     return Entry(run.model, folder, run.date, settings, tasks, others, speed=speed if isinstance(speed, float) else 0.0)
 
 
+def _grouped(tasks: Sequence[TaskEntry], run: Run) -> Iterator[TaskEntry]:
+    """The tasks, with those of a group that weights them by their numbers of documents as one of all their documents. The
+    tasks of a group whose number is another one are families of their own."""
+    families: dict[str, list[TaskEntry]] = {}
+    for task in tasks:
+        families.setdefault(task.family if task.is_other else task.task, []).append(task)
+    for name, members in families.items():
+        if len(members) < 2:
+            yield from members
+            continue
+        numbers = run.group_results.get(name, {})
+        common = [head.key for head in members[0].headlines if ",".join(head.key) in numbers]
+        columns = [[next(head for head in task.headlines if head.key == key) for task in members] for key in common]
+        reported = [numbers[",".join(key)] for key in common]
+        weighted = {
+            is_weighted(value, [head.figure.value for head in column], [head.figure.n for head in column])
+            for value, column in zip(reported, columns, strict=True)
+        }
+        if weighted == {False}:
+            yield from (replace(task, headlines=[h for h in task.headlines if h.key in common]) for task in members)
+        elif weighted <= {True, False} and weighted:
+            yield replace(
+                members[0],
+                task=name,
+                conditions={
+                    key: _digest(_text(t.conditions.get(key)) for t in members) for key in members[0].conditions
+                },
+                headlines=[_pooled(column, value) for column, value in zip(columns, reported, strict=True)],
+                figures={f"{t.task}, {name}": values for t in members for name, values in t.figures.items()},
+                doubts=[*dict.fromkeys(doubt for task in members for doubt in task.doubts)],
+                unranked=next((task.unranked for task in members if task.unranked), ""),
+                alike=members[0].alike if all(task.alike for task in members) else (),
+            )
+        else:
+            yield from (replace(task, family=task.task) for task in members)
+
+
+def _pooled(column: Sequence[HeadlineFigure], reported: float) -> HeadlineFigure:
+    """The figure of a group from those of its tasks, with the numbers of all of their documents."""
+    first = column[0]
+    numbers = [head.numbers for head in column if len(head.numbers) and head.by_document]
+    figure = mean_of_group([head.figure for head in column], first.metric.is_share, reported)
+    whole = np.concatenate(numbers) if len(numbers) == len(column) else np.empty(0)
+    return HeadlineFigure(first.metric, first.filter, figure, whole)
+
+
 def _headlines(task: TaskRun) -> list[Metric]:
     """The metrics of a task that have a rank: its headlines with a direction, except uncorrected counts of what a detector
     flags, and fallbacks of a metric that is there: where that is not measurable, they are no better known."""
     figures = task.figures.get(task.headline_filter, {})
+    listed = [m.name for m in task.metrics if not math.isnan(task.figure(m.name, task.headline_filter).value)]
     ranked = [
         metric
         for metric in task.metrics
-        if metric.name in figures
+        if (metric.name in figures or (task.is_other and metric.name in listed))
         and task.is_headline(metric.name)
         and metric.higher_is_better is not None
         and not metric.is_raw
@@ -158,7 +208,8 @@ def _task(task: TaskRun) -> TaskEntry:
     except CorruptSource as error:
         unranked = str(error)
     else:
-        if are_equal(len(answers), len(np.unique(answers.responses))):
+        task = described(task, answers)
+        if are_equal(len(answers), len(np.unique(answers.responses, equal_nan=False))):
             alike.append(EQUAL)
         if answers:
             joined = JoinedTask.join(task.task, {0: (task.task, task, answers)})
@@ -175,13 +226,14 @@ def _task(task: TaskRun) -> TaskEntry:
         headlines=[_headline(task, metric, filter_name, joined) for metric in _headlines(task)],
         figures={name: dict(figures) for name, figures in task.figures.items()},
         units={metric: task.metric(metric).unit for figures in task.figures.values() for metric in figures},
-        doubts=task.not_comparable,
+        doubts=[*task.not_comparable, *limits_of(task)],
         unranked=unranked,
         alike=alike,
         unread=[*dict.fromkeys(summary for _, summary, _ in unreadable_doubts(task, filter_name))],
         title=task.table.title if task.table else "",
         question=task.table.question(task.task) if task.table else "",
         of_detectors=task.table is not None and task.table.measures_detectors(task.task),
+        is_other=task.is_other,
     )
 
 
@@ -225,7 +277,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 # ----------------------------------------------------------------------------------------------- the runs of a folder
 
-_FORMAT = 6  # of a cache file
+_FORMAT = 7  # of a cache file
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """Errors that reading a damaged results file can raise."""
 

@@ -35,6 +35,8 @@ BALANCED_ERROR = Metric(
 )
 """Sorts runs where two rates of errors are traded against each other: a model that declines everything has 0.5."""
 
+OTHERS = "Other tasks of the harness"
+
 SPEED = "documents a second"
 
 
@@ -101,6 +103,7 @@ class Section:
     title: str  # of the benchmark
     question: str  # that the tasks answer
     of_detectors: bool
+    is_other: bool  # whether its tasks are in no table of ours
     prominence: int  # of its most prominent metric
     number: int  # from 1 if runs of the family had different conditions; else 0
     conditions: Mapping[str, str]  # name to value of the shared conditions, or the number of values if tasks differ
@@ -160,17 +163,19 @@ def sections_of(entries: Sequence[Entry]) -> list[Section]:
                 groups[-1].add(number, tasks)
         groups.sort(key=lambda group: -len(group.members))
         sections += [_section(family, place if len(groups) > 1 else 0, group) for place, group in enumerate(groups, 1)]
-    return sorted(sections, key=lambda section: (section.of_detectors, section.of_detectors and -section.prominence))
+    return sorted(sections, key=lambda each: (each.is_other, each.of_detectors, each.of_detectors and -each.prominence))
 
 
 def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Table]:
-    """The main columns of all families side by side, for language models and for detectors, where there are such runs.
+    """The main columns of all families side by side: for language models, for detectors, and of tasks that are in no
+    table of ours, where there are such runs.
 
     Runs of a second group of a family are not in it. Detectors whose speed was measured have that, too.
     """
     tables = []
-    for of_detectors, title in ((False, "Models"), (True, "Detectors")):
-        parts = [section for section in sections if section.of_detectors == of_detectors and section.number < 2]
+    for of_detectors, is_other, title in ((False, False, "Models"), (True, False, "Detectors"), (False, True, OTHERS)):
+        kind = of_detectors, is_other
+        parts = [each for each in sections if (each.of_detectors, each.is_other) == kind and each.number < 2]
         columns: list[Column] = []
         cells: dict[int, dict[Column, Cell]] = {}
         marks: dict[int, dict[str, None]] = {}
@@ -218,6 +223,7 @@ def _section(family: str, number: int, group: _RunGroup) -> Section:
         title=ordered[0].title or family,
         question=ordered[0].question,
         of_detectors=ordered[0].of_detectors,
+        is_other=ordered[0].is_other,
         prominence=max(each.metric.prominence for each in prominent),
         number=number,
         conditions={
@@ -283,7 +289,7 @@ def _column(name: str, headline: HeadlineFigure) -> Column:
 
 
 def _with_filter(name: str, filter_name: str) -> str:
-    return name if filter_name in ("answer", "tags") else f"{name}, {filter_name}"
+    return name if filter_name in ("answer", "tags", "none") else f"{name}, {filter_name}"
 
 
 def _headline(task: TaskEntry | None, key: MetricOfFilter) -> HeadlineFigure | None:

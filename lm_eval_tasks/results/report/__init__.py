@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lm_eval_tasks.data.atomic import whole_file
-from lm_eval_tasks.results.report.answers import caching_reader
+from lm_eval_tasks.results.report.answers import described_runs
 from lm_eval_tasks.results.report.documents import read_documents
 from lm_eval_tasks.results.report.page import page_of, render
 from lm_eval_tasks.runs import Run, labels
@@ -44,8 +44,8 @@ def write_report(
     """
     if not runs:
         raise ValueError("a report needs a run")
+    runs, read_answers = described_runs(runs)
     by_label = dict(zip(labels(runs), runs, strict=True))
-    read_answers = caching_reader(runs)
     page = page_of(by_label, paper, read_answers)
     task_documents = read_documents(by_label, read_answers)
 

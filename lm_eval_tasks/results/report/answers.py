@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 from custom_metrics.broken_run import Labels, Sign, Signs, count, kind_of
@@ -14,6 +15,7 @@ from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from lm_eval_tasks.harness.run_warnings import as_answered
 from lm_eval_tasks.results.report.documents import derive_documents
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
+from lm_eval_tasks.runs.other_tasks import described_run
 
 READINGS = ("strict", "robust")
 """The filters that read NoMIRACL's answers: by the paper's rule, and by meaning."""
@@ -38,18 +40,24 @@ def caching_reader(runs: Iterable[Run]) -> ReadAnswers:
     """A cached :func:`read_task`, which keeps some hundred bytes a document. Large runs are read ahead by two
     processes."""
     tasks = [task for run in runs for task in run.tasks.values() if task.samples is not None]
-    cache: dict[int, tuple[TaskRun, Answers]] = {}
+    cache: dict[Path | None, Answers] = {}
     if sum(task.samples.stat().st_size for task in tasks if task.samples) >= _MUCH and (os.cpu_count() or 1) > 1:
         with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
             for task, answers in zip(tasks, processes.map(read_task, tasks), strict=True):
-                cache[id(task)] = task, answers
+                cache[task.samples] = answers
 
     def read(task: TaskRun) -> Answers:
-        if id(task) not in cache:
-            cache[id(task)] = task, read_task(task)
-        return cache[id(task)][1]
+        if task.samples not in cache:
+            cache[task.samples] = read_task(task)
+        return cache[task.samples]
 
     return read
+
+
+def described_runs(runs: Iterable[Run]) -> tuple[list[Run], ReadAnswers]:
+    """Runs whose tasks that are in no table of ours are described by their documents, and their :func:`caching_reader`."""
+    read = caching_reader(listed := [*runs])
+    return [described_run(run, read) for run in listed], read
 
 
 def signs_of_run(task: TaskRun, read_answers: ReadAnswers) -> Signs:
@@ -60,11 +68,11 @@ def signs_of_run(task: TaskRun, read_answers: ReadAnswers) -> Signs:
 
 
 def _is_labelled(task: TaskRun) -> bool:
-    return {*READINGS} <= {*task.filters}
+    return not task.is_other and {*READINGS} <= {*task.filters}
 
 
 def _has_signs(task: TaskRun) -> bool:
-    return _is_labelled(task) or any(metric.name in _IN_OWN_WORDS for metric in task.metrics)
+    return _is_labelled(task) or any(not task.is_other and metric.name in _IN_OWN_WORDS for metric in task.metrics)
 
 
 def _derive_signs(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]]:

@@ -23,6 +23,7 @@ from lm_eval_tasks.results.report.answers import READINGS
 from lm_eval_tasks.results.report.families import Family
 from lm_eval_tasks.results.report.numbers import as_text
 from lm_eval_tasks.runs import TaskRun
+from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN, limits_of
 
 CORRECTED = ("estimated_rate", "rogan_gladen_rate")
 """Rates that a calibration corrects."""
@@ -57,8 +58,8 @@ _UNREAD = {
 
 
 class Doubt(NamedTuple):
-    """A reason to trust a number less: ``not_comparable``, ``few``, ``unbounded``, ``undefined``, ``calibration``,
-    ``clipped``, ``unlike``, ``invalid``, ``abstains``, ``readings``, ``alike`` or ``broken``."""
+    """A reason to trust a number less: ``not_comparable``, ``limited``, ``few``, ``unbounded``, ``undefined``,
+    ``calibration``, ``clipped``, ``unlike``, ``invalid``, ``abstains``, ``readings``, ``alike`` or ``broken``."""
 
     kind: str
     text: str  # without a full stop
@@ -78,7 +79,10 @@ def doubts_of(family: Family, metric: Metric, mean: Figure, broken: Mapping[str,
             details.setdefault((kind, summary), {})[language] = detail
     doubts = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in details.items()]
     if not math.isnan(mean.value) and math.isnan(mean.low + mean.high):
-        doubts.append(Doubt("unbounded", "the results have no bounds for it"))
+        by_metric = (task.figures.get(family.filter, {}) for task in family.tasks.values())
+        reasons = dict.fromkeys(str(of_metric.get(metric.name, {}).get(WHY_NO_MEAN, "")) for of_metric in by_metric)
+        why = next(filter(None, reasons), "")
+        doubts.append(Doubt("unbounded", f"it has no bounds: {why}" if why else "the results have no bounds for it"))
     return tuple(doubts)
 
 
@@ -91,7 +95,7 @@ def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
         # of one task; or a sentence, which holds for other families in the same words
         return f"{summary} ({detail})" if detail else summary
     every = "both" if total == 2 else f"all {total}"
-    where = f"in {every if number == total else f'{number} of {total}'} languages"
+    where = f"in {every if number == total else f'{number} of {total}'} {family.parts}"
     more = [f"{number - _NAMED} more"] if number > _NAMED else []
     concerned = f"{where}: {', '.join([*[*details][:_NAMED], *more])}"
     if len(distinct) == 1:
@@ -116,7 +120,9 @@ def one_sided(task: TaskRun, filter_name: str, fewest: int = FEWEST_EQUAL) -> tu
 
 def _task_doubts(task: TaskRun, metric: Metric, filter_name: str) -> Findings:
     figure = task.figure(metric.name, filter_name)
-    if not task.provenance:
+    for limit in limits_of(task):
+        yield "limited", limit, ""
+    if not task.provenance and not task.is_other:
         yield "not_comparable", "the results do not say what it was measured on", ""
     if reasons := task.not_comparable:
         yield "not_comparable", "not comparable with published figures", "; ".join(reasons)

@@ -1,4 +1,5 @@
-"""Families of tasks: the same task in several languages, such as ``nomiracl_de`` and ``nomiracl_fr``."""
+"""Families of tasks: the same task in several languages, such as ``nomiracl_de`` and ``nomiracl_fr``; of tasks that are in
+no table of ours, a group of the harness."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from custom_metrics.statistics.strata import mean_of
 from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
+from lm_eval_tasks.runs.other_tasks import mean_of_group
 
 MEAN = "mean"
 """The key, in place of a language, of the mean over a model's languages."""
@@ -19,11 +21,11 @@ MEAN = "mean"
 
 @dataclass(frozen=True)
 class Family:
-    """The tasks of a run that differ only in language."""
+    """The tasks of a run that differ only in language, or those of a group."""
 
     name: str  # of their group, such as ``nomiracl_role``; of the task itself if it has no language
-    benchmark: str  # its folder; empty for tasks that are in no table of ours
-    tasks: Mapping[str, TaskRun]  # by language, in the order of the run; ``""`` for a task without one
+    benchmark: str  # :attr:`TaskRun.benchmark`
+    tasks: Mapping[str, TaskRun]  # by language, in the order of the run; ``""`` for a task without one; others by name
     languages: int = 0  # number of languages of its group; 0 where no group of ours has this name
     results: Mapping[str, Any] = field(default_factory=dict)  # of a complete group: ``metric,filter`` to value
 
@@ -31,6 +33,11 @@ class Family:
     def any_task(self) -> TaskRun:
         """One of its tasks, for what they share: metrics and filters."""
         return next(iter(self.tasks.values()))
+
+    @property
+    def parts(self) -> str:
+        """What its tasks are, in the plural."""
+        return "tasks" if self.any_task.is_other else "languages"
 
     @property
     def filter(self) -> str:
@@ -49,8 +56,11 @@ class Family:
     def mean(self, metric: str) -> Figure:
         """The unweighted mean of a metric over the languages, with bounds of :mod:`custom_metrics.statistics.strata`; for a
         single task, its figure. If languages share passages, the standard error is that of the group's results,
-        which is clustered by passage."""
+        which is clustered by passage. Of a group of other tasks, the number of its results; with bounds where it is the
+        mean of the tasks', unweighted or by their numbers of documents."""
         figures, share = [*self.figures(metric).values()], self.any_task.metric(metric).is_share
+        if self.any_task.is_other and len(figures) > 1:
+            return mean_of_group(figures, share, self.results.get(f"{metric},{self.filter}"))
         mean = mean_of(figures, share)
         value, error = (self.results.get(f"{name},{self.filter}") for name in (metric, f"{metric}_stderr"))
         if isinstance(error, float) and isinstance(value, float) and math.isclose(value, mean.value) and not share:
@@ -78,10 +88,10 @@ def families(run: Run) -> list[Family]:
     """
     by_name: dict[str, dict[str, TaskRun]] = {}
     for task in run.tasks.values():
-        by_name.setdefault(task.family, {})[task.language] = task
+        by_name.setdefault(task.family, {})[task.task if task.is_other else task.language] = task
     listed: list[Family] = []
     for name, tasks in by_name.items():
-        members = {*catalogue.groups().get(name, ())}
+        members = {*(catalogue.groups().get(name) or run.groups.get(name, ()))}
         is_whole = bool(members) and members <= {task.task for task in tasks.values()}
         outside = {language: task for language, task in tasks.items() if is_whole and task.task not in members}
         inside = {language: task for language, task in tasks.items() if language not in outside}
@@ -97,5 +107,5 @@ def language_name(code: str) -> str:
 
 
 def title_of(task: TaskRun) -> str:
-    """The name of a task's benchmark, as in its paper; "other tasks" for a task that is in no table."""
-    return (task.table.title if task.table else "") or task.benchmark or "other tasks"
+    """The name of a task's benchmark, as in its paper; of a task that is in no table, its group's or its own."""
+    return (task.table.title if task.table else "") or task.benchmark or task.task

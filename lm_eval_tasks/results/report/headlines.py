@@ -34,6 +34,7 @@ class Headline:
     explanation: str  # a sentence that explains the number
     doubts: tuple[Doubt, ...] = ()
     languages: Mapping[str, Figure] = field(default_factory=dict)  # if the number is a mean over them; else empty
+    parts: str = "languages"  # what the mean is over; of groups of other benchmarks ``tasks``
     is_whole: bool = False  # whether the mean is over every language of its group
     is_alike: bool = False  # whether the run answers all questions alike in every language, and so is never better
 
@@ -99,6 +100,7 @@ def headlines_of_family(model: str, family: Family, read_answers: ReadAnswers = 
                 explanation=_sentence(family, metric, mean),
                 doubts=doubts_of(family, metric, mean, broken),
                 languages=figures if len(figures) > 1 else {},
+                parts=family.parts,
                 is_whole=family.is_whole,
                 is_alike=is_alike,
             )
@@ -111,6 +113,9 @@ def _metrics_of(family: Family) -> list[Metric]:
     first that is defined; or the last."""
     task, listed = family.any_task, {metric.name for metric in family.any_task.metrics}
     more = sorted({*task.figures.get(family.filter, {})} - listed)
+    if task.is_other:
+        of_group = [metric for metric in task.metrics if f"{metric.name},{family.filter}" in family.results]
+        return (of_group if len(family.tasks) > 1 else [*task.metrics])[:3]
     chosen: list[Metric] = []
     places: dict[str | None, int] = {}  # in `chosen`, of a metric or its fallback
     for metric in preferred_first([*task.metrics, *map(task.metric, more)]):
@@ -131,7 +136,9 @@ def metrics_in_sentence(metric: Metric) -> list[str]:
 def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     """A sentence that explains a number, with its denominator, its bounds, and the languages that it is a mean over."""
     figures = family.figures(metric.name)
-    metric_name = f"mean over {len(figures)} languages of {metric.in_prose}" if len(figures) > 1 else metric.in_prose
+    metric_name = (
+        f"mean over {len(figures)} {family.parts} of {metric.in_prose}" if len(figures) > 1 else metric.in_prose
+    )
     if math.isnan(mean.value):
         has_results = any(task.figures or task.results for task in family.tasks.values())
         why = "no document is in its denominator" if has_results else "there is no results file beside the samples"
@@ -144,7 +151,9 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     if (interval := bounds(mean, metric.unit)) and not unknown:
         details.append(f"95 % bounds {interval}")
     undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
-    if len(figures) > 1 and family.is_whole and not undefined:
+    if len(figures) > 1 and family.any_task.is_other:
+        details.append(f"over the {len(figures)} tasks of the group")
+    elif len(figures) > 1 and family.is_whole and not undefined:
         details.append(f"mean over all {len(figures)} languages")
     elif len(figures) > 1:
         defined = [language for language in figures if language not in undefined]
@@ -161,4 +170,4 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
         remedy = f" {metric.remedy.replace('{task}', names)}." if metric.remedy else ""
         return f"The {metric_name} is {unknown}: {flagged}{text}.{remedy}"
     texts |= {"value": as_text(mean.value, metric.unit), "rest": metric.rest}
-    return _PLACE.sub(lambda match: texts.get(match[1], match[0]), metric.sentence) + f" ({text})."
+    return _PLACE.sub(lambda match: texts.get(match[1], match[0]), metric.sentence) + (f" ({text})." if text else ".")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.compare.rendering import render
-from lm_eval_tasks.results.report.answers import caching_reader
+from lm_eval_tasks.results.report.answers import described_runs
 from lm_eval_tasks.results.report.headlines import Headline, headlines
 from lm_eval_tasks.results.report.numbers import UNDEFINED_TEXT
 from lm_eval_tasks.results.report.provenance import command_files
@@ -27,7 +27,7 @@ _ABSENT = "–"
 def markdown_of(runs: Sequence[Run]) -> str:
     """The summary of some runs, with the differences where there are several models."""
     compared = ""
-    read_answers = caching_reader(runs)
+    runs, read_answers = described_runs(runs)
     if len(runs) > 1:
         try:
             compared = render(compare_runs(runs, refuse=False, read_answers=read_answers), "markdown")
@@ -80,7 +80,9 @@ def _table(headlines: Sequence[Headline], notes: dict[str, int]) -> Iterator[str
     for (family, _), by_model in rows.items():
         head = next(iter(by_model.values()))
         mean = (
-            f" (mean over {'all ' if head.is_whole else ''}{len(head.languages)} languages)" if head.languages else ""
+            f" (mean over {'all ' if head.is_whole else ''}{len(head.languages)} {head.parts})"
+            if head.languages
+            else ""
         )
         title = escaped(head.measured.in_prose) + _ARROWS[head.measured.higher_is_better]
         cells = [_cell(by_model.get(model), notes) for model in models]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lm_eval_tasks.definition.schema import Benchmark
-from lm_eval_tasks.results.report.answers import caching_reader
+from lm_eval_tasks.results.report.answers import described_runs
 from lm_eval_tasks.results.report.families import Family, families, language_name
 from lm_eval_tasks.results.report.headlines import Headline, headlines_of_family
 from lm_eval_tasks.runs import Run
@@ -37,7 +37,7 @@ def model_card(run: Run) -> str:
 def _headlines(run: Run) -> Iterator[tuple[Headline, Family]]:
     """The headlines of each language with its own doubts, then those of the mean; each with its tasks. Undefined ones are
     left out."""
-    read_answers = caching_reader([run])
+    (run,), read_answers = described_runs([run])
     for family in families(run):
         single = [Family(task.task, family.benchmark, {language: task}) for language, task in family.tasks.items()]
         for subset in single if len(single) == 1 else (*single, family):
@@ -52,7 +52,9 @@ def _result(headline: Headline, family: Family) -> Any:
 
     task, provenance = family.any_task, family.any_task.provenance
     path = str(task.config.get("dataset_path") or task.benchmark or "unknown")
-    where = f"mean over {len(headline.languages)} languages" if headline.languages else language_name(task.language)
+    where = (
+        f"mean over {len(headline.languages)} {headline.parts}" if headline.languages else language_name(task.language)
+    )
     title = f"{headline.benchmark if task.benchmark else family.name}{f' ({where})' if where else ''}"
     is_sample = provenance.get("read_from") == "sample"
     files = [file for file in provenance.get("files") or () if isinstance(file, Mapping)]

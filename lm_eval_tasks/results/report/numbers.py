@@ -11,7 +11,8 @@ from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable
 UNDEFINED_TEXT = "undefined"
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
-_DECIMALS = {"score": 3, "correlation": 3, "rating": 2}
+_DECIMALS = {"score": 3, "correlation": 3, "rating": 2, "number": 3}
+_LARGE = 10  # a number of any kind has one decimal from here on
 
 
 def unbroken(text: str) -> str:
@@ -25,7 +26,7 @@ def as_text(value: float, unit: Unit) -> str:
         return UNDEFINED_TEXT
     if unit == "share":
         return f"{100 * value:.1f} %"
-    return f"{value:.{_DECIMALS.get(unit, 0)}f}"
+    return f"{value:.{_DECIMALS.get(unit, 0) if unit != 'number' or abs(value) < _LARGE else 1}f}"
 
 
 def points(value: float, unit: Unit) -> str:

@@ -106,6 +106,49 @@ class TaskReader:
         return float(value) if math.isfinite(value) else None
 
 
+class OtherReader(TaskReader):
+    """Documents of a task that is in no table of ours: by its first metric that is 1 or 0, right or wrong."""
+
+    def __init__(self, task: TaskRun) -> None:
+        super().__init__(task)
+        self.filter = task.headline_filter
+
+    def judge(self, answer: Answer) -> ShownAnswer:
+        for metric in self.task.metrics:
+            value = self._value(answer, metric.name)
+            if value in (0.0, 1.0) and metric.higher_is_better is not None:
+                is_right = (value == 1.0) == metric.higher_is_better
+                verdict, tone = ("right", "good") if is_right else ("wrong", "bad")
+                return ShownAnswer(verdict, f"{verdict} ({metric.name})", tone, _nonempty("" if is_right else "wrong"))
+        return super().judge(answer) if self.task.config.get("output_type") == "generate_until" else ShownAnswer("")
+
+    def _document(self, answer: Answer) -> Document:
+        target, options = answer.target.strip(), answer.options
+        if len(options) > 1 and target.isdecimal() and int(target) < len(options):
+            target = options[int(target)][0].strip()
+        asked = answer.prompt.strip().rpartition("\n\n")[2] or target
+        shown = super()._document(answer)
+        question = shown.question if "question" in answer.doc else text_of(asked, QUESTION_LENGTH)
+        return shown._replace(question=question, references=(text_of(target, ANSWER_LENGTH),) if target else ())
+
+    def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
+        reading, repeats = self._reading(answer), self.task.config.get("repeats")
+        options = "; ".join(f"{text.strip()} ({number:.2f})" for text, number in answer.options)
+        why = [f"Log-likelihoods of its options: {options}." if len(answer.options) > 1 else ""]
+        extracted = reading.answer if reading is not None and not answer.options else None
+        if isinstance(extracted, str) and extracted != answer.response:
+            why.append(f"Read by {self.filter}: {extracted}")
+        if isinstance(repeats, int) and repeats > 1:
+            why.append(f"The first of {repeats} answers.")
+        is_rolling = self.task.config.get("output_type") == "loglikelihood_rolling"
+        response = (
+            f"log-likelihood {options or answer.response}"
+            if is_rolling or len(answer.options) == 1
+            else answer.response
+        )
+        return judged._replace(text=text_of(response.strip(), ANSWER_LENGTH), why=tuple(why))
+
+
 class NomiraclReader(TaskReader):
     """Documents of NoMIRACL: ten passages, and whether they answer the question. The filter of the headlines counts."""
 
@@ -263,6 +306,8 @@ def _nonempty(*names: str) -> frozenset[str]:
 
 def reader_of(task: TaskRun) -> TaskReader:
     """The reader of a task's documents."""
+    if task.is_other:
+        return OtherReader(task)
     metrics = {metric.name for metric in task.metrics}
     if task.benchmark == "nomiracl":
         return NomiraclReader(task)

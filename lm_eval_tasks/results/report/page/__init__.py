@@ -12,7 +12,7 @@ import base64
 import datetime
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
@@ -59,7 +59,7 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
     benchmarks = {task.benchmark: title_of(task) for run in every for task in run.tasks.values()}
     return {
         "title": f"{names}: grounded evaluation",
-        "question": "Which model makes up less?" if len(runs) > 1 else f"How much does {names} make up?",
+        "question": _question(every, names),
         "written": f"{datetime.date.today():%-d %B %Y}, version {version(PACKAGE)}",
         "short": short,
         "doubts": doubts,
@@ -77,6 +77,13 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
             for name, title in benchmarks.items()
         ],
     }
+
+
+def _question(runs: Sequence[Run], names: str) -> str:
+    """The heading of a page, by whether a task of ours is on it."""
+    if all(task.is_other for run in runs for task in run.tasks.values()):
+        return "Which model does better?" if len(runs) > 1 else f"How well does {names} do?"
+    return "Which model makes up less?" if len(runs) > 1 else f"How much does {names} make up?"
 
 
 def render(page: Mapping[str, Any]) -> str:

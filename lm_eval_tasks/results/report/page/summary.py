@@ -22,7 +22,7 @@ _SCALES = {"share": 1.0, "score": 1.0, "rating": 4.0}
 _WIDTH = 100.0
 _EXAMPLES = 3
 _QUESTION = 80  # characters of a question
-_WHERE = re.compile(r"in \d+ of \d+ languages")
+_WHERE = re.compile(r"in \d+ of \d+ (languages|tasks)")
 
 
 class MetricSummary(NamedTuple):
