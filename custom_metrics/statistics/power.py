@@ -7,7 +7,7 @@ error se, 80 % power needs
 
 so that rows with a paired variance s^2 = n se^2 must be n = (z_0.975 + z_0.80)^2 s^2 / difference^2 (normal approximation:
 Chow, Shao and Wang 2008, "Sample Size Calculations in Clinical Research", section 3.2.2; of evaluations of language models
-Miller 2024, "Adding Error Bars to Evals", section 5). Rows are documents, or clusters of dependent ones: what was resampled.
+Miller 2024, "Adding Error Bars to Evals", section 5). Rows are documents, or clusters of dependent ones.
 
 The paired variance of two shares is, without a difference, the share of discordant documents (Connor 1987, "Sample size
 for testing differences in proportions for the paired-sample design"). A difference d has at least a share d of them,

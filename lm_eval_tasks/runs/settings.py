@@ -21,7 +21,7 @@ _LONGEST = 30  # characters of a text in a label
 
 def settings_of(task: TaskRun) -> SettingsOfTask:
     """The known settings of a task: what a results file does not record is missing."""
-    settings: dict[str, Mapping[str, str]] = {}
+    settings: dict[str, Mapping[str, str]] = {"task": {"": task.task}}
     asked, named = task.settings, variant_of(task.task)[1]
     if asked.template:
         settings["prompt"] = {
@@ -65,21 +65,24 @@ def _short(value: Any) -> str:
 
 def differing(runs: Sequence[Mapping[str, SettingsOfTask]]) -> list[dict[str, str]]:
     """Of each run the settings in which it differs from another on a task of both, as text. Stop strings are not listed
-    where prompts differ, to which they belong.
+    where prompts differ, to which they belong; the task's name is, where nothing else differs.
 
     Args:
         runs: the settings of each run, as :func:`settings_of_run` gives them.
     """
     texts: list[dict[str, dict[str, None]]] = [{} for _ in runs]
     for task in dict.fromkeys(task for run in runs for task in run):
-        prompts_differ = False
-        for setting in SETTINGS:
+        prompts_differ = differs = False
+        for setting in (*SETTINGS, "task"):
             parts_of = {n: run[task][setting] for n, run in enumerate(runs) if setting in run.get(task, {})}
             names = dict.fromkeys(name for parts in parts_of.values() for name in parts)
             differ = [name for name in names if len({parts.get(name, "") for parts in parts_of.values()}) > 1]
             prompts_differ |= setting == "prompt" and bool(differ)
             shown = [""] if "" in differ else [name for name in differ if not (prompts_differ and name == "until")]
-            for number, parts in parts_of.items() if shown else ():
+            if not shown or (setting == "task" and differs):
+                continue
+            differs = True
+            for number, parts in parts_of.items():
                 of_setting = texts[number].setdefault(setting, {})
                 of_setting |= dict.fromkeys(text for name in shown if (text := parts.get(name, "")))
     return [{setting: _listed([*shown]) for setting, shown in of_run.items()} for of_run in texts]

@@ -88,8 +88,16 @@ _IN_PROMPT = ("system_instruction", "shots", "retriever")
 def check_joined(task: JoinedTask, notes: list[str], across: Collection[str] = ()) -> list[Refusal]:
     """Reasons why a task cannot be compared: other documents, prompts, detectors or calibrations, except for what follows
     from the settings that it is compared across. Differences that do no harm are added to the notes."""
+    if not task.count_documents(0).documents:
+        first = [
+            f"{run.model} has {task.documents[run.places[np.argsort(run.answers.contents, kind='stable')[0]]]}"
+            for run in task.runs.values()
+            if len(run.places)
+        ]
+        return [Refusal(task.name, "documents", f"no document is in two runs ({'; '.join(first)})")]
     refusals = _refuse_settings(task, notes, across)
-    refusals += _refuse_documents(task, across) or _refuse_prompts(task, across)
+    explained = any(refusal.kind == "prompts" for refusal in refusals)  # why prompts differ
+    refusals += _refuse_documents(task, across) or ([] if explained else _refuse_prompts(task, across))
     if "detector" not in across and not any(refusal.setting == "detector" for refusal in refusals):
         keys = {
             run.model: ", ".join(
@@ -100,13 +108,6 @@ def check_joined(task: JoinedTask, notes: list[str], across: Collection[str] = (
         if different := _distinct({model: run_keys for model, run_keys in keys.items() if run_keys}):
             reason = f"the detector, or its calibration, differs: {different}"
             refusals.append(Refusal(task.name, "detectors", reason, "detector"))
-    if not refusals and not task.count_documents(0).documents:
-        first = [
-            f"{run.model} has {task.documents[run.places[np.argsort(run.answers.contents, kind='stable')[0]]]}"
-            for run in task.runs.values()
-            if len(run.places)
-        ]
-        refusals.append(Refusal(task.name, "documents", f"no document is in two runs ({'; '.join(first)})"))
     return refusals
 
 

@@ -196,7 +196,8 @@ def render_plan(planned: Sequence[Planned], notes: Sequence[str], difference: fl
         "more are needed."
     )
     header = ("task", "metric", "seen", "shows", f"{difference:g} needs")
-    after = ("Shows: the smallest difference that the documents seen show with this power.", *notes)
+    unknown = ["-: the values seen do not vary, or are too few."] if any(row.needed is None for row in planned) else []
+    after = ("Shows: the smallest difference that the documents seen show with this power.", *unknown, *notes)
     cells = tuple(tuple(map(on_one_line, row)) for row in rows)
     return render_sections([Section(header, cells, (before,), tuple(map(on_one_line, after)))], form)
 
