@@ -97,18 +97,26 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def labels(runs: Sequence[Run], known: Sequence[Mapping[str, SettingsOfTask]] | None = None) -> list[str]:
-    """A short, unique name for each run: its model's, with the settings in which runs of the model differ; and with folder,
-    date or number where these are equal, too. `known` has the settings of runs whose tasks were not read."""
+    """A short, unique name for each run: its model's, with the settings in which runs of the model differ; with folder, date
+    or number where these are equal, too. `known` has the settings of runs whose tasks were not read."""
     known = known or [*map(settings_of_run, runs)]
-    texts = [""] * len(runs)
+    notes: list[list[str]] = [[] for _ in runs]
     for model in {run.model for run in runs}:
         numbers = [number for number, run in enumerate(runs) if run.model == model]
         for number, settings in zip(numbers, differing([known[number] for number in numbers]), strict=True):
-            texts[number] = ", ".join(filter(None, settings.values()))
-    names = []
-    for form in ("", "{0.folder.name}", "{0.folder.name}, {0.date}"):
-        notes = (", ".join(filter(None, (text, form.format(run)))) for text, run in zip(texts, runs, strict=True))
-        names = [f"{run.model} ({note})" if note else run.model for run, note in zip(runs, notes, strict=True)]
-        if len({*names}) == len(names):
-            return names
-    return [f"{name} #{names[: index + 1].count(name)}" for index, name in enumerate(names)]
+            notes[number] = [*filter(None, settings.values())]
+
+    def names() -> list[str]:
+        return [
+            f"{run.model} ({', '.join(note)})" if note else run.model for run, note in zip(runs, notes, strict=True)
+        ]
+
+    for form in ("{0.folder.name}", "{0.date}"):
+        named = names()
+        for run, note, name in zip(runs, notes, named, strict=True):
+            note += filter(None, [form.format(run)] if named.count(name) > 1 else [])
+    named = names()
+    return [
+        f"{name} #{named[: number + 1].count(name)}" if named.count(name) > 1 else name
+        for number, name in enumerate(named)
+    ]

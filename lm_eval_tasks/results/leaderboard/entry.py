@@ -36,6 +36,7 @@ from lm_eval_tasks.results.compare.measuring import NotMeasured, measure
 from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unreadable_doubts
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files, read_files
+from lm_eval_tasks.runs.settings import SettingsOfTask, settings_of_run
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -94,6 +95,7 @@ class Entry:
     others: Sequence[str] = ()  # names of the other tasks: of other benchmarks, or not scored
     digest: str = ""  # of its files
     speed: float = 0.0  # documents that a detector read in a second; 0 where it was not measured
+    settings: Mapping[str, SettingsOfTask] = field(default_factory=dict)  # by task, for the labels of runs
 
     def to_json(self) -> dict[str, Any]:
         """The entry as a JSON object. Arrays are 64-bit floats, little-endian, in base 64."""
@@ -128,7 +130,8 @@ def entry_of(run: Run, folder: str) -> Entry:
     detector = run.config.get("detector")
     speed = detector.get(SPEED) if isinstance(detector, Mapping) else None
     others = [name for name in run.tasks if name not in listed]
-    return Entry(run.model, folder, run.date, settings, tasks, others, speed=speed if isinstance(speed, float) else 0.0)
+    speed = speed if isinstance(speed, float) else 0.0
+    return Entry(run.model, folder, run.date, settings, tasks, others, speed=speed, settings=settings_of_run(run))
 
 
 def _headlines(task: TaskRun) -> list[Metric]:
@@ -225,7 +228,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 # ----------------------------------------------------------------------------------------------- the runs of a folder
 
-_FORMAT = 6  # of a cache file
+_FORMAT = 7  # of a cache file
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """Errors that reading a damaged results file can raise."""
 
