@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
@@ -90,6 +91,29 @@ def base_of(task: str) -> Base | None:
     """The base of a task; ``None`` for a task that is in no table."""
     listed = task_named(task)
     return listed[1].base if listed else None
+
+
+@lru_cache(maxsize=1024)
+def variant_of(task: str) -> tuple[str, Mapping[str, str]]:
+    """What a task asks, and how: the first task of its table that asks the same documents, and its prompt and retriever.
+
+    Two tasks ask the same documents if they share a base, and their other options are equal. A task that is in no table
+    stands for itself.
+    """
+    listed = task_named(task)
+    if listed is None:
+        return task, {}
+    folder, entry = listed
+    settings = {"prompt": entry.prompt, **{name: entry.options[name] for name in _VARIED if name in entry.options}}
+    return next(other.name for other in tables()[folder].tasks if _asks(other) == _asks(entry)), settings
+
+
+_VARIED = ("retriever",)  # options that do not change what a task asks
+
+
+def _asks(task: Task) -> tuple[str, Mapping[str, str]]:
+    options = task.options.items()
+    return task.base.file, {name: value for name, value in options if name not in _VARIED and value != task.name}
 
 
 @lru_cache(maxsize=1)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
 import numpy as np
 
 from custom_metrics.statistics.figures import Figure, mean_figure, share_figure
+from custom_metrics.statistics.intervals import Z95
 from custom_metrics.statistics.multiple_comparisons import holm
 from custom_metrics.statistics.strata import mean_of, mean_of_strata
 from custom_metrics.statistics.units import is_measurable
@@ -26,8 +27,10 @@ from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, DocumentCounts, Incomparable, Refusal
 from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
 from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure, pooled
+from lm_eval_tasks.results.compare.pairing import Pairs, pair_tasks, variants
 from lm_eval_tasks.runs import Answers, Run, TaskRun, headline_filter, labels
 from lm_eval_tasks.runs.other_tasks import described, is_weighted
+from lm_eval_tasks.runs.settings import differing, settings_of_run
 
 __all__ = ["Comparison", "Difference", "DocumentCounts", "Incomparable", "Refusal", "compare_runs"]
 
@@ -59,11 +62,13 @@ def compare_runs(
     refuse: bool = True,
     progress: Callable[[Sequence[str]], Iterator[str]] = iter,
     read_answers: Callable[[TaskRun], Answers] = TaskRun.answers,
+    across: Collection[str] = (),
+    pairs: Pairs = (),
 ) -> Comparison:
     """Compare runs, all pairs of them.
 
     Args:
-        runs: two or more.
+        runs: two or more; one, if it has tasks that are paired.
         tasks: names of tasks and groups; default all that two runs have.
         metrics: names; default the headlines of each benchmark.
         every_metric: all metrics instead.
@@ -73,16 +78,31 @@ def compare_runs(
             answers were not logged.
         progress: goes through the names of the tasks; :class:`tqdm.tqdm` shows a bar.
         read_answers: gives the answers of a task; for callers that have read them already.
+        across: settings in which runs of one model may differ (:data:`~lm_eval_tasks.results.compare.pairing.ACROSS`).
+            Tasks of other names that ask the same documents with another prompt or retriever are then compared, too.
+        pairs: further tasks or groups of two names that are compared.
 
     Raises:
-        Incomparable: documents, prompts, detectors or calibrations differ.
-        UsageError: there is nothing to compare: fewer than two runs, no common task, an unknown task, metric or filter.
+        Incomparable: documents, prompts, detectors or calibrations differ, and not in `across`.
+        UsageError: there is nothing to compare: fewer than two runs, no common task, an unknown task, metric or filter; or
+            runs are of several models, and `across` does not name the model.
         MissingSource: a run's answers were not logged.
         CorruptSource: a samples file is damaged.
     """
+    hint, alone = _hint_at_variants(runs, across), f" ({runs[0].folder})" if runs else ""
+    names: Mapping[str, str] = {}
+    if across or pairs:
+        runs, names = pair_tasks(runs, across, pairs)
+        tasks = tasks and [names.get(name, name) for name in tasks]
     if len(runs) < 2:
-        found_runs = f"only one run was found ({runs[0].folder})" if runs else "no run was found"
-        raise UsageError(f"{found_runs}; a comparison needs two or more")
+        found_runs = f"only one run was found{alone}" if runs else "no run was found"
+        raise UsageError(f"{found_runs}; a comparison needs two or more{hint}")
+    of_models = dict.fromkeys(run.model for run in runs)
+    if across and "model" not in across and len(of_models) > 1:
+        raise UsageError(
+            f"--across {','.join(across)} compares runs of one model; here are {_abbreviated([*of_models])}. Compare each "
+            f"by itself, or across models, too: --across model,{','.join(across)}"
+        )
     models = labels(runs)
     groups = _common_groups(runs)
     refused: list[Refusal] = []
@@ -90,7 +110,7 @@ def compare_runs(
     joined: list[DocumentCounts] = []
     compared: dict[str, _Task] = {}
     uncompared: dict[str, str] = {}  # metric to why not
-    for name in progress(_chosen_tasks(runs, models, groups, tasks)):
+    for name in progress(_chosen_tasks(runs, models, groups, tasks, hint)):
         task_runs = {number: run.tasks[name] for number, run in enumerate(runs) if name in run.tasks}
         if not refuse:
             refused += [
@@ -107,11 +127,11 @@ def compare_runs(
             run_answers = read_answers(task_run)
             answers[number] = models[number], described(task_run, run_answers), run_answers
         task = JoinedTask.join(name, answers)
-        differing = check_joined(task, task_notes)
-        read_by = "" if differing else _chosen_filter(task, filter_name)
-        differing = differing or _refuse_unread(task, read_by, task_notes)
-        refused += differing
-        if not differing:
+        refusals = check_joined(task, task_notes, across)
+        read_by = "" if refusals else _chosen_filter(task, filter_name)
+        refusals = refusals or _refuse_unread(task, read_by, task_notes)
+        refused += refusals
+        if not refusals:
             chosen = _chosen_metrics(task, metrics, every_metric)
             joined.append(task.count_documents(len(runs)))
             compared[name] = _Task(task.any_run, read_by, chosen)
@@ -126,15 +146,15 @@ def compare_runs(
                 try:
                     compared[name].measured[metric.name] = measure(task, metric.name, read_by, metric.aggregation)
                 except NotMeasured as error:
-                    values = {run.model: run.task.figure(metric.name, read_by).value for run in task.runs.values()}
-                    known = ", ".join(f"{value:.5g} for {m}" for m, value in values.items() if value == value)
+                    figures = {run.model: run.task.figure(metric.name, read_by).value for run in task.runs.values()}
+                    known = ", ".join(f"{value:.5g} for {m}" for m, value in figures.items() if not math.isnan(value))
                     reported = f" (the results files say {known})" if known and task.any_run.is_other else ""
                     task_notes.append(f"{metric.name} is not compared: {error}{reported}")
                     uncompared.setdefault(metric.name, str(error))
         for note in task_notes:
             notes.setdefault(note, []).append(name)
     if refused and refuse:
-        raise Incomparable(_refusal_message(refused))
+        raise Incomparable(_refusal_message(refused, [*across, *(["model"] if len(of_models) > 1 else [])]))
     if metrics and not refused:
         missing = [name for name in metrics if not any(name in task.measured for task in compared.values())]
         if why := [f"{metric}: {uncompared[metric]}" for metric in missing if metric in uncompared]:
@@ -150,7 +170,45 @@ def compare_runs(
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:
             messages.append(f"only {model} has {_abbreviated(unshared)}")
-    return Comparison(tuple(models), tuple(_sorted(_corrected(rows))), tuple(joined), tuple(messages), tuple(refused))
+    if hint and refuse and not tasks:
+        messages.append(hint.removeprefix(". "))
+    values = differing(
+        [
+            settings_of_run(replace(run, tasks={name: run.tasks[name] for name in compared if name in run.tasks}))
+            for run in runs
+        ]
+    )
+    varied = {
+        name: tuple(of_run.get(name, "") for of_run in values)
+        for name in across
+        if any(name in of_run for of_run in values)
+    }
+    if across and not varied and len(of_models) < 2:
+        messages.append(f"the runs do not differ in what --across names ({', '.join(across)})")
+    return Comparison(
+        tuple(models),
+        tuple(_sorted(_corrected(rows))),
+        tuple(joined),
+        tuple(messages),
+        tuple(refused),
+        varied,
+        {name: paired for name in compared if len({*(paired := _names_in(runs, name))} - {""}) > 1},
+    )
+
+
+def _names_in(runs: Sequence[Run], name: str) -> tuple[str, ...]:
+    """The name of a paired task in each run; empty where it is not there."""
+    return tuple(run.tasks[name].task if name in run.tasks else "" for run in runs)
+
+
+def _hint_at_variants(runs: Sequence[Run], across: Collection[str]) -> str:
+    """The end of a message if runs have tasks that ask the same documents under other settings."""
+    names, settings = variants(runs)
+    if not names or {*settings} <= {*across}:
+        return ""
+    return (
+        f". {' and '.join(names[:2])} ask the same documents: --across {','.join(dict.fromkeys((*across, *settings)))}"
+    )
 
 
 def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:
@@ -169,12 +227,16 @@ def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:
 
 
 def _chosen_tasks(
-    runs: Sequence[Run], models: Sequence[str], groups: Mapping[str, Sequence[str]], requested: Sequence[str] | None
+    runs: Sequence[Run],
+    models: Sequence[str],
+    groups: Mapping[str, Sequence[str]],
+    requested: Sequence[str] | None,
+    hint: str,
 ) -> list[str]:
     common = [name for name, number in Counter(name for run in runs for name in run.tasks).items() if number > 1]
     if not common:
         has = "; ".join(f"{model} has {_abbreviated(list(run.tasks))}" for model, run in zip(models, runs, strict=True))
-        raise UsageError(f"no task is in two runs: {has}")
+        raise UsageError(f"no task is in two runs: {has}{hint}")
     chosen: list[str] = []
     for name in requested or common:
         if requested and name in groups:
@@ -182,7 +244,10 @@ def _chosen_tasks(
         elif name in common:
             chosen.append(name)
         else:
-            raise UsageError(f"no two runs have the task {name}; they have {_abbreviated([*groups, *common], 40)}")
+            near = hint if any(name in run.tasks for run in runs) else ""
+            raise UsageError(
+                f"no two runs have the task {name}; they have {_abbreviated([*groups, *common], 40)}{near}"
+            )
     return list(dict.fromkeys(chosen))
 
 
@@ -241,8 +306,9 @@ def _refuse_unread(task: JoinedTask, filter_name: str, notes: list[str]) -> list
     return refusals
 
 
-def _refusal_message(refused: Sequence[Refusal]) -> str:
-    """One message for all refusals; a reason that several tasks share is given once."""
+def _refusal_message(refused: Sequence[Refusal], across: Sequence[str]) -> str:
+    """One message for all refusals; a reason that several tasks share is given once. Where all could be compared across
+    settings, the message ends with them, and with those that are named already."""
     by_reason: dict[tuple[str, str], list[Refusal]] = {}
     for refusal in refused:
         reason = "" if refusal.kind in ("documents", "prompts") else refusal.reason
@@ -251,6 +317,9 @@ def _refusal_message(refused: Sequence[Refusal]) -> str:
     for first, *rest in by_reason.values():
         more = f" (and {len(rest)} more tasks: {_abbreviated([refusal.task for refusal in rest])})" if rest else ""
         lines.append(f"{first.task}: {first.reason}{more}. {_REMEDIES[first.kind]}".rstrip())
+    settings = dict.fromkeys((*across, *(refusal.setting for refusal in refused)))
+    if "" not in settings:
+        lines.append(f"To compare them all the same, across what differs: --across {','.join(settings)}")
     return "the runs cannot be compared. " + " ".join(lines)
 
 
@@ -293,6 +362,7 @@ def _difference_rows(
                 if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
                     continue
                 result = compare_measured(both, first, second)
+                error = result.standard_error
                 yield Difference(
                     task=name,
                     benchmark=task_run.benchmark,
@@ -325,6 +395,8 @@ def _difference_rows(
                     measured=metric,
                     first_measurable=own[first][1],
                     second_measurable=own[second][1],
+                    standard_error=(result.high - result.low) / (2 * Z95) if math.isnan(error) else error,
+                    documents=sum(int((task.counted(first) & task.counted(second)).sum()) for task in both),
                 )
 
 

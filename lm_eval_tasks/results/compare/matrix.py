@@ -29,7 +29,8 @@ def matrices(comparison: Comparison) -> list[Section]:
         if row.group or (row.benchmark, row.metric, row.filter) not in in_groups:
             tables.setdefault((row.task, row.metric, row.filter), []).append(row)
     names = [shortened(on_one_line(name)) for name in comparison.models]
-    sections = [_matrix(rows, names) for rows in tables.values()]
+    across = f"; across {', '.join(comparison.across)}" if comparison.across else ""
+    sections = [_matrix(rows, names, across) for rows in tables.values()]
     notes = tuple(map(on_one_line, (_HOW_TO_READ, *explanations(comparison, names, pairs=False))))
     return [*sections[:-1], *(replace(last, after=notes) for last in sections[-1:])]
 
@@ -42,7 +43,7 @@ def shortened(name: str) -> str:
     return f"{name[: head - 1]}…{name[head - _LONGEST_NAME :]}"
 
 
-def _matrix(rows: Sequence[Difference], names: Sequence[str]) -> Section:
+def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Section:
     first, most = rows[0], max(row.tasks for row in rows)
     values: dict[int, float] = {}
     shown: dict[int, bool] = {}
@@ -75,8 +76,20 @@ def _matrix(rows: Sequence[Difference], names: Sequence[str]) -> Section:
     where = f"{first.task} (mean of {most} tasks{partly})" if first.group else first.task
     better = {True: ", higher is better", False: ", lower is better", None: ""}[first.higher_is_better]
     filtered = f", {first.filter}" if first.filter not in ("answer", "tags", "none") else ""
-    before = f"{first.measured.heading}: {first.metric}{filtered}{better}; {where}"
-    return Section(("no.", "model", "value", "rank", "better than"), tuple(cells), (on_one_line(before),))
+    before = f"{first.measured.heading}: {first.metric}{filtered}{better}; {where}{across}"
+    heading = tuple(map(on_one_line, filter(None, (before, _detectable(rows)))))
+    return Section(("no.", "model", "value", "rank", "better than"), tuple(cells), heading)
+
+
+def _detectable(rows: Sequence[Difference]) -> str:
+    """How small a difference the pairs show, in words; empty where that is not known."""
+    smallest = sorted(row.detectable for row in rows if not math.isnan(row.detectable))
+    if not smallest:
+        return ""
+    ends = " to ".join(dict.fromkeys(map(number, (smallest[0], smallest[-1]))))
+    counts = " to ".join(dict.fromkeys(f"{f(row.n for row in rows if row.n):,}" for f in (min, max)))
+    by_pair = ", by pair" if len(smallest) > 1 else ""
+    return f"{counts} {rows[0].unit} show a difference of {ends}{by_pair} (power 80 %, one comparison)."
 
 
 def _ranges(numbers: Sequence[int]) -> str:

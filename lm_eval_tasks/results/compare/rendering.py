@@ -112,13 +112,36 @@ def _languages_sentence(tasks: Sequence[Difference], first: str, second: str) ->
     return f"Of {len(tasks)} tasks, {', '.join(clauses)}."
 
 
+WITH_POWER = f"with a power of 80 % (two-sided p < {SIGNIFICANCE}, this comparison alone)"
+
+
+def across_of(comparison: Comparison, names: Sequence[str]) -> list[str]:
+    """The settings that the runs are compared across, and the tasks of other names that are compared, as lines."""
+    lines = []
+    for setting, values in comparison.across.items():
+        by_value: dict[str, list[str]] = {}
+        for name, value in zip(names, values, strict=True):
+            by_value.setdefault(value or "none", []).append(name)
+        listed = "; ".join(f"{', '.join(of_value)} has {value}" for value, of_value in by_value.items())
+        lines.append(f"Compared across {setting}: {listed}.")
+    pairs = list(
+        dict.fromkeys(" with ".join(dict.fromkeys(filter(None, of_task))) for of_task in comparison.paired.values())
+    )
+    if pairs:
+        lines.append(f"Paired: {', '.join(pairs[:2])}" + (f", and {len(pairs) - 2} more." if len(pairs) > 2 else "."))
+    return lines
+
+
 def explanations(comparison: Comparison, names: Sequence[str], pairs: bool = True) -> list[str]:
     """Notes below a table: what its columns mean (of one of `pairs`), the methods behind bounds and p, and the notes of the
     comparison."""
     rows = comparison.differences
     lines = []
     if pairs:
-        lines = [f"Difference: first minus second, over what both models have, with 95 % bounds. * p < {SIGNIFICANCE}."]
+        lines = [
+            f"Difference: first minus second, over what both models have, with 95 % bounds. * p < {SIGNIFICANCE}.",
+            f"Shows: the smallest difference that so many documents show {WITH_POWER}.",
+        ]
     if sizes := sorted({row.family for row in rows if row.family > 1}):
         models = " and all pairs of models" if len(comparison.models) > 2 else ""
         lines.append(
@@ -170,7 +193,7 @@ def sections(comparison: Comparison) -> list[Section]:
     filters = {(row.benchmark, row.metric, row.filter) for row in comparison.differences}
     several = len(filters) > len({filtered[:2] for filtered in filters})
     dropped = any(row.only_first or row.only_second for row in comparison.differences)
-    header = ["task", "metric", *(letters if two else ("pair", "first", "second")), "difference", "p", "n"]
+    header = ["task", "metric", *(letters if two else ("pair", "first", "second")), "difference", "p", "n", "shows"]
     rows = []
     for row in comparison.differences:
         cells = [
@@ -182,6 +205,7 @@ def sections(comparison: Comparison) -> list[Section]:
             _difference(row),
             p_value(row.p_adjusted) + ("*" if row.significant else ""),
             f"{row.n}" + ("" if row.unit == "documents" else f" {row.unit}"),
+            number(row.detectable),
             *([f"{row.only_first} / {row.only_second}"] if dropped else []),
         ]
         rows.append(tuple(map(on_one_line, cells)))
@@ -189,7 +213,8 @@ def sections(comparison: Comparison) -> list[Section]:
     texts = sentences(comparison, short if len(set(short)) == len(short) else names)
     after = map(on_one_line, (*texts, *explanations(comparison, letters)))
     columns = (*header, "only one") if dropped else (*header,)
-    return [Section(columns, tuple(rows), legend(comparison.models), tuple(after))]
+    before = (*legend(comparison.models), *map(on_one_line, across_of(comparison, letters)))
+    return [Section(columns, tuple(rows), before, tuple(after))]
 
 
 def _value(value: float, run_value: float) -> str:

@@ -78,7 +78,8 @@ def write_leaderboard(folder: Path, site: Path, reports: bool = False, tags: Pat
     entries, unreadable, updated = read_entries(folder, site / _CACHE)
     if reports:
         _write_reports(entries, folder, site)
-    run_labels = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries])
+    of_entries = [Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries]
+    run_labels = labels(of_entries, [entry.settings for entry in entries])
     run_tags = [
         by_model.get(entry.model) or by_model.get(label) or {} for entry, label in zip(entries, run_labels, strict=True)
     ]

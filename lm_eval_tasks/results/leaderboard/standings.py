@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import NamedTuple
@@ -129,13 +129,13 @@ class _RunGroup:
     conditions: dict[tuple[str, str], str] = field(default_factory=dict)  # by task and name
     tested: dict[str, Floats] = field(default_factory=dict)
 
-    def add(self, number: int, tasks: dict[str, TaskEntry]) -> bool:
-        """Add a run if its conditions are the same; return whether they are."""
+    def add(self, number: int, tasks: dict[str, TaskEntry], but_for: Container[str] = ()) -> bool:
+        """Add a run if its conditions are the same, `but_for` some of them; return whether they are."""
         conditions = {(task, name): value for task in tasks for name, value in tasks[task].conditions.items()}
-        if any(self.conditions.get(key, value) != value for key, value in conditions.items()):
+        if any(self.conditions.get(key, value) != value for key, value in conditions.items() if key[1] not in but_for):
             return False
         self.members[number] = tasks
-        self.conditions |= conditions
+        self.conditions = conditions | self.conditions if but_for else self.conditions | conditions
         return True
 
     def p_of_pairs(self, strata: Sequence[Floats], by_document: bool) -> Floats:
@@ -162,8 +162,24 @@ def sections_of(entries: Sequence[Entry]) -> list[Section]:
                 groups.append(_RunGroup())
                 groups[-1].add(number, tasks)
         groups.sort(key=lambda group: -len(group.members))
+        _add_settings(groups, [entry.model for entry in entries])
         sections += [_section(family, place if len(groups) > 1 else 0, group) for place, group in enumerate(groups, 1)]
     return sorted(sections, key=lambda each: (each.is_other, each.of_detectors, each.of_detectors and -each.prominence))
+
+
+_ASKED = ("prompt", "shots", "system instruction")  # conditions that a model can be tried under
+
+
+def _add_settings(groups: list[_RunGroup], models: Sequence[str]) -> None:
+    """Move runs that were asked otherwise into the first group that has another run of their model over the same documents:
+    there they are rows of their own, which the labels of runs tell apart. Groups without a run are removed."""
+    for place, group in enumerate(groups):
+        for other in groups[place + 1 :]:
+            for number, tasks in [*other.members.items()]:
+                tried = any(models[number] == models[member] for member in group.members)
+                if tried and group.add(number, tasks, but_for=_ASKED):
+                    del other.members[number]
+    groups[:] = [group for group in groups if group.members]
 
 
 def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Table]:

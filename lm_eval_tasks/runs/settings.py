@@ -1,0 +1,122 @@
+"""The settings in which runs of one model differ, and labels of runs that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from custom_metrics.usage.printable import on_one_line
+from lm_eval_tasks.definition.catalogue import variant_of
+from lm_eval_tasks.runs.results_file import mapping
+from lm_eval_tasks.runs.run import Run, TaskRun
+
+SETTINGS = ("prompt", "system_instruction", "template", "shots", "retriever", "detector", "generation")
+"""How a model was asked, and its answers tagged. ``template`` is the chat template."""
+
+SettingsOfTask = Mapping[str, Mapping[str, str]]
+"""Setting to its parts, as text. The part ``""`` is its name: where that differs, the other parts say nothing more."""
+
+_LONGEST = 30  # characters of a text in a label
+
+
+def settings_of(task: TaskRun) -> SettingsOfTask:
+    """The known settings of a task: what a results file does not record is missing."""
+    settings: dict[str, Mapping[str, str]] = {"task": {"": task.task}}
+    asked, named = task.settings, variant_of(task.task)[1]
+    if asked.template:
+        settings["prompt"] = {
+            "": f"prompt {named.get('prompt', task.family)}",
+            "template": f"prompt {asked.template[:7]}",
+        }
+    if task.results_file is not None:
+        instruction = _short(asked.system_instruction)
+        template = asked.chat_template[:7]
+        settings |= {
+            "system_instruction": {
+                "": f'system instruction "{instruction}"' if instruction else "no system instruction"
+            },
+            "template": {"": f"template {'on' if template else 'off'}", "sha256": f"template {template}"},
+            "shots": {"": f"{asked.shots} shot{'' if asked.shots == 1 else 's'}"},
+            "generation": _assigned(asked.generation),
+        }
+    if retrieval := mapping(task.provenance.get("retrieval")):
+        settings["retriever"] = {**_assigned(retrieval), "": f"retriever {_short(retrieval.get('retriever'))}"}
+    if detector := task.detector:
+        calibration = mapping(task.provenance.get("calibration")).get("file", "none")
+        options = {**mapping(detector.get("options")), "calibration": calibration}
+        known = {name: detector.get(name) for name in ("version", "threshold")}
+        settings["detector"] = {**_assigned({**known, **options}), "": f"detector={_short(detector.get('name'))}"}
+    return settings
+
+
+def settings_of_run(run: Run) -> dict[str, SettingsOfTask]:
+    """The settings of each task, by the first task of its table that asks the same documents."""
+    return {variant_of(name)[0]: settings_of(task) for name, task in run.tasks.items()}
+
+
+def _assigned(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: f"{name}={_short(value)}" for name, value in values.items()}
+
+
+def _short(value: Any) -> str:
+    text = on_one_line(str(value))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def differing(runs: Sequence[Mapping[str, SettingsOfTask]]) -> list[dict[str, str]]:
+    """Of each run the settings in which it differs from another on a task of both, as text. Stop strings are not listed
+    where prompts differ, to which they belong; the task's name is, where nothing else differs.
+
+    Args:
+        runs: the settings of each run, as :func:`settings_of_run` gives them.
+    """
+    texts: list[dict[str, dict[str, None]]] = [{} for _ in runs]
+    for task in dict.fromkeys(task for run in runs for task in run):
+        prompts_differ = differs = False
+        for setting in (*SETTINGS, "task"):
+            parts_of = {n: run[task][setting] for n, run in enumerate(runs) if setting in run.get(task, {})}
+            names = dict.fromkeys(name for parts in parts_of.values() for name in parts)
+            differ = [name for name in names if len({parts.get(name, "") for parts in parts_of.values()}) > 1]
+            prompts_differ |= setting == "prompt" and bool(differ)
+            shown = [""] if "" in differ else [name for name in differ if not (prompts_differ and name == "until")]
+            if not shown or (setting == "task" and differs):
+                continue
+            differs = True
+            for number, parts in parts_of.items():
+                of_setting = texts[number].setdefault(setting, {})
+                of_setting |= dict.fromkeys(text for name in shown if (text := parts.get(name, "")))
+    return [{setting: _listed([*shown]) for setting, shown in of_run.items()} for of_run in texts]
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """Texts in a row, without a first word that all share: ``prompt flan, role``."""
+    word = texts[0].partition(" ")[0] + " " if texts else ""
+    if all(text.startswith(word) for text in texts):
+        texts = [*texts[:1], *(text.removeprefix(word) for text in texts[1:])]
+    return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
+
+
+def labels(runs: Sequence[Run], known: Sequence[Mapping[str, SettingsOfTask]] | None = None) -> list[str]:
+    """A short, unique name for each run: its model's, with the settings in which runs of the model differ; with folder, date
+    or number where these are equal, too. `known` has the settings of runs whose tasks were not read."""
+    known = known or [*map(settings_of_run, runs)]
+    notes: list[list[str]] = [[] for _ in runs]
+    for model in {run.model for run in runs}:
+        numbers = [number for number, run in enumerate(runs) if run.model == model]
+        for number, settings in zip(numbers, differing([known[number] for number in numbers]), strict=True):
+            notes[number] = [*filter(None, settings.values())]
+
+    def names() -> list[str]:
+        return [
+            f"{run.model} ({', '.join(note)})" if note else run.model for run, note in zip(runs, notes, strict=True)
+        ]
+
+    for form in ("{0.folder.name}", "{0.date}"):
+        named = names()
+        for run, note, name in zip(runs, notes, named, strict=True):
+            note += filter(None, [form.format(run)] if named.count(name) > 1 else [])
+    named = names()
+    return [
+        f"{name} #{named[: number + 1].count(name)}" if named.count(name) > 1 else name
+        for number, name in enumerate(named)
+    ]
