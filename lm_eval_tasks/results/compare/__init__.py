@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, product
+from itertools import chain, combinations, product
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from custom_metrics.statistics.strata import mean_of, mean_of_strata
 from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric, parts_of
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, DocumentCounts, Incomparable, Refusal
 from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
 from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure
@@ -56,6 +56,7 @@ def compare_runs(
     every_metric: bool = False,
     filter_name: str | None = None,
     refuse: bool = True,
+    balanced: bool = False,
     progress: Callable[[Sequence[str]], Iterator[str]] = iter,
     read_answers: Callable[[TaskRun], Answers] = TaskRun.answers,
 ) -> Comparison:
@@ -70,6 +71,7 @@ def compare_runs(
             :func:`lm_eval_tasks.runs.headline_filter`.
         refuse: raise an error if a task cannot be compared. Else leave it out, and say so in ``refused``; so too where
             answers were not logged.
+        balanced: also compare the balanced error, where two error rates are traded against each other.
         progress: goes through the names of the tasks; :class:`tqdm.tqdm` shows a bar.
         read_answers: gives the answers of a task; for callers that have read them already.
 
@@ -134,7 +136,7 @@ def compare_runs(
             listed = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
             raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
-    rows = [*_difference_rows(runs, chosen_groups, compared)]
+    rows = [*_difference_rows(runs, chosen_groups, compared, balanced)]
     messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()]
     for model, run in zip(models, runs, strict=True):
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
@@ -245,7 +247,7 @@ def _refusal_message(refused: Sequence[Refusal]) -> str:
 
 
 def _difference_rows(
-    runs: Sequence[Run], groups: Mapping[str, Sequence[str]], compared: Mapping[str, _Task]
+    runs: Sequence[Run], groups: Mapping[str, Sequence[str]], compared: Mapping[str, _Task], balanced: bool
 ) -> Iterator[Difference]:
     """The differences of all pairs of runs: first on groups whose tasks are all compared, then on the tasks."""
     for name, members in (*groups.items(), *((name, [name]) for name in compared)):
@@ -253,17 +255,20 @@ def _difference_rows(
             continue
         tasks = [compared[member] for member in members]
         task_run, group = tasks[0].run, name not in members
-        for metric, filter_name in product(tasks[0].metrics, dict.fromkeys(task.filter for task in tasks)):
+        all_parts = parts_of(tasks[0].metrics) if balanced else {metric: (metric.name,) for metric in tasks[0].metrics}
+        for (metric, parts), filter_name in product(all_parts.items(), dict.fromkeys(task.filter for task in tasks)):
             of_filter = [task.measured for task in tasks if task.filter == filter_name]
-            all_measured = [by_metric[metric.name] for by_metric in of_filter if metric.name in by_metric]
+            of_tasks = [[by_metric[part] for part in parts] for by_metric in of_filter if {*parts} <= by_metric.keys()]
             own = []
             for number, run in enumerate(runs):
-                figures = [run.tasks[task].figure(metric.name, filter_name) for task in members if task in run.tasks]
-                own.append(_own_value(number, all_measured, figures, metric))
+                done = [run.tasks[task] for task in members if task in run.tasks]
+                figures = [task.figure(part, filter_name) for task in done for part in parts]
+                own.append(_own_value(number, [*chain(*of_tasks)], figures, metric))
             for first, second in combinations(range(len(runs)), 2):
-                both = [task for task in all_measured if {first, second} <= task.values.keys()]
-                if group:  # a single task keeps its row, which then says that no document counts
-                    both = [task for task in both if task.counted(first).any() and task.counted(second).any()]
+                shared = [task for task in of_tasks if all({first, second} <= part.values.keys() for part in task)]
+                if group or len(parts) > 1:  # a single task keeps its row, which then says that no document counts
+                    shared = [task for task in shared if all(_count(part, first, second) for part in task)]
+                both = [*chain(*shared)]
                 if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
                     continue
                 result = compare_measured(both, first, second)
@@ -272,11 +277,11 @@ def _difference_rows(
                     benchmark=task_run.benchmark,
                     language="" if group else task_run.language,
                     group=group,
-                    tasks=len(both),
+                    tasks=len(shared),
                     metric=metric.name,
                     filter=filter_name,
                     higher_is_better=metric.higher_is_better,
-                    headline=task_run.is_headline(metric.name),
+                    headline=any(map(task_run.is_headline, parts)),
                     first=first,
                     second=second,
                     first_value=result.first,
@@ -300,6 +305,10 @@ def _difference_rows(
                     first_measurable=own[first][1],
                     second_measurable=own[second][1],
                 )
+
+
+def _count(measured: Measured, *runs: int) -> bool:
+    return all(measured.counted(run).any() for run in runs)
 
 
 def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], metric: Metric) -> tuple[float, bool]:

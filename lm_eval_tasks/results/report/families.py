@@ -13,6 +13,9 @@ from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
 
+MANY = 3
+"""Models from which on a report shows them all on one axis, and pairs of them as matrices."""
+
 MEAN = "mean"
 """The key, in place of a language, of the mean over a model's languages."""
 
@@ -36,6 +39,11 @@ class Family:
     def filter(self) -> str:
         """The filter whose readings of the answers count."""
         return self.any_task.headline_filter
+
+    @property
+    def by_language(self) -> list[Family]:
+        """A family for each of its languages."""
+        return [Family(task.task, self.benchmark, {code: task}) for code, task in self.tasks.items() if code]
 
     @property
     def is_whole(self) -> bool:

@@ -102,14 +102,14 @@
   // --------------------------------------------------------------------------------------------------- tables
   function key(row, column) {
     const cell = row.cells[column];
-    return cell.dataset.sort === undefined ? cell.textContent : Number(cell.dataset.sort);
+    return cell.dataset.sort ? Number(cell.dataset.sort) : (cell.dataset.sort ?? cell.textContent);
   }
 
   function sort(table, heading, column) {
     const down = heading.getAttribute("aria-sort") === "ascending";
     const rows = Array.from(table.tBodies[0].rows).map((row) => [key(row, column), row]);
-    rows.sort(([a], [b]) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true })));
-    if (down) rows.reverse();
+    const compared = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
+    rows.sort(([a], [b]) => (a === "") - (b === "") || (down ? compared(b, a) : compared(a, b))); // what is not known is last
     for (const each of all("th", table.tHead)) each.removeAttribute("aria-sort");
     heading.setAttribute("aria-sort", down ? "descending" : "ascending");
     table.tBodies[0].append(...rows.map(([, row]) => row));
@@ -117,10 +117,11 @@
 
   for (const table of all("table.sortable")) {
     all("th", table.tHead).forEach((heading, column) => {
+      if (heading.className === "drawn") return;
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = heading.textContent;
-      heading.replaceChildren(button);
+      button.append(...heading.childNodes);
+      heading.append(button);
       button.addEventListener("click", () => sort(table, heading, column));
     });
   }

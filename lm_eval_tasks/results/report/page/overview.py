@@ -1,0 +1,155 @@
+"""The top of a page of three models and more: of each family, and of each of its languages, all models on one axis.
+
+The best stands first. Said are the best, the models that cannot be told from it, and those that are to be doubted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+from custom_metrics.statistics.strata import mean_of
+from lm_eval_tasks.definition.schema import BALANCED_ERROR, Metric, parts_of
+from lm_eval_tasks.results.compare import Comparison
+from lm_eval_tasks.results.report.families import language_name
+from lm_eval_tasks.results.report.headlines import Headline
+from lm_eval_tasks.results.report.page.summary import MetricSummary, Summary
+
+
+class Row(NamedTuple):
+    """A model: its numbers, ``None`` where it lacks one; one more than the number of models that are significantly better,
+    ``None`` where that cannot be said; and doubts, in short."""
+
+    model: str
+    headlines: tuple[Headline | None, ...]
+    rank: int | None
+    doubts: str
+
+
+class Overview(NamedTuple):
+    """The models of a family, or of one of its languages. The first metric sorts them: the balanced error, if there is one.
+    The metrics that are traded against each other follow."""
+
+    summary: Summary
+    metrics: list[MetricSummary]
+    rows: list[Row]
+    compared: int  # number of models that the best one is compared with
+    equals: list[str]  # models that the best one is not significantly better than
+    languages: Mapping[str, Overview]  # of a family of several, by code
+
+    @property
+    def best(self) -> Row | None:
+        """The model with the best value of those that can be compared."""
+        row = self.rows[0]
+        return row if row.rank and self.compared else None
+
+
+def overviews(
+    families: Sequence[Summary],
+    languages: Sequence[Summary],
+    tasks: Mapping[str, Mapping[str, str]],
+    comparison: Comparison | None,
+) -> list[Overview]:
+    """The overviews of families.
+
+    Args:
+        families: with a metric, their summaries.
+        languages: the summaries of their tasks.
+        tasks: family to language to task.
+        comparison: of the models; ``None`` where there is none.
+    """
+    by_task, listed = {summary.family: summary for summary in languages}, []
+    for summary in families:
+        members = tasks[summary.family]
+        compared = summary.family if len(members) > 1 else next(iter(members.values()))
+        inner = {
+            code: by_task[task]
+            for code, task in sorted(members.items(), key=_name)
+            if len(members) > 1 and task in by_task
+        }
+        by_language = {code: _overview(own, own.family, comparison) for code, own in inner.items()}
+        listed.append(_overview(summary, compared, comparison)._replace(languages=by_language))
+    return listed
+
+
+def _name(member: tuple[str, str]) -> str:
+    return language_name(member[0])
+
+
+def in_order(summary: Summary) -> Summary:
+    """A summary whose models stand in the order of their values, the best first."""
+    return summary._replace(metrics=[MetricSummary(sorted(each.headlines, key=_order)) for each in summary.metrics])
+
+
+def _overview(summary: Summary, compared: str, comparison: Comparison | None) -> Overview:
+    """The overview of a summary, with the differences of the group or task that is `compared`."""
+    metrics = [*_metrics(summary)]
+    key = metrics[0]
+    better = _better(comparison, compared, key.measured)
+    competing = {headline.model for headline in key.headlines if _competes(headline)}
+    by_metric = [{headline.model: headline for headline in metric.headlines} for metric in metrics]
+    most, doubts = max(len(headline.languages) for headline in key.headlines), summary.severe_doubts
+    rows = []
+    for headline in sorted(key.headlines, key=_order):
+        model, number = headline.model, len(headline.languages)
+        rank = None
+        if model in competing and key.measured.better:
+            rank = 1 + sum(better.get((other, model), False) for other in competing)
+        partly = f"mean over {number or 1} of {most} languages" if number < most else ""
+        texts = "; ".join(filter(None, (partly, doubts.get(model, ""))))
+        rows.append(Row(model, tuple(of_metric.get(model) for of_metric in by_metric), rank, texts))
+    best = rows[0].model
+    to_others = {other: is_better for (model, other), is_better in better.items() if model == best}
+    equals = [row.model for row in rows if row.model in competing and to_others.get(row.model) is False]
+    return Overview(summary, metrics, rows, len(to_others), equals, {})
+
+
+def _metrics(summary: Summary) -> Iterator[MetricSummary]:
+    """The metrics of an overview, the one that sorts the models first."""
+    by_name = {metric.measured.name: metric for metric in summary.metrics}
+    first = summary.first
+    for measured, parts in parts_of([each.measured for each in summary.metrics]).items():
+        if measured is BALANCED_ERROR and first.measured.name in parts:
+            yield MetricSummary([*_balanced(*(by_name[part] for part in parts))], is_tight=True)
+    yield first._replace(is_tight=True)
+    if price := by_name.get(first.measured.traded_against):
+        yield price
+
+
+def _balanced(*rates: MetricSummary) -> Iterator[Headline]:
+    """The mean of two rates of errors for each model that has both."""
+    by_model = [{headline.model: headline for headline in rate.headlines} for rate in rates]
+    for model in by_model[0].keys() & by_model[1].keys():
+        parts = [of_rate[model] for of_rate in by_model]
+        by_language = {
+            language: mean_of([part.languages[language] for part in parts], are_shares=True)
+            for language in parts[0].languages
+            if not any(math.isnan(part.languages[language].value) for part in parts)
+        }
+        figures = [part.languages[language] for part in parts for language in by_language]
+        figures = figures or [part.figure for part in parts]
+        figure = mean_of(figures, are_shares=True)
+        yield replace(parts[0], measured=BALANCED_ERROR, figure=figure, languages=by_language, explanation="")
+
+
+def _better(comparison: Comparison | None, task: str, metric: Metric) -> dict[tuple[str, str], bool]:
+    """Of each ordered pair of models that was compared on a task or group, whether the first is significantly better."""
+    rows = chain.from_iterable(
+        ((row, row.first, row.second), (row, row.second, row.first))
+        for row in (comparison.select(metric.name, task) if comparison else ())
+    )
+    names = comparison.models if comparison else ()
+    return {(names[first], names[second]): row.better == first for row, first, second in rows if not math.isnan(row.p)}
+
+
+def _competes(headline: Headline) -> bool:
+    """Whether a model can be the best: its number is measurable, and it does not answer all questions alike."""
+    return headline.is_measurable and not headline.is_alike and not math.isnan(headline.figure.value)
+
+
+def _order(headline: Headline) -> tuple[bool, bool, float]:
+    value, sign = headline.figure.value, -1 if headline.measured.higher_is_better else 1
+    return not _competes(headline), math.isnan(value), 0.0 if math.isnan(value) else sign * value
