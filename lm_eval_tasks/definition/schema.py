@@ -110,7 +110,7 @@ BALANCED_ERROR = Metric(
     "balanced_error",
     DEFINED_SHARE,
     False,
-    definition="mean of two error rates, of which either is bought with the other; 0.5 for declining everything, or nothing",
+    definition="mean of two error rates, either bought with the other; 0.5 for declining everything, or nothing",
     title="Errs, either way",
 )
 """Sorts models where two error rates are traded against each other."""

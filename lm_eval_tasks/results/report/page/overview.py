@@ -65,13 +65,9 @@ def overviews(
     for summary in families:
         members = tasks[summary.family]
         compared = summary.family if len(members) > 1 else next(iter(members.values()))
-        inner = {
-            code: by_task[task]
-            for code, task in sorted(members.items(), key=_name)
-            if len(members) > 1 and task in by_task
-        }
-        by_language = {code: _overview(own, own.family, comparison) for code, own in inner.items()}
-        listed.append(_overview(summary, compared, comparison)._replace(languages=by_language))
+        ordered = sorted(members.items(), key=_name) if len(members) > 1 else ()
+        inner = {code: _overview(by_task[task], task, comparison) for code, task in ordered if task in by_task}
+        listed.append(_overview(summary, compared, comparison)._replace(languages=inner))
     return listed
 
 

@@ -90,6 +90,96 @@
     });
   }
 
+  // ------------------------------------------------------------------------------------------- documents to check
+  // Flags are kept by task and document, so that another report of the same document has them, too.
+  const FLAGS = "lm-eval-grounded flags";
+  const flagOf = (element) => ({ task: element.closest(".task").dataset.task, document: element.querySelector(".key").textContent });
+  const nameOf = ({ task, document: key }) => JSON.stringify([task, key]);
+  let flags = {}; // name to note
+
+  function readFlags() {
+    try {
+      const kept = JSON.parse(localStorage.getItem(FLAGS)) ?? {};
+      flags = Object.fromEntries(Object.entries(kept).filter(([, note]) => typeof note === "string"));
+    } catch {
+      // a browser that keeps nothing for a file: flags last as long as the page
+    }
+  }
+
+  function showFlags() {
+    let number = 0;
+    for (const { documents } of groups)
+      for (const { element } of documents) {
+        const note = flags[nameOf(flagOf(element))];
+        number += element.classList.toggle("flagged", note !== undefined);
+        const [box, field] = all(".flag input", element);
+        if (!box) continue;
+        box.checked = note !== undefined;
+        field.parentElement.hidden = note === undefined;
+        if (field !== document.activeElement) field.value = note ?? "";
+      }
+    id("save-flags").hidden = !number;
+    id("save-flags").textContent = `Save flagged (${number})`;
+  }
+
+  function setFlag(element, note) {
+    readFlags(); // another tab may have kept some since
+    const name = nameOf(flagOf(element));
+    if (note === undefined) delete flags[name];
+    else flags[name] = note;
+    try {
+      localStorage.setItem(FLAGS, JSON.stringify(flags));
+    } catch {
+      // as above
+    }
+    showFlags();
+  }
+
+  function offerFlag(element) {
+    if (!element.open || element.querySelector(".flag")) return;
+    const labelled = (type, text, ...classes) => {
+      const label = document.createElement("label");
+      const input = Object.assign(document.createElement("input"), { type });
+      label.className = classes.join(" ");
+      label.append(...(type === "text" ? [text, input] : [input, text]));
+      return [label, input];
+    };
+    const line = Object.assign(document.createElement("p"), { className: "flag" });
+    const [box, checked] = labelled("checkbox", " The label or the question looks wrong");
+    const [note, written] = labelled("text", "Note ", "grow");
+    checked.addEventListener("change", () => setFlag(element, checked.checked ? written.value : undefined));
+    written.addEventListener("input", () => setFlag(element, written.value));
+    line.append(box, note);
+    element.querySelector(".inside").append(line);
+    showFlags();
+  }
+
+  function saveFlags() {
+    const flagged = groups.flatMap(({ documents }) => documents).filter(({ element }) => element.classList.contains("flagged"));
+    const list = flagged.map(({ element, answers }) => ({
+      ...flagOf(element),
+      models: answers.map(({ answer }) => answer.querySelector(".model").title),
+      note: flags[nameOf(flagOf(element))],
+    }));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([`${JSON.stringify(list, null, 1)}\n`], { type: "application/json" }));
+    link.download = "flagged_documents.json";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  }
+
+  if (filters) {
+    for (const element of all("details.document")) element.addEventListener("toggle", () => offerFlag(element));
+    id("save-flags").addEventListener("click", saveFlags);
+    addEventListener("storage", () => {
+      readFlags();
+      showFlags();
+    });
+    all(".flags").forEach((each) => (each.hidden = false));
+    readFlags();
+    showFlags();
+  }
+
   // A link to a document opens it.
   function reveal() {
     const target = location.hash.length > 1 ? id(decodeURIComponent(location.hash.slice(1))) : null;
