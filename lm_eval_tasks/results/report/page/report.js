@@ -91,42 +91,45 @@
   }
 
   // ------------------------------------------------------------------------------------------- documents to check
-  // Flags are kept by task and document, so that another report of the same document has them, too.
+  // Flags are kept by task and document: another report of the same document has them, too.
   const FLAGS = "lm-eval-grounded flags";
-  const flagOf = (element) => ({ task: element.closest(".task").dataset.task, document: element.querySelector(".key").textContent });
-  const nameOf = ({ task, document: key }) => JSON.stringify([task, key]);
+  const every = groups.flatMap(({ task, documents }) =>
+    documents.map(({ element, answers }) => ({
+      element,
+      task: task.dataset.task,
+      document: element.querySelector(".key").textContent,
+      models: answers.map(({ answer }) => answer.querySelector(".model").title),
+      fields: all(".flag input", element),
+    })),
+  );
+  const nameOf = (each) => JSON.stringify([each.task, each.document]);
   let flags = {}; // name to note
 
   function readFlags() {
     try {
-      const kept = JSON.parse(localStorage.getItem(FLAGS)) ?? {};
-      flags = Object.fromEntries(Object.entries(kept).filter(([, note]) => typeof note === "string"));
+      flags = JSON.parse(localStorage.getItem(FLAGS)) ?? {};
     } catch {
-      // a browser that keeps nothing for a file: flags last as long as the page
+      // A browser may keep nothing of a file: flags then last as long as the page.
     }
   }
 
   function showFlags() {
-    let number = 0;
-    for (const { documents } of groups)
-      for (const { element } of documents) {
-        const note = flags[nameOf(flagOf(element))];
-        number += element.classList.toggle("flagged", note !== undefined);
-        const [box, field] = all(".flag input", element);
-        if (!box) continue;
-        box.checked = note !== undefined;
-        field.parentElement.hidden = note === undefined;
-        if (field !== document.activeElement) field.value = note ?? "";
-      }
+    for (const each of every) {
+      const note = flags[nameOf(each)];
+      const [box, field] = each.fields;
+      each.element.classList.toggle("flagged", note !== undefined);
+      box.checked = note !== undefined;
+      field.parentElement.hidden = note === undefined;
+      if (field !== document.activeElement) field.value = note ?? "";
+    }
+    const number = all(".flagged").length;
     id("save-flags").hidden = !number;
     id("save-flags").textContent = `Save flagged (${number})`;
   }
 
-  function setFlag(element, note) {
-    readFlags(); // another tab may have kept some since
-    const name = nameOf(flagOf(element));
-    if (note === undefined) delete flags[name];
-    else flags[name] = note;
+  function setFlag(each, note) {
+    readFlags(); // another tab may have set some since
+    flags[nameOf(each)] = note;
     try {
       localStorage.setItem(FLAGS, JSON.stringify(flags));
     } catch {
@@ -135,32 +138,10 @@
     showFlags();
   }
 
-  function offerFlag(element) {
-    if (!element.open || element.querySelector(".flag")) return;
-    const labelled = (type, text, ...classes) => {
-      const label = document.createElement("label");
-      const input = Object.assign(document.createElement("input"), { type });
-      label.className = classes.join(" ");
-      label.append(...(type === "text" ? [text, input] : [input, text]));
-      return [label, input];
-    };
-    const line = Object.assign(document.createElement("p"), { className: "flag" });
-    const [box, checked] = labelled("checkbox", " The label or the question looks wrong");
-    const [note, written] = labelled("text", "Note ", "grow");
-    checked.addEventListener("change", () => setFlag(element, checked.checked ? written.value : undefined));
-    written.addEventListener("input", () => setFlag(element, written.value));
-    line.append(box, note);
-    element.querySelector(".inside").append(line);
-    showFlags();
-  }
-
   function saveFlags() {
-    const flagged = groups.flatMap(({ documents }) => documents).filter(({ element }) => element.classList.contains("flagged"));
-    const list = flagged.map(({ element, answers }) => ({
-      ...flagOf(element),
-      models: answers.map(({ answer }) => answer.querySelector(".model").title),
-      note: flags[nameOf(flagOf(element))],
-    }));
+    const list = every
+      .filter((each) => flags[nameOf(each)] !== undefined)
+      .map((each) => ({ task: each.task, document: each.document, models: each.models, note: flags[nameOf(each)] }));
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([`${JSON.stringify(list, null, 1)}\n`], { type: "application/json" }));
     link.download = "flagged_documents.json";
@@ -168,16 +149,17 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   }
 
+  for (const each of every) {
+    const [box, field] = each.fields;
+    box.closest(".flag").hidden = false;
+    box.addEventListener("change", () => setFlag(each, box.checked ? field.value : undefined));
+    field.addEventListener("input", () => setFlag(each, field.value));
+  }
   if (filters) {
-    for (const element of all("details.document")) element.addEventListener("toggle", () => offerFlag(element));
     id("save-flags").addEventListener("click", saveFlags);
-    addEventListener("storage", () => {
-      readFlags();
-      showFlags();
-    });
-    all(".flags").forEach((each) => (each.hidden = false));
-    readFlags();
-    showFlags();
+    const refresh = () => [readFlags(), showFlags()];
+    addEventListener("storage", refresh);
+    refresh();
   }
 
   // A link to a document opens it.
