@@ -18,6 +18,8 @@ from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.headlines import Headline
 from lm_eval_tasks.results.report.page.summary import MetricSummary, Summary
 
+_MORE = 2  # metrics beside the first: what it is traded against, and another headline
+
 
 class Row(NamedTuple):
     """A model: its numbers, ``None`` where it lacks one; one more than the number of models that are significantly better,
@@ -31,20 +33,20 @@ class Row(NamedTuple):
 
 class Overview(NamedTuple):
     """The models of a family, or of one of its languages. The first metric sorts them: the balanced error, if there is one.
-    The metrics that are traded against each other follow."""
+    What is traded against each other follows, and another headline."""
 
     summary: Summary
     metrics: list[MetricSummary]
     rows: list[Row]
-    compared: int  # number of models that the best one is compared with
-    equals: list[str]  # models that the best one is not significantly better than
+    beaten: int  # number of models that the best one is significantly better than
+    equals: list[str]  # models that show no difference to it
     languages: Mapping[str, Overview]  # of a family of several, by code
 
     @property
     def best(self) -> Row | None:
         """The model with the best value of those that can be compared."""
         row = self.rows[0]
-        return row if row.rank and self.compared else None
+        return row if row.rank and (self.beaten or self.equals) else None
 
 
 def overviews(
@@ -88,19 +90,20 @@ def _overview(summary: Summary, compared: str, comparison: Comparison | None) ->
     competing = {headline.model for headline in key.headlines if _competes(headline)}
     by_metric = [{headline.model: headline for headline in metric.headlines} for metric in metrics]
     most, doubts = max(len(headline.languages) for headline in key.headlines), summary.severe_doubts
+    known = [headline.model for headline in sorted(key.headlines, key=_order)]
     rows = []
-    for headline in sorted(key.headlines, key=_order):
-        model, number = headline.model, len(headline.languages)
+    for model in dict.fromkeys([*known, *(each.model for metric in summary.metrics for each in metric.headlines)]):
+        headlines = tuple(of_metric.get(model) for of_metric in by_metric)
         rank = None
-        if model in competing and key.measured.better:
+        if model in competing and key.measured.better and any(model in pair for pair in better):
             rank = 1 + sum(better.get((other, model), False) for other in competing)
+        number = len(headlines[0].languages) if headlines[0] else most
         partly = f"mean over {number or 1} of {most} languages" if number < most else ""
-        texts = "; ".join(filter(None, (partly, doubts.get(model, ""))))
-        rows.append(Row(model, tuple(of_metric.get(model) for of_metric in by_metric), rank, texts))
-    best = rows[0].model
-    to_others = {other: is_better for (model, other), is_better in better.items() if model == best}
-    equals = [row.model for row in rows if row.model in competing and to_others.get(row.model) is False]
-    return Overview(summary, metrics, rows, len(to_others), equals, {})
+        rows.append(Row(model, headlines, rank, "; ".join(filter(None, (partly, doubts.get(model, ""))))))
+    best, others = rows[0].model, [row.model for row in rows[1:]]
+    beaten = sum(better.get((best, other), False) for other in others)
+    equals = [other for other in others if {better.get((best, other)), better.get((other, best))} == {False}]
+    return Overview(summary, metrics, rows, beaten, equals, {})
 
 
 def _metrics(summary: Summary) -> Iterator[MetricSummary]:
@@ -109,16 +112,18 @@ def _metrics(summary: Summary) -> Iterator[MetricSummary]:
     first = summary.first
     for measured, parts in parts_of([each.measured for each in summary.metrics]).items():
         if measured is BALANCED_ERROR and first.measured.name in parts:
-            yield MetricSummary([*_balanced(*(by_name[part] for part in parts))], is_tight=True)
+            if headlines := [*_balanced(*(by_name[part] for part in parts))]:
+                yield MetricSummary(headlines, is_tight=True)
     yield first._replace(is_tight=True)
-    if price := by_name.get(first.measured.traded_against):
-        yield price
+    price = first.measured.traded_against
+    more = [each for each in summary.metrics if each.measured.headline and each.measured.better and each != first]
+    yield from sorted(more, key=lambda each: each.measured.name != price)[:_MORE]
 
 
 def _balanced(*rates: MetricSummary) -> Iterator[Headline]:
     """The mean of two rates of errors for each model that has both."""
     by_model = [{headline.model: headline for headline in rate.headlines} for rate in rates]
-    for model in by_model[0].keys() & by_model[1].keys():
+    for model in (model for model in by_model[0] if model in by_model[1]):
         parts = [of_rate[model] for of_rate in by_model]
         by_language = {
             language: mean_of([part.languages[language] for part in parts], are_shares=True)
