@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, product
+from itertools import chain, combinations, product
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from custom_metrics.statistics.strata import mean_of, mean_of_strata
 from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric, parts_of
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, DocumentCounts, Incomparable, Refusal
 from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
 from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure, pooled
@@ -60,6 +60,7 @@ def compare_runs(
     every_metric: bool = False,
     filter_name: str | None = None,
     refuse: bool = True,
+    balanced: bool = False,
     progress: Callable[[Sequence[str]], Iterator[str]] = iter,
     read_answers: Callable[[TaskRun], Answers] = TaskRun.answers,
     across: Collection[str] = (),
@@ -76,6 +77,7 @@ def compare_runs(
             :func:`lm_eval_tasks.runs.headline_filter`.
         refuse: raise an error if a task cannot be compared. Else leave it out, and say so in ``refused``; so too where
             answers were not logged.
+        balanced: also compare the balanced error, where two error rates are traded against each other.
         progress: goes through the names of the tasks; :class:`tqdm.tqdm` shows a bar.
         read_answers: gives the answers of a task; for callers that have read them already.
         across: settings in which runs of one model may differ (:data:`~lm_eval_tasks.results.compare.pairing.ACROSS`).
@@ -164,7 +166,7 @@ def compare_runs(
             raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
     group_notes: list[str] = []
-    rows = [*_difference_rows(runs, chosen_groups, compared, group_notes)]
+    rows = [*_difference_rows(runs, chosen_groups, compared, group_notes, balanced)]
     messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()] + list(dict.fromkeys(group_notes))
     for model, run in zip(models, runs, strict=True):
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
@@ -324,7 +326,11 @@ def _refusal_message(refused: Sequence[Refusal], across: Sequence[str]) -> str:
 
 
 def _difference_rows(
-    runs: Sequence[Run], groups: Mapping[str, Sequence[str]], compared: Mapping[str, _Task], notes: list[str]
+    runs: Sequence[Run],
+    groups: Mapping[str, Sequence[str]],
+    compared: Mapping[str, _Task],
+    notes: list[str],
+    balanced: bool,
 ) -> Iterator[Difference]:
     """The differences of all pairs of runs: first on groups whose tasks are all compared, then on the tasks. Groups that
     are weighted, or cannot be compared, are added to `notes`."""
@@ -333,32 +339,29 @@ def _difference_rows(
             continue
         tasks = [compared[member] for member in members]
         task_run, group = tasks[0].run, name not in members
-        for metric, filter_name in product(tasks[0].metrics, dict.fromkeys(task.filter for task in tasks)):
+        all_parts = parts_of(tasks[0].metrics) if balanced else {metric: (metric.name,) for metric in tasks[0].metrics}
+        for (metric, parts), filter_name in product(all_parts.items(), dict.fromkeys(task.filter for task in tasks)):
             of_filter = [task.measured for task in tasks if task.filter == filter_name]
-            all_measured = [by_metric[metric.name] for by_metric in of_filter if metric.name in by_metric]
-            of_tasks = len(all_measured)
-            if group and task_run.is_other and all_measured:
-                values = [run.group_results.get(name, {}).get(f"{metric.name},{filter_name}") for run in runs]
-                reported = {number: value for number, value in enumerate(values) if isinstance(value, float)}
-                if len(reported) < 2:  # the harness has no number of the group, so there is none to compare
+            of_tasks = [[by_metric[part] for part in parts] for by_metric in of_filter if {*parts} <= by_metric.keys()]
+            number_of_tasks = len(of_tasks)
+            if group and task_run.is_other and of_tasks:
+                combined, note = _as_reported(
+                    runs, name, f"{metric.name},{filter_name}", [*chain(*of_tasks)], len(members)
+                )
+                notes += [f"{name}: {note}"] * bool(note)
+                if not combined:
                     continue
-                weighted = {_is_weighted(number, value, all_measured) for number, value in reported.items()}
-                if None in weighted or of_tasks < len(members):
-                    notes.append(
-                        f"{name}: its {metric.name} is not compared: it is no mean over its tasks, nor documents"
-                    )
-                    continue
-                if True in weighted:
-                    all_measured = [pooled(all_measured)]
-                    notes.append(f"{name}: each of its tasks counts by its number of documents, as in the results file")
+                of_tasks = [[measured] for measured in combined]
             own = []
             for number, run in enumerate(runs):
-                figures = [run.tasks[task].figure(metric.name, filter_name) for task in members if task in run.tasks]
-                own.append(_own_value(number, all_measured, figures, metric))
+                done = [run.tasks[task] for task in members if task in run.tasks]
+                figures = [task.figure(part, filter_name) for task in done for part in parts]
+                own.append(_own_value(number, [*chain(*of_tasks)], figures, metric))
             for first, second in combinations(range(len(runs)), 2):
-                both = [task for task in all_measured if {first, second} <= task.values.keys()]
-                if group:  # a single task keeps its row, which then says that no document counts
-                    both = [task for task in both if task.counted(first).any() and task.counted(second).any()]
+                shared = [task for task in of_tasks if all({first, second} <= part.values.keys() for part in task)]
+                if group or len(parts) > 1:  # a single task keeps its row, which then says that no document counts
+                    shared = [task for task in shared if all(_count(part, first, second) for part in task)]
+                both = [*chain(*shared)]
                 if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
                     continue
                 result = compare_measured(both, first, second)
@@ -368,11 +371,11 @@ def _difference_rows(
                     benchmark=task_run.benchmark,
                     language="" if group else task_run.language,
                     group=group,
-                    tasks=of_tasks if len(both) == 1 else len(both),
+                    tasks=number_of_tasks if len(both) == 1 else len(shared),
                     metric=metric.name,
                     filter=filter_name,
                     higher_is_better=metric.higher_is_better,
-                    headline=task_run.is_headline(metric.name),
+                    headline=any(map(task_run.is_headline, parts)),
                     first=first,
                     second=second,
                     first_value=result.first,
@@ -400,8 +403,28 @@ def _difference_rows(
                 )
 
 
-def _is_weighted(run: int, reported: float, tasks: Sequence[Measured]) -> bool | None:
-    return is_weighted(reported, [t.run_value(run) for t in tasks], [int(t.counted(run).sum()) for t in tasks])
+def _as_reported(
+    runs: Sequence[Run], group: str, key: str, tasks: Sequence[Measured], members: int
+) -> tuple[Sequence[Measured], str]:
+    """The tasks of a group that is not ours as its number in the results files combines them: each by itself where it is
+    their mean, or all documents as one task; none where it is neither, or there is no number. And a note on it."""
+    values = [run.group_results.get(group, {}).get(key) for run in runs]
+    reported = {number: value for number, value in enumerate(values) if isinstance(value, float)}
+    if len(reported) < 2:
+        return (), ""
+    weighted = {
+        is_weighted(value, [t.run_value(run) for t in tasks], [int(t.counted(run).sum()) for t in tasks])
+        for run, value in reported.items()
+    }
+    if None in weighted or len(tasks) < members:
+        return (), f"its {key.partition(',')[0]} is not compared: it is no mean over its tasks, nor documents"
+    if True in weighted:
+        return [pooled(tasks)], "each of its tasks counts by its number of documents, as in the results file"
+    return tasks, ""
+
+
+def _count(measured: Measured, *runs: int) -> bool:
+    return all(measured.counted(run).any() for run in runs)
 
 
 def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], metric: Metric) -> tuple[float, bool]:

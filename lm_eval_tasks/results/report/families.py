@@ -15,6 +15,9 @@ from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.other_tasks import mean_of_group
 
+MANY = 3
+"""Models from which on a report shows them all on one axis, and pairs of them as matrices."""
+
 MEAN = "mean"
 """The key, in place of a language, of the mean over a model's languages."""
 
@@ -43,6 +46,11 @@ class Family:
     def filter(self) -> str:
         """The filter whose readings of the answers count."""
         return self.any_task.headline_filter
+
+    @property
+    def by_language(self) -> list[Family]:
+        """A family for each of its languages."""
+        return [Family(task.task, self.benchmark, {code: task}) for code, task in self.tasks.items() if code]
 
     @property
     def is_whole(self) -> bool:

@@ -69,10 +69,12 @@ class Headline:
         return {language: with_bounds(figure, self.measured.unit) for language, figure in self.languages.items()}
 
 
-def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task) -> list[Headline]:
-    """The headlines of runs, ordered by family and metric, so that models are next to each other. `read_answers` is
-    used to find signs of a broken run."""
+def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_language: bool = False) -> list[Headline]:
+    """The headlines of runs, ordered by family and metric, so that models are next to each other; with `by_language`, those
+    of each language by itself. `read_answers` is used to find signs of a broken run."""
     labelled = [(name, family) for run, name in zip(runs, labels(runs), strict=True) for family in families(run)]
+    if by_language:
+        labelled = [(name, single) for name, family in labelled for single in family.by_language]
     listed = [row for name, family in labelled for row in headlines_of_family(name, family, read_answers)]
     order = [*dict.fromkeys(row.family for row in listed)]
     metrics = [*dict.fromkeys((row.family, row.metric) for row in listed)]

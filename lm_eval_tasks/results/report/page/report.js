@@ -90,6 +90,78 @@
     });
   }
 
+  // ------------------------------------------------------------------------------------------- documents to check
+  // Flags are kept by task and document: another report of the same document has them, too.
+  const FLAGS = "lm-eval-grounded flags";
+  const every = groups.flatMap(({ task, documents }) =>
+    documents.map(({ element, answers }) => ({
+      element,
+      task: task.dataset.task,
+      document: element.querySelector(".key").textContent,
+      models: answers.map(({ answer }) => answer.querySelector(".model").title),
+      fields: all(".flag input", element),
+    })),
+  );
+  const nameOf = (each) => JSON.stringify([each.task, each.document]);
+  let flags = {}; // name to note
+
+  function readFlags() {
+    try {
+      flags = JSON.parse(localStorage.getItem(FLAGS)) ?? {};
+    } catch {
+      // A browser may keep nothing of a file: flags then last as long as the page.
+    }
+  }
+
+  function showFlags() {
+    for (const each of every) {
+      const note = flags[nameOf(each)];
+      const [box, field] = each.fields;
+      each.element.classList.toggle("flagged", note !== undefined);
+      box.checked = note !== undefined;
+      field.parentElement.hidden = note === undefined;
+      if (field !== document.activeElement) field.value = note ?? "";
+    }
+    const number = all(".flagged").length;
+    id("save-flags").hidden = !number;
+    id("save-flags").textContent = `Save flagged (${number})`;
+  }
+
+  function setFlag(each, note) {
+    readFlags(); // another tab may have set some since
+    flags[nameOf(each)] = note;
+    try {
+      localStorage.setItem(FLAGS, JSON.stringify(flags));
+    } catch {
+      // as above
+    }
+    showFlags();
+  }
+
+  function saveFlags() {
+    const list = every
+      .filter((each) => flags[nameOf(each)] !== undefined)
+      .map((each) => ({ task: each.task, document: each.document, models: each.models, note: flags[nameOf(each)] }));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([`${JSON.stringify(list, null, 1)}\n`], { type: "application/json" }));
+    link.download = "flagged_documents.json";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  }
+
+  for (const each of every) {
+    const [box, field] = each.fields;
+    box.closest(".flag").hidden = false;
+    box.addEventListener("change", () => setFlag(each, box.checked ? field.value : undefined));
+    field.addEventListener("input", () => setFlag(each, field.value));
+  }
+  if (filters) {
+    id("save-flags").addEventListener("click", saveFlags);
+    const refresh = () => [readFlags(), showFlags()];
+    addEventListener("storage", refresh);
+    refresh();
+  }
+
   // A link to a document opens it.
   function reveal() {
     const target = location.hash.length > 1 ? id(decodeURIComponent(location.hash.slice(1))) : null;
@@ -102,14 +174,14 @@
   // --------------------------------------------------------------------------------------------------- tables
   function key(row, column) {
     const cell = row.cells[column];
-    return cell.dataset.sort === undefined ? cell.textContent : Number(cell.dataset.sort);
+    return cell.dataset.sort ? Number(cell.dataset.sort) : (cell.dataset.sort ?? cell.textContent);
   }
 
   function sort(table, heading, column) {
     const down = heading.getAttribute("aria-sort") === "ascending";
     const rows = Array.from(table.tBodies[0].rows).map((row) => [key(row, column), row]);
-    rows.sort(([a], [b]) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true })));
-    if (down) rows.reverse();
+    const compared = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
+    rows.sort(([a], [b]) => (a === "") - (b === "") || (down ? compared(b, a) : compared(a, b))); // what is not known is last
     for (const each of all("th", table.tHead)) each.removeAttribute("aria-sort");
     heading.setAttribute("aria-sort", down ? "descending" : "ascending");
     table.tBodies[0].append(...rows.map(([, row]) => row));
@@ -117,10 +189,11 @@
 
   for (const table of all("table.sortable")) {
     all("th", table.tHead).forEach((heading, column) => {
+      if (heading.className === "drawn") return;
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = heading.textContent;
-      heading.replaceChildren(button);
+      button.append(...heading.childNodes);
+      heading.append(button);
       button.addEventListener("click", () => sort(table, heading, column));
     });
   }
