@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from custom_metrics.usage.printable import on_one_line, printable
 from lm_eval_tasks.commands import say
+from lm_eval_tasks.harness.short_errors import as_ours
 
 if TYPE_CHECKING:
     from lm_eval.config.evaluate_config import EvaluatorConfig
@@ -64,7 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise no_task
     # Few-shot examples have files of their own, which tasks look for only if they know of the shots.
     shots = {"num_fewshot": config.num_fewshot} if config.num_fewshot else {}
-    manager = config.process_tasks({**config.metadata, **shots})
+    try:
+        manager = config.process_tasks({**config.metadata, **shots})
+    except ValueError as error:  # no such task
+        raise as_ours(error) from error
     dry_run = _DryRun(config)
     dry_run.find_model(is_named=bool(typed.model))
     requests = [request for spec in _split_groups(manager, config.tasks) for request in dry_run.prepare(manager, spec)]
@@ -130,7 +134,7 @@ class _DryRun:
                 self.model = kind.create_from_arg_obj(config.model_args, options)
                 return
         except Exception as error:  # an unknown name, a library that is not installed, a wrong argument
-            self.problems.append(f"model {config.model}: {_in_one_line(error)}")
+            self.problems.append(f"model {config.model}: {_in_one_line(as_ours(error))}")
         if why := self._find_tokenizer(config.model_args):
             self.notes.append(f"prompts are counted in characters: {why}")
         elif config.apply_chat_template and not self.tokenizer.chat_template:

@@ -23,6 +23,7 @@ from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
+from lm_eval_tasks.definition.task_names import hint
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, DocumentCounts, Incomparable, Refusal
 from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
 from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure
@@ -172,7 +173,10 @@ def _chosen_tasks(
         elif name in common:
             chosen.append(name)
         else:
-            raise UsageError(f"no two runs have the task {name}; they have {_abbreviated([*groups, *common], 40)}")
+            known = [*groups, *common]
+            raise UsageError(
+                f"no two runs have the task {name}{hint([name], known)}; they have {_abbreviated(known, 40)}"
+            )
     return list(dict.fromkeys(chosen))
 
 
@@ -249,7 +253,7 @@ def _difference_rows(
 ) -> Iterator[Difference]:
     """The differences of all pairs of runs: first on groups whose tasks are all compared, then on the tasks."""
     for name, members in (*groups.items(), *((name, [name]) for name in compared)):
-        if not all(member in compared for member in members):
+        if name in catalogue.without_mean() or not all(member in compared for member in members):
             continue
         tasks = [compared[member] for member in members]
         task_run, group = tasks[0].run, name not in members
