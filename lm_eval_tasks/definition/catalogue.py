@@ -116,12 +116,27 @@ def _asks(task: Task) -> tuple[str, Mapping[str, str]]:
     return task.base.file, {name: value for name, value in options if name not in _VARIED and value != task.name}
 
 
+ACROSS = {"grounded_lite": ("nomiracl_lite", "clapnq_gold")}
+"""Groups over several benchmarks, to their tasks and groups. Their YAML files, in the folder above, are written by hand."""
+
+
 @lru_cache(maxsize=1)
 def groups() -> dict[str, tuple[str, ...]]:
     """Group name to the names of its tasks, for every group."""
-    return {
+    of_benchmarks = {
         group.name: tuple(task.name for task in group.tasks) for table in tables().values() for group in table.groups
     }
+    across = {
+        name: tuple(t for each in parts for t in of_benchmarks.get(each, (each,))) for name, parts in ACROSS.items()
+    }
+    return of_benchmarks | across
+
+
+@lru_cache(maxsize=1)
+def without_mean() -> frozenset[str]:
+    """The groups whose tasks have different metrics: nothing is averaged over them."""
+    groups_of_benchmarks = (group for table in tables().values() for group in table.groups)
+    return frozenset((*ACROSS, *(group.name for group in groups_of_benchmarks if not group.averaged)))
 
 
 @lru_cache(maxsize=1)

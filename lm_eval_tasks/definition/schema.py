@@ -198,7 +198,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Group:
-    """Tasks of one base, with the unweighted averages of their metrics.
+    """Tasks, with the unweighted averages of their metrics where they share a base.
 
     Attributes:
         name: as users type it.
@@ -209,6 +209,12 @@ class Group:
     name: str
     tasks: tuple[Task, ...]
     folder: str = ""
+
+    @property
+    def averaged(self) -> tuple[Base, ...]:
+        """The base of its tasks, whose metrics are averaged; none where they have several."""
+        by_file = {task.base.file: task.base for task in self.tasks}
+        return tuple(by_file.values()) if len(by_file) == 1 else ()
 
 
 @dataclass(frozen=True)

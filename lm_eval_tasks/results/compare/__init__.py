@@ -24,6 +24,7 @@ from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric, parts_of
+from lm_eval_tasks.definition.task_names import hint
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, DocumentCounts, Incomparable, Refusal
 from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
 from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure, pooled
@@ -91,14 +92,14 @@ def compare_runs(
         MissingSource: a run's answers were not logged.
         CorruptSource: a samples file is damaged.
     """
-    hint, alone = _hint_at_variants(runs, across), f" ({runs[0].folder})" if runs else ""
+    other_names, alone = _hint_at_variants(runs, across), f" ({runs[0].folder})" if runs else ""
     names: Mapping[str, str] = {}
     if across or pairs:
         runs, names = pair_tasks(runs, across, pairs)
         tasks = tasks and [names.get(name, name) for name in tasks]
     if len(runs) < 2:
         found_runs = f"only one run was found{alone}" if runs else "no run was found"
-        raise UsageError(f"{found_runs}; a comparison needs two or more{hint}")
+        raise UsageError(f"{found_runs}; a comparison needs two or more{other_names}")
     of_models = dict.fromkeys(run.model for run in runs)
     if across and "model" not in across and len(of_models) > 1:
         raise UsageError(
@@ -112,7 +113,7 @@ def compare_runs(
     joined: list[DocumentCounts] = []
     compared: dict[str, _Task] = {}
     uncompared: dict[str, str] = {}  # metric to why not
-    for name in progress(_chosen_tasks(runs, models, groups, tasks, hint)):
+    for name in progress(_chosen_tasks(runs, models, groups, tasks, other_names)):
         task_runs = {number: run.tasks[name] for number, run in enumerate(runs) if name in run.tasks}
         if not refuse:
             refused += [
@@ -172,8 +173,8 @@ def compare_runs(
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:
             messages.append(f"only {model} has {_abbreviated(unshared)}")
-    if hint and refuse and not tasks:
-        messages.append(hint.removeprefix(". "))
+    if other_names and refuse and not tasks:
+        messages.append(other_names.removeprefix(". "))
     values = differing(
         [
             settings_of_run(replace(run, tasks={name: run.tasks[name] for name in compared if name in run.tasks}))
@@ -233,12 +234,12 @@ def _chosen_tasks(
     models: Sequence[str],
     groups: Mapping[str, Sequence[str]],
     requested: Sequence[str] | None,
-    hint: str,
+    other_names: str,
 ) -> list[str]:
     common = [name for name, number in Counter(name for run in runs for name in run.tasks).items() if number > 1]
     if not common:
         has = "; ".join(f"{model} has {_abbreviated(list(run.tasks))}" for model, run in zip(models, runs, strict=True))
-        raise UsageError(f"no task is in two runs: {has}{hint}")
+        raise UsageError(f"no task is in two runs: {has}{other_names}")
     chosen: list[str] = []
     for name in requested or common:
         if requested and name in groups:
@@ -246,10 +247,9 @@ def _chosen_tasks(
         elif name in common:
             chosen.append(name)
         else:
-            near = hint if any(name in run.tasks for run in runs) else ""
-            raise UsageError(
-                f"no two runs have the task {name}; they have {_abbreviated([*groups, *common], 40)}{near}"
-            )
+            known = [*groups, *common]
+            near = hint([name], known) or (other_names if any(name in run.tasks for run in runs) else "")
+            raise UsageError(f"no two runs have the task {name}; they have {_abbreviated(known, 40)}{near}")
     return list(dict.fromkeys(chosen))
 
 
@@ -335,7 +335,7 @@ def _difference_rows(
     """The differences of all pairs of runs: first on groups whose tasks are all compared, then on the tasks. Groups that
     are weighted, or cannot be compared, are added to `notes`."""
     for name, members in (*groups.items(), *((name, [name]) for name in compared)):
-        if not all(member in compared for member in members):
+        if name in catalogue.without_mean() or not all(member in compared for member in members):
             continue
         tasks = [compared[member] for member in members]
         task_run, group = tasks[0].run, name not in members
