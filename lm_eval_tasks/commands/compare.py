@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     from detector_plugin import calibration
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
-    from lm_eval_tasks.results.compare.matrix import matrices
+    from lm_eval_tasks.results.compare.matrix import tables_of
     from lm_eval_tasks.results.compare.rendering import render, render_sections
     from lm_eval_tasks.runs import labels, read_runs
 
@@ -72,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         published = select_published(runs, tasks, metrics, arguments.all)
         text = render_with_paper(comparison, published, labels(runs), arguments.format)
     elif comparison is not None:
-        many = len(comparison.models) > 2 and not arguments.pairs and arguments.format not in ("csv", "json")
-        text = render_sections(matrices(comparison), arguments.format) if many else render(comparison, arguments.format)
+        tables = tables_of(comparison, arguments.pairs)
+        data = arguments.format in ("csv", "json")
+        text = render(comparison, arguments.format) if data else render_sections(tables, arguments.format)
     print_or_write(text, arguments.output)
     return 0
