@@ -267,6 +267,8 @@ def _listed(texts: Any, name: str) -> list[str]:
     """The texts that belong to one answer: one, a list of them, or none."""
     if texts is None:
         return []
+    if isinstance(texts, Mapping):
+        raise UsageError(f"{name} is {type(texts).__name__}, no text and no list of texts")
     return [texts] if isinstance(texts, str) else [_text(text, f"{name}[{at}]") for at, text in enumerate(texts)]
 
 

@@ -97,15 +97,9 @@ def _rows(run: Run, task: TaskRun, settings: Mapping[str, Any], over: str) -> It
         if math.isnan(figure.value) and not entry:  # the harness writes "N/A", or a text
             continue
         numbers = [number if math.isfinite(number) else None for number in figure[:4]]
-        where = run.model, str(run.folder), run.date, task.benchmark, task.task
-        version = "" if task.version is None else str(task.version)
-        denominator = over or entry.get("denominator") or metric.denominator
-        counted = figure.n if entry else None
-        how = metric.unit, denominator, is_measurable(figure, metric.unit), recorded
-        yield dict(
-            zip(
-                FIGURE_COLUMNS,
-                (*where, version, task.language, filter_name, name, *numbers, counted, *how),
-                strict=True,
-            )
-        )
+        version, counted = "" if task.version is None else str(task.version), figure.n if entry else None
+        where = run.model, str(run.folder), run.date, task.benchmark, task.task, version, task.language, filter_name
+        over_what = over or entry.get("denominator") or metric.denominator
+        measurable = numbers[0] is not None and is_measurable(figure, metric.unit)
+        values = (*where, name, *numbers, counted, metric.unit, over_what, measurable, recorded)
+        yield dict(zip(FIGURE_COLUMNS, values, strict=True))
