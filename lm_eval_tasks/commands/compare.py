@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     from detector_plugin import calibration
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
-    from lm_eval_tasks.results.compare.matrix import matrices
+    from lm_eval_tasks.results.compare.matrix import tables_of
     from lm_eval_tasks.results.compare.pairing import check_across, check_pair
     from lm_eval_tasks.results.compare.planning import plan, render_plan
     from lm_eval_tasks.results.compare.rendering import render, render_sections
@@ -102,7 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
         planned = plan(runs, comparison, arguments.plan, tasks, metrics, arguments.all, arguments.filter)
         text = render_plan(*planned, arguments.plan, arguments.format)
     elif comparison is not None:
-        many = len(comparison.models) > 2 and not arguments.pairs and arguments.format not in ("csv", "json")
-        text = render_sections(matrices(comparison), arguments.format) if many else render(comparison, arguments.format)
+        tables = tables_of(comparison, arguments.pairs)
+        data = arguments.format in ("csv", "json")
+        text = render(comparison, arguments.format) if data else render_sections(tables, arguments.format)
     print_or_write(text, arguments.output)
     return 0

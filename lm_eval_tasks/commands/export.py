@@ -1,10 +1,14 @@
-"""Write training examples whose prompts are those of a benchmark's tasks.
+"""Write the figures of runs as one table, or training examples with the tasks' own prompts.
 
-CLAPnq: JSON lines with `prompt` and `completion` (plain text) and `messages` (a chat), which TRL, Axolotl, LLaMA-Factory
+`figures`: a row for each figure of the runs: model, task, language, filter, metric, value, bounds, number of documents,
+denominator, settings. The ending of FILE is `.csv`, `.json` or `.parquet`.
+
+`clapnq`: JSON lines with `prompt` and `completion` (plain text) and `messages` (a chat), which TRL, Axolotl, LLaMA-Factory
 and transformers' Seq2SeqTrainer read. The tasks themselves render the prompts. FILE.provenance.json says where the examples
 come from.
 
 Examples:
+  lm-eval-grounded export figures results -o figures.csv
   lm-eval-grounded export clapnq -o train.jsonl
   lm-eval-grounded export clapnq --setting rag --retriever bm25 --split dev -o dev.jsonl
 """
@@ -12,9 +16,10 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import inspect
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,7 +39,8 @@ Document = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("benchmark", choices=("clapnq",))
+    parser.add_argument("kind", choices=("figures", "clapnq"), help="figures of runs; training examples of CLAPnq")
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="figures: folders, or results files")
     parser.add_argument("--split", default="train", help="train (the default) or validation (also dev)")
     parser.add_argument(
         "--setting",
@@ -53,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--retriever", metavar="NAME", help="rag: who finds the passages (default: bm25)")
     parser.add_argument("--top_k", "--top-k", type=int, default=3, help="passages of a prompt with rag (default: 3)")
     parser.add_argument("--seed", type=int, default=1234, help="rag-gold: of the gold passages' places (default: 1234)")
-    add_output(parser, "FILE", "where the examples go", required=True)
+    add_output(parser, "FILE", "where figures or examples go", required=True)
     add_mirror(parser, "folder of the public files, or `sample`")
     add_retriever_options(parser)
 
@@ -62,6 +68,17 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.data.provenance import sidecar_of
 
     names = ("output", "split", "setting", "prompt", "retriever", "top_k", "seed", "mirror")
+    if arguments.kind == "figures":
+        defaults = inspect.signature(export_clapnq).parameters
+        given = [name for name in names[1:] if getattr(arguments, name) != defaults[name].default]
+        if given or retriever_options(arguments) or not arguments.runs:
+            wrong = f"--{given[0]} is an option of export clapnq" if given else "name the runs whose figures to export"
+            raise UsageError(f"{_WHO} figures: {wrong}; lm-eval-grounded export figures RUN... -o FILE.csv")
+        number = export_figures(arguments.runs, arguments.output)
+        say(f"{number} figures", arguments.output)
+        return 0
+    if arguments.runs:
+        raise UsageError(f"{_WHO} clapnq takes no runs; got {arguments.runs[0]}")
     exported = export_clapnq(
         **{name: getattr(arguments, name) for name in names},
         columns=[name.strip() for name in arguments.columns.split(",")],
@@ -75,6 +92,40 @@ def run(arguments: argparse.Namespace) -> int:
     say(arguments.output)
     say(sidecar_of(arguments.output))
     return 0
+
+
+def export_figures(places: Sequence[Path], output: Path) -> int:
+    """Write the figures of runs (:func:`lm_eval_tasks.results.tidy.figure_rows`) as a table, in the format that the ending
+    of its name says. Returns how many there are.
+
+    Raises:
+        UsageError: another ending.
+        MissingSource: a place is not there, or holds no results.
+        ValueError: a results file is damaged.
+    """
+    from lm_eval_tasks.data.atomic import whole_file
+    from lm_eval_tasks.results.compare.rendering import csv_of, json_of
+    from lm_eval_tasks.results.tidy import figure_rows
+    from lm_eval_tasks.runs import read_runs
+
+    writers: dict[str, Callable[[Path, list[dict[str, Any]]], object]] = {
+        ".csv": lambda path, rows: path.write_text(csv_of(rows), "utf-8"),
+        ".json": lambda path, rows: path.write_text(json_of({"figures": rows}), "utf-8"),
+        ".parquet": _write_parquet,
+    }
+    if output.suffix not in writers:
+        raise UsageError(f"{_WHO} figures: {output}: the name of a table ends in {', '.join(writers)}")
+    rows = [*figure_rows(read_runs(places))]
+    with whole_file(output) as partial:
+        writers[output.suffix](partial, rows)
+    return len(rows)
+
+
+def _write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
 
 
 class Exported(NamedTuple):

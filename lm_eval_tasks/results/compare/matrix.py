@@ -11,7 +11,7 @@ from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference
-from lm_eval_tasks.results.compare.rendering import Section, explanations, number
+from lm_eval_tasks.results.compare.rendering import Section, explanations, number, sections
 
 _LONGEST_NAME = 40  # characters: a table fits into 100 columns
 
@@ -19,6 +19,11 @@ _HOW_TO_READ = (
     f"Rank: one more than the number of models that are significantly better (p < {SIGNIFICANCE}, by paired differences). "
     "Better than: the numbers of those models. --pairs prints every difference with its bounds and p, also by language."
 )
+
+
+def tables_of(comparison: Comparison, pairs: bool = False) -> list[Section]:
+    """The tables that ``compare`` prints: :func:`matrices` of three models and more, unless `pairs` are asked for."""
+    return matrices(comparison) if len(comparison.models) > 2 and not pairs else sections(comparison)
 
 
 def matrices(comparison: Comparison) -> list[Section]:

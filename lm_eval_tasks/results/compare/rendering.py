@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import cycle
 from typing import Any
 
@@ -299,9 +300,19 @@ def _latex(tables: Sequence[Section]) -> str:
     return re.sub(r"^\\hline$", lambda _: next(lines), "\n".join(blocks), flags=re.MULTILINE)
 
 
+def _html(tables: Sequence[Section]) -> str:
+    """Tables with their paragraphs, for a notebook."""
+    blocks = []
+    for section in tables:
+        blocks += [f"<p>{escape(line)}</p>" for line in section.before]
+        blocks += [_table(section, "unsafehtml", escape)]
+        blocks += [f"<p>{escape(line)}</p>" for line in section.after]
+    return "\n".join(blocks) + "\n"
+
+
 def render_sections(tables: Sequence[Section], form: str) -> str:
-    """Tables as ``text``, ``markdown`` or ``latex``, with a line end."""
-    return {"text": _text, "markdown": _markdown, "latex": _latex}[form](tables)
+    """Tables as ``text``, ``markdown``, ``latex`` or ``html``, with a line end."""
+    return {"text": _text, "markdown": _markdown, "latex": _latex, "html": _html}[form](tables)
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
