@@ -13,6 +13,8 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts, mean_figure, share_figure
 from custom_metrics.statistics.intervals import Z95, wilson
 from custom_metrics.statistics.strata import mean_of
@@ -105,7 +107,7 @@ def _figure(
     reported = reported._replace(n=total if isinstance(total, int) else len(answers))
     if column is None:
         return reported, "the samples have no values of it", False
-    if len(column.non_numeric):
+    if not all(isinstance(value, float) for _, value in column.non_numeric_values()):  # nan is left out
         return reported, "it is computed over all documents together, of which none has a number of its own", False
     if metric.aggregation in _OF_ALL:
         return (
@@ -113,7 +115,7 @@ def _figure(
             f"it is the {metric.aggregation} of all documents together, not the mean of their values",
             False,
         )
-    numbers = column.numbers[column.has_value].tolist()
+    numbers = column.numbers[~np.isnan(column.numbers)].tolist()
     if isinstance(total, int) and len(answers) < total:
         return reported, f"the samples hold {len(answers)} of its {total} documents", False
     if not numbers or not math.isclose(fmean(numbers), reported.value, rel_tol=1e-9, abs_tol=1e-9):

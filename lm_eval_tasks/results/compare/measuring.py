@@ -169,7 +169,9 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
         if reason := run.task.figures.get(filter_name, {}).get(metric, {}).get(WHY_NO_MEAN):
             raise NotMeasured(reason)
     if task.any_run.is_other and task.any_run.results:
-        return _by_passage(task, _by_document(task, filter_name, metric, partial(_numbers, metric=metric)))
+        measured = _by_passage(task, _by_document(task, filter_name, metric, partial(_numbers, metric=metric)))
+        unit = "clusters" if measured.unit != "documents" else measured.unit
+        return replace(measured, unit=unit, names=())  # equal names in two tasks say nothing
     if metric in _OF_DETECTOR and (models := _models_without_detector(task, by_run, metric)):
         raise NotMeasured(
             f"nothing says which detector, version and threshold tagged the answers of {', '.join(models)}; "
