@@ -207,8 +207,7 @@ def test_shares_are_compared_by_mcnemars_test_and_means_by_a_bootstrap(guesses: 
 
 
 def test_a_group_is_the_mean_that_its_results_file_has(half: Path) -> None:
-    """Of blimp the unweighted one of its tasks; of mmlu the one over all documents, where a task of 24 counts twice as much as
-    one of 12."""
+    """Of blimp the unweighted one of its tasks; of mmlu the one over all documents, where 24 count twice as much as 12."""
     rows = {row.task: row for row in compared(half, tasks=["mmlu_some", "blimp_some"]).differences}
     both = {name: read(half.parent / name) for name in ("half", "third")}
     for group, (members, weighted) in GROUPS.items():
@@ -220,7 +219,9 @@ def test_a_group_is_the_mean_that_its_results_file_has(half: Path) -> None:
     change_results(half, lambda results: results["groups"]["mmlu_some"].update({"acc,none": 0.99}))
     comparison = compared(half, tasks=["mmlu_some"])
     assert not any(row.group for row in comparison.differences)
-    assert "mmlu_some: its acc is not compared: it is no mean over its tasks, nor documents" in comparison.notes
+    assert (
+        "mmlu_some: its acc is not compared: it is no mean over its tasks, nor over their documents" in comparison.notes
+    )
 
 
 def test_weights() -> None:

@@ -27,20 +27,7 @@ from lm_eval_tasks.definition.metadata import OF_DETECTION
 
 _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _NOT_ASKED = frozenset((*OF_DETECTION, "passage"))  # columns that say how answers are tagged, and what hangs together
-_OF_ROW = frozenset(
-    (
-        "doc_id",
-        "doc",
-        "target",
-        "arguments",
-        "resps",
-        "filtered_resps",
-        "filter",
-        "doc_hash",
-        "prompt_hash",
-        "target_hash",
-    )
-)
+_OF_ROW = "doc_id doc target arguments resps filtered_resps filter doc_hash prompt_hash target_hash".split()
 _DIGEST = 16  # bytes
 _BLOCK = 1024  # values that are packed together
 

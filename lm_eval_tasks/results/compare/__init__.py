@@ -267,38 +267,39 @@ def _difference_rows(
         for metric, filter_name in product(tasks[0].metrics, dict.fromkeys(task.filter for task in tasks)):
             of_filter = [task.measured for task in tasks if task.filter == filter_name]
             all_measured = [by_metric[metric.name] for by_metric in of_filter if metric.name in by_metric]
-            of_tasks = len(all_measured)
+            weighted = False
             if group and task_run.is_other and all_measured:
                 values = [run.group_results.get(name, {}).get(f"{metric.name},{filter_name}") for run in runs]
                 reported = {number: value for number, value in enumerate(values) if isinstance(value, float)}
-                if len(reported) < 2:  # the harness has no number of the group, so there is none to compare
+                kinds = {_is_weighted(number, value, all_measured) for number, value in reported.items()}
+                if None in kinds or len(all_measured) < len(members):
+                    reason = "it is no mean over its tasks, nor over their documents"
+                    notes.append(f"{name}: its {metric.name} is not compared: {reason}")
+                if None in kinds or len(reported) < 2 or len(all_measured) < len(members):
                     continue
-                weighted = {_is_weighted(number, value, all_measured) for number, value in reported.items()}
-                if None in weighted or of_tasks < len(members):
-                    notes.append(
-                        f"{name}: its {metric.name} is not compared: it is no mean over its tasks, nor documents"
-                    )
-                    continue
-                if True in weighted:
-                    all_measured = [pooled(all_measured)]
+                if weighted := True in kinds:
                     notes.append(f"{name}: each of its tasks counts by its number of documents, as in the results file")
             own = []
             for number, run in enumerate(runs):
                 figures = [run.tasks[task].figure(metric.name, filter_name) for task in members if task in run.tasks]
-                own.append(_own_value(number, all_measured, figures, metric))
+                of_run = [task for task in all_measured if number in task.values]
+                own.append(_own_value(number, [pooled(of_run, [number])] if weighted else of_run, figures, metric))
             for first, second in combinations(range(len(runs)), 2):
                 both = [task for task in all_measured if {first, second} <= task.values.keys()]
                 if group:  # a single task keeps its row, which then says that no document counts
                     both = [task for task in both if task.counted(first).any() and task.counted(second).any()]
                 if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
                     continue
+                compared_tasks = len(both)
+                if weighted:
+                    both = [pooled(both, (first, second))]
                 result = compare_measured(both, first, second)
                 yield Difference(
                     task=name,
                     benchmark=task_run.benchmark,
                     language="" if group else task_run.language,
                     group=group,
-                    tasks=of_tasks if len(both) == 1 else len(both),
+                    tasks=compared_tasks,
                     metric=metric.name,
                     filter=filter_name,
                     higher_is_better=metric.higher_is_better,

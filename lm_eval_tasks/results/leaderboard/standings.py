@@ -285,7 +285,7 @@ def _by_language(
 
 def _column(name: str, headline: HeadlineFigure) -> Column:
     metric = headline.metric
-    return Column(name, _with_filter(metric.name, headline.filter), metric.higher_is_better, metric.title)
+    return Column(name, _with_filter(metric.name, headline.filter), metric.higher_is_better, metric.heading)
 
 
 def _with_filter(name: str, filter_name: str) -> str:
