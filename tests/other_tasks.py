@@ -30,14 +30,15 @@ GROUPS = {
     "mmlu_some": (["mmlu_anatomy", "mmlu_virology"], True),
     "blimp_some": (["blimp_causative", "blimp_transitive"], False),
 }
+FEWER = {"mmlu_virology": 2, "truthfulqa_gen": 4}  # a group of unequal tasks; a task that scores slowly
 _NOUNS = "moon sun mars river stone bird glass iron salt leaf wind fire snow rope hill lamp".split()
 
 
-def documents(task: str, number: int = 40) -> list[dict[str, Any]]:
-    """Made documents in the columns of upstream's data set; half as many for one task of the group weighted by size."""
+def documents(task: str, number: int = 24) -> list[dict[str, Any]]:
+    """Made documents in the columns of upstream's data set."""
     draw = random.Random(zlib.crc32(task.encode()))
     rows = []
-    for at in range(number // 2 if task == "mmlu_virology" else number):
+    for at in range(number // FEWER.get(task, 1)):
         a, b, c, d = draw.sample(_NOUNS, 4)
         question, choices = f"Which of these is number {at}?", [a, b, c, d]
         sums = {
@@ -74,7 +75,11 @@ def write_tasks(folder: Path) -> Path:
         data = folder / f"{name}.jsonl"
         data.write_text("".join(json.dumps(row) + "\n" for row in documents(name)), "utf-8")
         splits = dict.fromkeys(("train", "validation", "test", "dev"), str(data))
-        source = {"dataset_path": "json", "dataset_name": None, "dataset_kwargs": {"data_files": splits}}
+        source = {
+            "dataset_path": "json",
+            "dataset_name": None,
+            "dataset_kwargs": {"data_files": splits, "cache_dir": str(folder / "cache")},
+        }
         config = {"include": str(upstream / file), "task": name, "tag": None, **source, **changes}
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(config), "utf-8")
     for name, (tasks, weighted) in GROUPS.items():
@@ -92,10 +97,9 @@ def run_guesses(folder: Path, tasks: Sequence[str], include: Path, name: str, sh
     from lm_eval.tasks import TaskManager
 
     class Guesses(LM):
-        """Draws by a digest of the prompt: the same answers every time."""
+        """A model that draws its answers by a digest of the prompt: the same ones every time."""
 
         def _draw(self, request: Any, more: str = "") -> random.Random:
-            self.asked = getattr(self, "asked", 0) + 1
             return random.Random(zlib.crc32(f"{name}{request.args[0]}{more}".encode()))
 
         def loglikelihood(self, requests: Any, disable_tqdm: bool = False) -> Any:

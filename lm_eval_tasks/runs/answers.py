@@ -27,6 +27,7 @@ from lm_eval_tasks.definition.metadata import OF_DETECTION
 
 _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _NOT_ASKED = frozenset((*OF_DETECTION, "passage"))  # columns that say how answers are tagged, and what hangs together
+_OF_ROW = "doc_id doc target arguments resps filtered_resps filter doc_hash prompt_hash target_hash".split()
 _DIGEST = 16  # bytes
 _BLOCK = 1024  # values that are packed together
 
@@ -258,8 +259,13 @@ def _response_of(row: Mapping[str, Any]) -> str:
 
 
 def _arguments_of(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The arguments of each request, in the harness's form: ``{"gen_args_0": {"arg_0": prompt, ...}}``."""
+    """The arguments of each request, in the harness's form: ``{"gen_args_0": {"arg_0": prompt, ...}}``; early versions
+    wrote ``[[prompt, ...]]``."""
     arguments = row.get("arguments")
+    if isinstance(arguments, list):
+        return [
+            {f"arg_{place}": value for place, value in enumerate(each)} for each in arguments if isinstance(each, list)
+        ]
     values = arguments.values() if isinstance(arguments, Mapping) else ()
     return [request for request in values if isinstance(request, Mapping)]
 
@@ -279,7 +285,8 @@ def _options_of(row: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 
 def _filtered_answer(row: Mapping[str, Any]) -> FilteredAnswer:
-    filtered, metrics = row.get("filtered_resps"), row.get("metrics")
+    filtered = row.get("filtered_resps")
+    metrics = row.get("metrics", [name for name in row if name not in _OF_ROW])  # early versions do not name them
     return FilteredAnswer(
         answer=filtered[0] if isinstance(filtered, list) and filtered else None,
         values={name: row.get(name) for name in metrics if isinstance(name, str)} if isinstance(metrics, list) else {},

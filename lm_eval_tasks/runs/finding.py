@@ -184,7 +184,7 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
         results_file=path,
         table=table,
         is_other=is_other,
-        size=mapping(mapping(results.get("n-samples")).get(name)),
+        size={key: n for key, n in mapping(mapping(results.get("n-samples")).get(name)).items() if isinstance(n, int)},
     )
 
 

@@ -53,7 +53,7 @@ class TaskRun:
     results_file: Path | None  # ``None`` where the samples have none
     table: Benchmark | None = None  # of its benchmark, also where that lies outside of this package
     is_other: bool = False  # whether it is in no table: see :mod:`lm_eval_tasks.runs.other_tasks`
-    size: Mapping[str, Any] = field(default_factory=dict)  # its documents: ``original``, and ``effective`` of a limit
+    size: Mapping[str, int] = field(default_factory=dict)  # its documents: ``original``, and ``effective`` of a limit
 
     @cached_property
     def filters(self) -> tuple[str, ...]:

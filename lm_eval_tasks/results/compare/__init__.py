@@ -343,20 +343,21 @@ def _difference_rows(
         for (metric, parts), filter_name in product(all_parts.items(), dict.fromkeys(task.filter for task in tasks)):
             of_filter = [task.measured for task in tasks if task.filter == filter_name]
             of_tasks = [[by_metric[part] for part in parts] for by_metric in of_filter if {*parts} <= by_metric.keys()]
-            number_of_tasks = len(of_tasks)
+            weighted = False
             if group and task_run.is_other and of_tasks:
-                combined, note = _as_reported(
+                kind, note = _kind_of_group(
                     runs, name, f"{metric.name},{filter_name}", [*chain(*of_tasks)], len(members)
                 )
                 notes += [f"{name}: {note}"] * bool(note)
-                if not combined:
+                if kind is None:
                     continue
-                of_tasks = [[measured] for measured in combined]
+                weighted = kind
             own = []
             for number, run in enumerate(runs):
                 done = [run.tasks[task] for task in members if task in run.tasks]
                 figures = [task.figure(part, filter_name) for task in done for part in parts]
-                own.append(_own_value(number, [*chain(*of_tasks)], figures, metric))
+                of_run = [part for part in chain(*of_tasks) if number in part.values]
+                own.append(_own_value(number, [pooled(of_run, [number])] if weighted else of_run, figures, metric))
             for first, second in combinations(range(len(runs)), 2):
                 shared = [task for task in of_tasks if all({first, second} <= part.values.keys() for part in task)]
                 if group or len(parts) > 1:  # a single task keeps its row, which then says that no document counts
@@ -364,6 +365,8 @@ def _difference_rows(
                 both = [*chain(*shared)]
                 if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
                     continue
+                if weighted:
+                    both = [pooled(both, (first, second))]
                 result = compare_measured(both, first, second)
                 error = result.standard_error
                 yield Difference(
@@ -371,7 +374,7 @@ def _difference_rows(
                     benchmark=task_run.benchmark,
                     language="" if group else task_run.language,
                     group=group,
-                    tasks=number_of_tasks if len(both) == 1 else len(shared),
+                    tasks=len(shared),
                     metric=metric.name,
                     filter=filter_name,
                     higher_is_better=metric.higher_is_better,
@@ -403,24 +406,26 @@ def _difference_rows(
                 )
 
 
-def _as_reported(
+def _kind_of_group(
     runs: Sequence[Run], group: str, key: str, tasks: Sequence[Measured], members: int
-) -> tuple[Sequence[Measured], str]:
-    """The tasks of a group that is not ours as its number in the results files combines them: each by itself where it is
-    their mean, or all documents as one task; none where it is neither, or there is no number. And a note on it."""
+) -> tuple[bool | None, str]:
+    """What the number of a group that is not ours is in the results files: the mean over its tasks (False), or over their
+    documents (True); ``None`` where it is neither, or fewer than two runs have it. And a note on it."""
     values = [run.group_results.get(group, {}).get(key) for run in runs]
     reported = {number: value for number, value in enumerate(values) if isinstance(value, float)}
-    if len(reported) < 2:
-        return (), ""
-    weighted = {
+    kinds = {
         is_weighted(value, [t.run_value(run) for t in tasks], [int(t.counted(run).sum()) for t in tasks])
         for run, value in reported.items()
     }
-    if None in weighted or len(tasks) < members:
-        return (), f"its {key.partition(',')[0]} is not compared: it is no mean over its tasks, nor documents"
-    if True in weighted:
-        return [pooled(tasks)], "each of its tasks counts by its number of documents, as in the results file"
-    return tasks, ""
+    if None in kinds or len(tasks) < members:
+        return (
+            None,
+            f"its {key.partition(',')[0]} is not compared: it is no mean over its tasks, nor over their documents",
+        )
+    if len(reported) < 2:
+        return None, ""
+    weighted = True in kinds
+    return weighted, "each of its tasks counts by its number of documents, as in the results file" if weighted else ""
 
 
 def _count(measured: Measured, *runs: int) -> bool:

@@ -145,19 +145,12 @@ def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> Pair
     return compare_ratios([pair for *_, pair in used], tasks[0].harmonic, clusters=names)
 
 
-def pooled(tasks: Sequence[Measured]) -> Measured:
-    """The documents of several tasks as those of one: in its figure each task counts by its number of documents."""
-    runs = {
-        run: next(task.values[run] for task in tasks if run in task.values) for task in tasks for run in task.values
-    }
-    values = {
-        run: np.concatenate(
-            [task.values.get(run, np.full((len(task.clusters), *like.shape[1:]), np.nan)) for task in tasks]
-        )
-        for run, like in runs.items()
-    }
+def pooled(tasks: Sequence[Measured], runs: Sequence[int]) -> Measured:
+    """The documents of several tasks as those of one, for runs that have them all: each task counts by its number of
+    documents."""
     ends = np.cumsum([0, *(int(task.clusters.max(initial=-1)) + 1 for task in tasks)])
     clusters = np.concatenate([task.clusters + end for task, end in zip(tasks, ends, strict=False)])
+    values = {run: np.concatenate([task.values[run] for task in tasks]) for run in runs}
     return replace(tasks[0], values=values, clusters=clusters, names=())
 
 
@@ -168,8 +161,10 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
     for run in task.runs.values():
         if reason := run.task.figures.get(filter_name, {}).get(metric, {}).get(WHY_NO_MEAN):
             raise NotMeasured(reason)
-    if task.any_run.is_other and task.any_run.results:
-        return _by_passage(task, _by_document(task, filter_name, metric, partial(_numbers, metric=metric)))
+    if task.any_run.is_other and task.any_run.results_file:
+        measured = _by_passage(task, _by_document(task, filter_name, metric, partial(_numbers, metric=metric)))
+        unit = "documents" if measured.unit == "documents" else "clusters"
+        return replace(measured, unit=unit, names=())  # equal names in two tasks say nothing
     if metric in _OF_DETECTOR and (models := _models_without_detector(task, by_run, metric)):
         raise NotMeasured(
             f"nothing says which detector, version and threshold tagged the answers of {', '.join(models)}; "
@@ -187,7 +182,7 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
         return _by_document(task, filter_name, metric, partial(_linearised_auc, metric=metric))
     columns = [column for readings in by_run.values() if (column := readings.columns.get(metric)) is not None]
     first = next((value for column in columns for _, value in column.non_numeric_values()), None)
-    if first is not None and _is_judge_value(first):
+    if first is not None and _is_judge_value(first) and not (task.any_run.is_other and isinstance(first[0], int)):
         rated = first[1] in ASPECTS
         measured = _by_document(task, filter_name, metric, partial(_arrays, metric=metric, parse=_judge_ratios))
         questions = {

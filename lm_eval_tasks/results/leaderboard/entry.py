@@ -139,59 +139,54 @@ def entry_of(run: Run, folder: str) -> Entry:
 
 def _grouped(tasks: Sequence[TaskEntry], run: Run) -> Iterator[TaskEntry]:
     """The tasks, with those of a group that weights them by their numbers of documents as one of all their documents. The
-    tasks of a group whose number is another one are families of their own."""
+    tasks of a group whose number is neither that nor their unweighted mean are families of their own."""
     families: dict[str, list[TaskEntry]] = {}
     for task in tasks:
         families.setdefault(task.family if task.is_other else task.task, []).append(task)
-    for name, members in families.items():
-        if len(members) < 2:
+    for name, in_order in families.items():
+        members = sorted(in_order, key=lambda task: task.task)
+        if len(members) == 1:
             yield from members
             continue
         numbers = run.group_results.get(name, {})
-        common = [head.key for head in members[0].headlines if ",".join(head.key) in numbers]
-        columns = [[next(head for head in task.headlines if head.key == key) for task in members] for key in common]
-        reported = [numbers[",".join(key)] for key in common]
-        weighted = {
-            is_weighted(value, [head.figure.value for head in column], [head.figure.n for head in column])
-            for value, column in zip(reported, columns, strict=True)
-        }
-        if weighted == {False}:
-            yield from (replace(task, headlines=[h for h in task.headlines if h.key in common]) for task in members)
-        elif weighted <= {True, False} and weighted:
-            yield replace(
-                members[0],
-                task=name,
-                conditions={
-                    key: _digest(_text(t.conditions.get(key)) for t in members) for key in members[0].conditions
-                },
-                headlines=[_pooled(column, value) for column, value in zip(columns, reported, strict=True)],
-                figures={f"{t.task}, {name}": values for t in members for name, values in t.figures.items()},
-                doubts=[*dict.fromkeys(doubt for task in members for doubt in task.doubts)],
-                unranked=next((task.unranked for task in members if task.unranked), ""),
-                alike=members[0].alike if all(task.alike for task in members) else (),
-            )
-        else:
+        common = [head.key for head in members[0].headlines if isinstance(numbers.get(",".join(head.key)), float)]
+        kept = [[head for head in task.headlines if head.key in common] for task in members]
+        pooled = [_pooled(column, numbers[",".join(column[0].key)]) for column in zip(*kept, strict=False)]
+        weighted = {kind for _, kind in pooled}
+        if None in weighted or not weighted:
             yield from (replace(task, family=task.task) for task in members)
+        elif True not in weighted:
+            yield from (replace(task, headlines=heads) for task, heads in zip(members, kept, strict=True))
+        else:
+            conditions = {key: _digest(t.conditions.get(key, "") for t in members) for key in members[0].conditions}
+            figures = {f"{t.task}, {key}": values for t in members for key, values in t.figures.items()}
+            headlines = [headline for headline, _ in pooled]
+            unranked = next((task.unranked for task in members if task.unranked), "")
+            yield replace(
+                members[0], task=name, conditions=conditions, headlines=headlines, figures=figures, unranked=unranked
+            )
 
 
-def _pooled(column: Sequence[HeadlineFigure], reported: float) -> HeadlineFigure:
-    """The figure of a group from those of its tasks, with the numbers of all of their documents."""
-    first = column[0]
-    numbers = [head.numbers for head in column if len(head.numbers) and head.by_document]
-    figure = mean_of_group([head.figure for head in column], first.metric.is_share, reported)
-    whole = np.concatenate(numbers) if len(numbers) == len(column) else np.empty(0)
-    return HeadlineFigure(first.metric, first.filter, figure, whole)
+def _pooled(column: Sequence[HeadlineFigure], reported: float) -> tuple[HeadlineFigure, bool | None]:
+    """The figure of a group from those of its tasks, with the numbers of all of their documents; and whether the group is
+    weighted (:func:`lm_eval_tasks.runs.other_tasks.is_weighted`)."""
+    figures, numbers = [head.figure for head in column], [head.numbers for head in column if head.by_document]
+    figure = mean_of_group(figures, all(head.metric.is_share for head in column), reported)
+    rows = np.concatenate(numbers) if len(numbers) == len(column) and all(map(len, numbers)) else np.empty(0)
+    weighted = is_weighted(reported, [each.value for each in figures], [each.n for each in figures])
+    return HeadlineFigure(column[0].metric, column[0].filter, figure, rows), weighted
 
 
 def _headlines(task: TaskRun) -> list[Metric]:
     """The metrics of a task that have a rank: its headlines with a direction, except uncorrected counts of what a detector
     flags, and fallbacks of a metric that is there: where that is not measurable, they are no better known."""
-    figures = task.figures.get(task.headline_filter, {})
-    listed = [m.name for m in task.metrics if not math.isnan(task.figure(m.name, task.headline_filter).value)]
+    figures: Iterable[str] = task.figures.get(task.headline_filter, {})
+    if task.is_other:
+        figures = [m.name for m in task.metrics if not math.isnan(task.figure(m.name, task.headline_filter).value)]
     ranked = [
         metric
         for metric in task.metrics
-        if (metric.name in figures or (task.is_other and metric.name in listed))
+        if metric.name in figures
         and task.is_headline(metric.name)
         and metric.higher_is_better is not None
         and not metric.is_raw

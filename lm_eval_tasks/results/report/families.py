@@ -66,11 +66,12 @@ class Family:
         single task, its figure. If languages share passages, the standard error is that of the group's results,
         which is clustered by passage. Of a group of other tasks, the number of its results; with bounds where it is the
         mean of the tasks', unweighted or by their numbers of documents."""
-        figures, share = [*self.figures(metric).values()], self.any_task.metric(metric).is_share
-        if self.any_task.is_other and len(figures) > 1:
-            return mean_of_group(figures, share, self.results.get(f"{metric},{self.filter}"))
-        mean = mean_of(figures, share)
+        figures = [*self.figures(metric).values()]
+        share = all(task.metric(metric).is_share for task in self.tasks.values())
         value, error = (self.results.get(f"{name},{self.filter}") for name in (metric, f"{metric}_stderr"))
+        if self.any_task.is_other and isinstance(value, float):
+            return mean_of_group(figures, share, value)
+        mean = mean_of(figures, share)
         if isinstance(error, float) and isinstance(value, float) and math.isclose(value, mean.value) and not share:
             return mean_of(figures, share, error)
         return mean
@@ -101,10 +102,16 @@ def families(run: Run) -> list[Family]:
     for name, tasks in by_name.items():
         members = {*(catalogue.groups().get(name) or run.groups.get(name, ()))}
         is_whole = bool(members) and members <= {task.task for task in tasks.values()}
-        outside = {language: task for language, task in tasks.items() if is_whole and task.task not in members}
+        in_part = not is_whole and len(tasks) > 1  # a group of others has no number then
+        outside = {
+            language: task
+            for language, task in tasks.items()
+            if (is_whole and task.task not in members) or (in_part and task.is_other)
+        }
         inside = {language: task for language, task in tasks.items() if language not in outside}
         results = run.group_results.get(name, {}) if is_whole else {}
-        listed.append(Family(name, next(iter(inside.values())).benchmark, inside, len(members), results))
+        if inside:
+            listed.append(Family(name, next(iter(inside.values())).benchmark, inside, len(members), results))
         listed += [Family(task.task, task.benchmark, {language: task}) for language, task in outside.items()]
     return listed
 

@@ -116,8 +116,8 @@ def _metrics_of(family: Family) -> list[Metric]:
     task, listed = family.any_task, {metric.name for metric in family.any_task.metrics}
     more = sorted({*task.figures.get(family.filter, {})} - listed)
     if task.is_other:
-        of_group = [metric for metric in task.metrics if f"{metric.name},{family.filter}" in family.results]
-        return (of_group if len(family.tasks) > 1 else [*task.metrics])[:3]
+        of_group = (m for m in task.metrics if isinstance(family.results.get(f"{m.name},{family.filter}"), float))
+        return [metric for metric in (of_group if family.results else task.metrics) if task.is_headline(metric.name)]
     chosen: list[Metric] = []
     places: dict[str | None, int] = {}  # in `chosen`, of a metric or its fallback
     for metric in preferred_first([*task.metrics, *map(task.metric, more)]):
@@ -138,9 +138,8 @@ def metrics_in_sentence(metric: Metric) -> list[str]:
 def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     """A sentence that explains a number, with its denominator, its bounds, and the languages that it is a mean over."""
     figures = family.figures(metric.name)
-    metric_name = (
-        f"mean over {len(figures)} {family.parts} of {metric.in_prose}" if len(figures) > 1 else metric.in_prose
-    )
+    mean_over = f"mean over {len(figures)} {family.parts} of " if len(figures) > 1 else ""
+    metric_name = f"{mean_over}{metric.in_prose}"
     if math.isnan(mean.value):
         has_results = any(task.figures or task.results for task in family.tasks.values())
         why = "no document is in its denominator" if has_results else "there is no results file beside the samples"

@@ -42,7 +42,8 @@ def summary(headlines: Sequence[Headline], differences: str = "", command: str =
     """The summary of headlines, with differences, as Markdown of ``lm-eval-grounded compare``, and the command that made
     the runs."""
     notes: dict[str, int] = {}
-    lines = ["## Grounded generation", "", *_table(headlines, notes)]
+    title = "Results" if headlines and all(row.parts == "tasks" for row in headlines) else "Grounded generation"
+    lines = [f"## {title}", "", *_table(headlines, notes)]
     if notes:
         lines += ["", *(f"{number}. {escaped(text)}." for text, number in notes.items())]
     meanings = [f"- **{escaped(row.model)}**, {escaped(row.family)}: {escaped(row.explanation)}" for row in headlines]
