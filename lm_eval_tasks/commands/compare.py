@@ -2,12 +2,12 @@
 
 Joins the answers of runs by the content of their documents, and refuses runs whose documents, prompts or detectors differ.
 Prints both values of each headline metric, their paired difference with 95 % bounds, and p, corrected by Holm where there
-are several languages or pairs of models. A run is what `lm_eval --output_path DIR --log_samples`, a replay or
+are several languages or pairs of models; and the smallest difference that so many documents would show. A run is what `lm_eval --output_path DIR --log_samples`, a replay or
 `lm-eval-grounded score` wrote. --paper adds the published figures of the same tasks; one run is then enough.
 
 Examples:
   lm-eval-grounded compare results/MODEL_A results/MODEL_B
-  lm-eval-grounded compare results/* --tasks nomiracl --pairs
+  lm-eval-grounded compare results/ZERO_SHOT results/FIVE_SHOTS --across shots
 """
 
 from __future__ import annotations
