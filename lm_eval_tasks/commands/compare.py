@@ -2,8 +2,9 @@
 
 Joins the answers of runs by the content of their documents, and refuses runs whose documents, prompts or detectors differ.
 Prints both values of each headline metric, their paired difference with 95 % bounds, and p, corrected by Holm where there
-are several languages or pairs of models; and the smallest difference that so many documents would show. A run is what `lm_eval --output_path DIR --log_samples`, a replay or
-`lm-eval-grounded score` wrote. --paper adds the published figures of the same tasks; one run is then enough.
+are several languages or pairs of models; and the smallest difference that so many documents show. A run is what `lm_eval
+--output_path DIR --log_samples`, a replay or `lm-eval-grounded score` wrote. --paper adds the published figures of the same
+tasks; one run is then enough.
 
 Examples:
   lm-eval-grounded compare results/MODEL_A results/MODEL_B
@@ -99,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
         published = select_published(runs, tasks, metrics, arguments.all)
         text = render_with_paper(comparison, published, labels(runs), arguments.format)
     elif arguments.plan is not None:
-        planned = plan(runs, comparison, arguments.plan, tasks, metrics, arguments.all, arguments.filter)
+        planned = plan(runs, comparison, arguments.plan, tasks, metrics)
         text = render_plan(*planned, arguments.plan, arguments.format)
     elif comparison is not None:
         many = len(comparison.models) > 2 and not arguments.pairs and arguments.format not in ("csv", "json")

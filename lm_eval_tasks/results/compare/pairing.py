@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -52,7 +52,7 @@ def pair_tasks(runs: Sequence[Run], across: Collection[str], pairs: Pairs) -> tu
         The runs, and old names of tasks and groups to new ones.
 
     Raises:
-        UsageError: a name of `pairs` is in no run, or is that of a group whose tasks cannot be paired by language.
+        UsageError: a name of `pairs` is in no run, or is that of a group of another number of tasks.
     """
     stands_for = {second: first for pair in pairs for first, second in _tasks_of(pair, runs)}
     names: dict[str, str] = {}  # of tasks
@@ -114,20 +114,16 @@ def _split(run: Run, names: Mapping[str, str], across: Collection[str], paired: 
     ]
 
 
-def _tasks_of(pair: tuple[str, str], runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """The tasks of a pair: its own, or those of its groups by language."""
-    tasks = {name: task for run in runs for name, task in run.tasks.items()}
-    groups = {name: members for run in runs for name, members in run.groups.items()}
+def _tasks_of(pair: tuple[str, str], runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
+    """The pair of tasks, or those of a pair of groups in their order."""
+    members = {name: tasks for run in runs for name, tasks in run.groups.items()}
+    members |= {name: (name,) for run in runs for name in run.tasks}
     for name in pair:
-        if name not in tasks and name not in groups:
-            raise UsageError(f"--pair {'='.join(pair)}: no run has {name}{known_instead(name, [*groups, *tasks])}")
-    if all(name in tasks for name in pair):
-        return [pair]
-    if not all(name in groups for name in pair):
-        raise UsageError(f"--pair {'='.join(pair)}: one of them is a group; pair two groups, or two tasks")
-    by_language = [{tasks[member].language: member for member in groups[name]} for name in pair]
-    if any(len(members) < len(groups[name]) for members, name in zip(by_language, pair, strict=True)) or (
-        by_language[0].keys() != by_language[1].keys()
-    ):
-        raise UsageError(f"--pair {'='.join(pair)}: the groups have other languages; pair their tasks one by one")
-    return [(member, by_language[1][language]) for language, member in by_language[0].items()]
+        if name not in members:
+            raise UsageError(f"--pair {'='.join(pair)}: no run has {name}{known_instead(name, members)}")
+    first, second = (members[name] for name in pair)
+    if len(first) != len(second):
+        raise UsageError(
+            f"--pair {'='.join(pair)}: they have {len(first)} and {len(second)} tasks; pair these one by one"
+        )
+    return zip(first, second, strict=True)

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 
-import numpy as np
-
-from custom_metrics.statistics.figures import Rows
-from custom_metrics.statistics.multiple_comparisons import is_share
 from custom_metrics.statistics.power import detectable_difference, rows_needed
-from custom_metrics.statistics.strata import error_across
+from custom_metrics.statistics.strata import mean_of
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.compare.comparison import Comparison
-from lm_eval_tasks.results.compare.joining import JoinedTask
-from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, measure
-from lm_eval_tasks.results.compare.rendering import (
-    WITH_POWER,
-    Section,
-    csv_of,
-    explanations,
-    json_of,
-    number,
-    render_sections,
-)
+from lm_eval_tasks.results.compare.rendering import WITH_POWER, Section, csv_of, json_of, number, render_sections
 from lm_eval_tasks.runs import Run
 
-_ONE_RUN = (
+_OF_ONE_RUN = (
     "One run has no pairs. Assumed is another run whose values vary as much, independently of these; two runs over equal "
     "documents mostly need fewer."
 )
@@ -37,7 +23,7 @@ _ONE_RUN = (
 
 @dataclass(frozen=True)
 class Planned:
-    """The documents that a task, or group, needs for a metric. What is not defined is ``None``."""
+    """What a comparison of a task, or group, needs for a metric. What is not defined is ``None``."""
 
     task: str
     metric: str
@@ -45,33 +31,9 @@ class Planned:
     unit: str  # of what is drawn: documents, or clusters of them
     n: int  # seen, in this unit
     documents: int
-    detectable: float | None  # the smallest difference that these show
-    needed: int | None  # in this unit
-    needed_documents: int | None
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What was seen of a metric: the standard error of a difference over `n` rows."""
-
-    task: str
-    metric: Metric
-    filter: str
-    unit: str
-    n: int
-    documents: int
-    standard_error: float
-    of_shares: bool
-
-    def planned(self, difference: float) -> Planned:
-        error, needed, documents = self.standard_error, None, None
-        if error > 0:
-            needed = rows_needed(difference, self.n * error**2, self.of_shares)
-            documents = math.ceil(needed * self.documents / self.n)
-        smallest = detectable_difference(error, self.n if self.of_shares else 0)
-        shown = None if math.isnan(smallest) else smallest
-        name = self.metric.name
-        return Planned(self.task, name, self.filter, self.unit, self.n, self.documents, shown, needed, documents)
+    detectable: float | None = None  # the smallest difference that these show
+    needed: int | None = None  # in this unit
+    needed_documents: int | None = None
 
 
 def plan(
@@ -80,108 +42,63 @@ def plan(
     difference: float,
     tasks: Sequence[str] | None = None,
     metrics: Sequence[str] | None = None,
-    every: bool = False,
-    filter_name: str | None = None,
 ) -> tuple[list[Planned], list[str]]:
     """The documents that show a difference with a power of 80 %, and notes on how they were computed.
 
     Args:
-        runs: those that were compared; a single one is planned by the variance of its own values.
+        runs: those that were compared; a single one is planned by the standard errors of its results.
         comparison: of the runs; ``None`` for a single one.
         difference: in the metrics' units. Headlines in characters, words or ratings are left out unless `metrics` has them.
-        tasks, metrics, every, filter_name: as of :func:`lm_eval_tasks.results.compare.compare_runs`.
+        tasks, metrics: of a single run; default all tasks, and their headlines.
 
     Raises:
-        UsageError: the difference is not larger than 0; or there is nothing to plan.
+        UsageError: the difference is not larger than 0, or there is nothing to plan.
     """
     if not (math.isfinite(difference) and difference > 0):
         raise UsageError(f"--plan takes a difference larger than 0, such as 0.02, got {difference:g}")
-    notes: list[str] = []
-    if comparison is None:
-        seen = [*_of_run(runs[0], tasks, metrics, every, filter_name, notes)]
-    else:
-        seen = [
-            _Seen(row.task, row.measured, row.filter, row.unit, row.n, row.documents, row.standard_error, row.of_shares)
-            for row in comparison.differences
-            if row.n
-        ]
-        notes += explanations(comparison, comparison.models, pairs=False)
-    without_end = dict.fromkeys(
-        f"{entry.metric.name} is in {entry.metric.unit}s".replace("ss", "s")
-        for entry in seen
-        if not metrics and entry.metric.unit not in ("share", "score", "correlation")
-    )
     rows: dict[tuple[str, str, str], Planned] = {}
-    for entry in seen:
-        if metrics or entry.metric.unit in ("share", "score", "correlation"):
-            row = entry.planned(difference)
+    left_out: dict[str, None] = {}
+
+    def add(row: Planned, metric: Metric, error: float, of_shares: bool) -> None:
+        if not metrics and metric.unit not in ("share", "score", "correlation"):
+            left_out[f"{metric.name} is in {metric.unit.removesuffix('s')}s"] = None
+        elif row.n:
+            smallest = detectable_difference(error, row.n if of_shares else 0)
+            if error > 0:
+                needed = rows_needed(difference, row.n * error**2, of_shares)
+                row = replace(row, needed=needed, needed_documents=math.ceil(needed * row.documents / row.n))
             key = row.task, row.metric, row.filter
             if key not in rows or (rows[key].needed or 0) < (row.needed or 0):
-                rows[key] = row
-    if not rows:
-        raise UsageError(f"there is nothing to plan: {'; '.join(notes) or 'no metric has values'}")
-    how = _ONE_RUN if comparison is None else "By the variance of the paired differences seen"
+                rows[key] = replace(row, detectable=None if math.isnan(smallest) else smallest)
+
     if comparison is not None:
+        for seen in comparison.differences:
+            row = Planned(seen.task, seen.metric, seen.filter, seen.unit, seen.n, seen.documents)
+            add(row, seen.measured, seen.standard_error, seen.of_shares)
+        how = "By the variance of the paired differences seen"
         how += "; of several pairs, by the one that needs most." if len(comparison.models) > 2 else "."
-    left_out = [f"Left out: {', '.join(without_end)} (--metrics NAME --plan D)."] if without_end else []
-    return [*rows.values()], [how, *left_out, *notes]
-
-
-def _of_run(
-    run: Run,
-    tasks: Sequence[str] | None,
-    metrics: Sequence[str] | None,
-    every: bool,
-    filter_name: str | None,
-    notes: list[str],
-) -> Iterator[_Seen]:
-    """The tasks of a run and its groups, by the values of its answers."""
-    unknown = [name for name in tasks or () if name not in run.tasks and name not in run.groups]
-    if unknown:
-        raise UsageError(f"the run has no task {unknown[0]}; it has {', '.join((*run.groups, *run.tasks))}")
-    groups = {name: members for name, members in run.groups.items() if not tasks or name in tasks}
-    chosen = dict.fromkeys(name for name in tasks or run.tasks if name in run.tasks)
-    chosen |= dict.fromkeys(member for members in groups.values() for member in members)
-    measured: dict[tuple[str, str], tuple[Metric, str, Measured]] = {}
-    for name in chosen:
-        task = run.tasks[name]
-        joined = JoinedTask.join(name, {0: (run.model, task, task.answers())})
-        read_by = filter_name or task.headline_filter
-        for metric in task.metrics:
-            if metric.name in metrics if metrics else every or task.is_headline(metric.name):
-                try:
-                    values = measure(joined, metric.name, read_by, metric.aggregation, corrected=False)
-                except NotMeasured as error:
-                    notes.append(f"{name}: {metric.name} is left out: {error}.")
-                else:
-                    measured[name, metric.name] = metric, read_by, values
-    for task_name, members in (*groups.items(), *((name, (name,)) for name in chosen)):
-        for metric_name in dict.fromkeys(metric for _, metric in measured):
-            parts = [measured[member, metric_name] for member in members if (member, metric_name) in measured]
-            if len(parts) == len(members):
-                yield from _of_parts(task_name, *parts[0][:2], [values for *_, values in parts])
-
-
-def _of_parts(task: str, metric: Metric, read_by: str, parts: Sequence[Measured]) -> Iterator[_Seen]:
-    numbers = [part.numbers(0) for part in parts]
-    numbers = [values[~np.isnan(values)] for values in numbers]
-    if any(len(values) < 2 for values in numbers):
-        return
-    shared = error_across([Rows(part.numbers(0), part.names) for part in parts])
-    error = math.sqrt(sum(values.var(ddof=1) / len(values) for values in numbers)) / len(parts)
-    error = math.sqrt(2) * (error if math.isnan(shared) else shared)
-    n, documents = sum(map(len, numbers)), sum(int(part.counted(0).sum()) for part in parts)
-    of_shares = all(part.is_mean and is_share([part.values[0]]) for part in parts)
-    yield _Seen(task, metric, read_by, parts[0].unit, n, documents, error, of_shares)
+    else:
+        (run,), how = runs, _OF_ONE_RUN
+        for name, members in (*run.groups.items(), *((name, (name,)) for name in run.tasks)):
+            of_group = [run.tasks[member] for member in members]
+            for metric in of_group[0].metrics if not tasks or {name, *members} & {*tasks} else ():
+                if metric.name in metrics if metrics else of_group[0].is_headline(metric.name):
+                    read_by = of_group[0].headline_filter
+                    figure = mean_of([task.figure(metric.name, read_by) for task in of_group], metric.is_share)
+                    row = Planned(name, metric.name, read_by, "documents", figure.n, figure.n)
+                    add(row, metric, math.sqrt(2) * figure.standard_error, metric.is_share)
+    if not rows:
+        raise UsageError("there is nothing to plan: no such task or metric has a standard error in the results")
+    notes = [f"Left out: {', '.join(left_out)} (--metrics NAME --plan D)."] if left_out else []
+    return [*rows.values()], [how, *notes]
 
 
 def render_plan(planned: Sequence[Planned], notes: Sequence[str], difference: float, form: str) -> str:
     """A plan as ``text``, ``markdown``, ``latex``, ``csv`` or ``json``, with a line end."""
-    if form == "csv":
-        return csv_of([*map(asdict, planned)])
-    if form == "json":
-        return json_of({"difference": difference, "plan": [*map(asdict, planned)], "notes": [*notes]})
-    rows = [
+    rows = [*map(asdict, planned)]
+    if form in ("csv", "json"):
+        return csv_of(rows) if form == "csv" else json_of({"difference": difference, "plan": rows, "notes": [*notes]})
+    cells = [
         (
             row.task,
             row.metric,
@@ -195,11 +112,12 @@ def render_plan(planned: Sequence[Planned], notes: Sequence[str], difference: fl
         f"Documents that show a difference of {difference:g} {WITH_POWER}; where p is corrected for other comparisons, "
         "more are needed."
     )
-    header = ("task", "metric", "seen", "shows", f"{difference:g} needs")
     unknown = ["-: the values seen do not vary, or are too few."] if any(row.needed is None for row in planned) else []
     after = ("Shows: the smallest difference that the documents seen show with this power.", *unknown, *notes)
-    cells = tuple(tuple(map(on_one_line, row)) for row in rows)
-    return render_sections([Section(header, cells, (before,), tuple(map(on_one_line, after)))], form)
+    header = ("task", "metric", "seen", "shows", f"{difference:g} needs")
+    return render_sections(
+        [Section(header, tuple(tuple(map(on_one_line, row)) for row in cells), (before,), after)], form
+    )
 
 
 def _counted(n: int, documents: int | None, unit: str) -> str:
