@@ -224,7 +224,7 @@ def test_a_run_with_both_tasks_is_compared_with_itself(
     assert {*found.paired} == {*tasks[:2]}
     assert main(["compare", str(first), "--across", "Prompt"]) == 0
     printed = capsys.readouterr().out
-    assert "Compared across prompt: A has prompt vanilla, flan; B has prompt role, gpt." in printed
+    assert "Compared across prompt: A has prompt vanilla, flan; B has prompt role, gpt\n" in printed
     assert "Paired: nomiracl_de with nomiracl_de_role" in printed
 
 

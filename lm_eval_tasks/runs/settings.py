@@ -63,29 +63,27 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def differing(runs: Sequence[Mapping[str, SettingsOfTask]]) -> list[dict[str, str]]:
-    """Of each run the settings in which it differs from another on a task of both, as text. Stop strings are not listed
-    where prompts differ, to which they belong; the task's name is, where nothing else differs.
+def differing(runs: Sequence[Mapping[str, SettingsOfTask]]) -> dict[str, list[str]]:
+    """The settings in which runs differ on a task that they share, each with its text for every run. Stop strings are not
+    listed where prompts differ, to which they belong; the task's name is, where nothing else differs.
 
     Args:
-        runs: the settings of each run, as :func:`settings_of_run` gives them.
+        runs: the settings of each run, by task.
     """
-    texts: list[dict[str, dict[str, None]]] = [{} for _ in runs]
+    texts: dict[str, list[dict[str, None]]] = {}
     for task in dict.fromkeys(task for run in runs for task in run):
-        prompts_differ = differs = False
+        differ: dict[str, list[str]] = {}
         for setting in (*SETTINGS, "task"):
             parts_of = {n: run[task][setting] for n, run in enumerate(runs) if setting in run.get(task, {})}
             names = dict.fromkeys(name for parts in parts_of.values() for name in parts)
-            differ = [name for name in names if len({parts.get(name, "") for parts in parts_of.values()}) > 1]
-            prompts_differ |= setting == "prompt" and bool(differ)
-            shown = [""] if "" in differ else [name for name in differ if not (prompts_differ and name == "until")]
-            if not shown or (setting == "task" and differs):
-                continue
-            differs = True
-            for number, parts in parts_of.items():
-                of_setting = texts[number].setdefault(setting, {})
-                of_setting |= dict.fromkeys(text for name in shown if (text := parts.get(name, "")))
-    return [{setting: _listed([*shown]) for setting, shown in of_run.items()} for of_run in texts]
+            other = [name for name in names if len({parts.get(name, "") for parts in parts_of.values()}) > 1]
+            shown = [""] if "" in other else [name for name in other if name != "until" or "prompt" not in differ]
+            if shown and not (setting == "task" and differ):
+                differ[setting] = shown
+                for number, parts in parts_of.items():
+                    of_run = texts.setdefault(setting, [{} for _ in runs])[number]
+                    of_run |= dict.fromkeys(text for name in shown if (text := parts.get(name, "")))
+    return {setting: [_listed([*of_run]) for of_run in of_setting] for setting, of_setting in texts.items()}
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -103,8 +101,9 @@ def labels(runs: Sequence[Run], known: Sequence[Mapping[str, SettingsOfTask]] | 
     notes: list[list[str]] = [[] for _ in runs]
     for model in {run.model for run in runs}:
         numbers = [number for number, run in enumerate(runs) if run.model == model]
-        for number, settings in zip(numbers, differing([known[number] for number in numbers]), strict=True):
-            notes[number] = [*filter(None, settings.values())]
+        for of_runs in differing([known[number] for number in numbers]).values():
+            for number, text in zip(numbers, of_runs, strict=True):
+                notes[number] += [text] if text else []
 
     def names() -> list[str]:
         return [

@@ -217,32 +217,33 @@ def _refuse_settings(task: JoinedTask, notes: list[str], across: Collection[str]
     runs = {run.model: run.task for run in task.runs.values()}
     with_results = {model: run for model, run in runs.items() if run.results_file}
     with_record = {model: run for model, run in runs.items() if run.provenance}
-    instructions = {m: r.settings.system_instruction for m, r in with_results.items()}
     detectors = {m: _describe_detector(r.detector) for m, r in with_record.items() if r.detector}
     calibrations = {m: text for m, r in with_record.items() if (text := _describe_calibration(r))}
-    forbidden: list[tuple[str, str, str, dict[str, Any]]] = [
+    instructions = {m: r.settings.system_instruction for m, r in with_results.items()}
+    settings: list[tuple[str, str, str, dict[str, Any]]] = [  # with the kind of a refusal; empty for a note
         ("prompt", "prompts", "prompt's template", {m: s for m, r in runs.items() if (s := r.settings.template[:12])}),
         ("shots", "prompts", "number of shots", {m: r.settings.shots for m, r in with_results.items()}),
         ("system_instruction", "prompts", "system instruction", instructions),
         ("detector", "detectors", "detector", detectors),
         ("detector", "calibrations", "calibration", calibrations),
+        ("template", "", "chat template", {m: r.settings.chat_template[:12] for m, r in with_results.items()}),
+        (
+            "generation",
+            "",
+            "arguments of the generation",
+            {m: {**r.settings.generation} for m, r in with_results.items()},
+        ),
+        ("", "", "version of the task", {m: r.version for m, r in with_results.items()}),
+        ("", "", "way to count words", {m: w for m, r in with_record.items() if (w := r.provenance.get("words"))}),
     ]
-    allowed: list[tuple[str, str, dict[str, Any]]] = [
-        ("template", "chat template", {m: r.settings.chat_template[:12] for m, r in with_results.items()}),
-        ("generation", "arguments of the generation", {m: {**r.settings.generation} for m, r in with_results.items()}),
-        ("", "version of the task", {m: r.version for m, r in with_results.items()}),
-        ("", "way to count words", {m: words for m, r in with_record.items() if (words := r.provenance.get("words"))}),
-    ]
-    notes += [
-        f"another {name}: {different}"
-        for setting, name, values in allowed
-        if setting not in across and (different := _distinct(values))
-    ]
-    return [
-        Refusal(task.name, kind, f"the {name} differs: {different}", setting)
-        for setting, kind, name, values in forbidden
-        if setting not in across and (different := _distinct(values))
-    ]
+    refusals = []
+    for setting, kind, name, values in settings:
+        if setting not in across and (different := _distinct(values)):
+            if kind:
+                refusals.append(Refusal(task.name, kind, f"the {name} differs: {different}", setting))
+            else:
+                notes.append(f"another {name}: {different}")
+    return refusals
 
 
 def _describe_detector(detector: Mapping[str, Any]) -> str:

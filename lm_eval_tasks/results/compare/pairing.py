@@ -73,14 +73,20 @@ def pair_tasks(runs: Sequence[Run], across: Collection[str], pairs: Pairs) -> tu
     return renamed, {**groups, **names}
 
 
-def variants(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
-    """Two tasks or more of the runs that ask the same documents though their names differ; and in what they differ."""
-    by_asked: dict[str, dict[str, None]] = {}
+def hint_at_variants(runs: Sequence[Run], across: Collection[str]) -> str:
+    """How to compare tasks of the runs that ask the same documents though their names differ; empty without any, or if
+    they are compared."""
+    by_asked: dict[str, dict[str, Mapping[str, str]]] = {}
     for name in (name for run in runs for name in run.tasks):
-        by_asked.setdefault(variant_of(name)[0], {})[name] = None
-    tasks = next(([*tasks] for tasks in by_asked.values() if len(tasks) > 1), [])
-    settings = [variant_of(name)[1] for name in tasks]
-    return tasks, [name for name in (settings[0] if tasks else ()) if len({each.get(name) for each in settings}) > 1]
+        asked, settings = variant_of(name)
+        by_asked.setdefault(asked, {})[name] = settings
+    for variants in by_asked.values():
+        (first, settings), *others = variants.items()
+        for other, of_other in others:
+            differ = [name for name, value in settings.items() if of_other.get(name) != value]
+            if not {*differ} <= {*across}:
+                return f"{first} and {other} ask the same documents: --across {','.join(dict.fromkeys((*across, *differ)))}"
+    return ""
 
 
 def _asked(task: str, across: Collection[str]) -> str:
