@@ -192,10 +192,10 @@ def test_a_group_is_paired_with_that_of_another_prompt(two_models: Path, tmp_pat
     assert found.paired["nomiracl_sw"] == ("nomiracl_sw", "nomiracl_sw_role")
     for name in ("nomiracl_role", "nomiracl"):
         assert len(compared(first, second, across=["prompt"], tasks=[name]).differences) == 2 * 19
-    by_groups = compared(first, second, pairs=[("nomiracl", "nomiracl_role")], tasks=["nomiracl"])
+    by_groups = compared(first, second, across=["prompt"], pairs=["nomiracl=nomiracl_role"], tasks=["nomiracl"])
     assert rows_of(by_groups) == pytest.approx(rows_of(plain), nan_ok=True)
     with pytest.raises(ValueError, match="they have 18 and 1 tasks; pair these one by one"):
-        compared(first, second, pairs=[("nomiracl", "nomiracl_de_role")])
+        compared(first, second, pairs=["nomiracl=nomiracl_de_role"])
 
 
 def test_a_run_with_both_tasks_is_compared_with_itself(
@@ -232,13 +232,13 @@ def test_tasks_of_ones_own_are_paired_by_name(tmp_path: Path) -> None:
     values = [{"acc": float(number % 3 > 0)} for number in range(30)]
     one = written_samples(tmp_path / "one", "mine", values)
     other = written_samples(tmp_path / "other", "yours", values[::-1])
-    (row,) = compared(one, other, pairs=[("mine", "yours")]).differences
+    (row,) = compared(one, other, pairs=["mine=yours"]).differences
     assert (row.task, row.n, row.documents) == ("mine", 30, 30)
     elsewhere = written_samples(tmp_path / "elsewhere", "theirs", values, [{"id": f"x{n}"} for n in range(30)])
     with pytest.raises(Incomparable, match=r"mine: no document is in two runs"):
-        compared(one, elsewhere, pairs=[("mine", "theirs")])
+        compared(one, elsewhere, pairs=["mine=theirs"])
     with pytest.raises(ValueError, match=r"--pair mine=your: no run has your; did you mean 'yours'\?"):
-        compared(one, other, pairs=[("mine", "your")])
+        compared(one, other, pairs=["mine=your"])
 
 
 # ------------------------------------------------------------------------------------- what so many documents would show
@@ -257,7 +257,7 @@ def test_the_smallest_difference_stands_in_every_table(tmp_path: Path, capsys: p
     third = written_samples(tmp_path / "c", "mine", second)
     assert main(["compare", *map(str, (*folders, third))]) == 0
     printed = capsys.readouterr().out
-    assert "100 documents show a difference of 0.151, by pair (power 80 %, one comparison)." in printed
+    assert "100 documents show a difference of 0.151 (power 80 %, one comparison)" in printed
     assert max(map(len, printed.split("\nRank:")[0].splitlines())) <= 100
 
 
@@ -267,29 +267,28 @@ def test_a_plan_says_how_many_documents_a_difference_needs(
     folders = one_model(two_models, tmp_path)
     runs = read_runs(folders)
     comparison = compare_runs(runs)
-    planned, _ = plan(runs, comparison, 0.05)
-    assert "length" not in {row.metric for row in planned}  # 0.05 characters
+    planned, _ = plan(comparison, 0.05)
+    assert "length" not in {row["metric"] for row in planned}  # 0.05 characters
     for row, seen in zip(planned, comparison.differences, strict=False):
         variance = seen.n * seen.standard_error**2
-        assert row.needed == row.needed_documents == rows_needed(0.05, variance, seen.of_shares)
-    (length,), _ = plan(runs, compare_runs(runs, metrics=["length"]), 20, metrics=["length"])
-    assert length.needed is not None
-    (alone,), (how,) = plan(runs[:1], None, 0.05, metrics=["rougeL"])
+        assert row["needed"] == row["needed_documents"] == rows_needed(0.05, variance, seen.of_shares)
+    (length,), _ = plan(compare_runs(runs, metrics=["length"]), 20, metrics=["length"])
+    assert length["needed"] is not None
+    (alone,), (how,) = plan(runs[0], 0.05, metrics=["rougeL"])
     numbers = runs[0].tasks[TASK].answers().readings["answer"].columns["rougeL"].numbers
-    assert alone.needed == rows_needed(0.05, 2 * float(np.nanvar(numbers, ddof=1)))
+    assert alone["needed"] == rows_needed(0.05, 2 * float(np.nanvar(numbers, ddof=1)))
     assert how.startswith("One run has no pairs")
     assert main(["compare", *map(str, folders), "--plan", "0.05", "--format", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert [row["needed"] for row in printed["plan"]] == [row.needed for row in planned]
+    assert [row["needed"] for row in printed["plan"]] == [row["needed"] for row in planned]
 
 
 def test_a_plan_counts_clusters_and_documents(two_models: Path, closed_book: Path) -> None:
     runs = read_runs([two_models / "baseline-lexical", closed_book])
     comparison = compare_runs(runs, ["mfava_de"], ["detected_rate"])
-    (row,), _ = plan(runs, comparison, 0.02)
-    assert (row.unit, row.n, row.documents) == ("articles", 5, 9)
-    assert row.needed is not None
-    assert row.needed_documents == math.ceil(row.needed * 9 / 5)
+    (row,), _ = plan(comparison, 0.02)
+    assert (row["unit"], row["n"], row["documents"]) == ("articles", 5, 9)
+    assert row["needed_documents"] == math.ceil(row["needed"] * 9 / 5)
 
 
 @pytest.mark.parametrize(

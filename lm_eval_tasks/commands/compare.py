@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pair",
         metavar="A=B",
         action="append",
+        default=[],
         help="compare task or group A with B, which asks the same documents; may be repeated",
     )
     parser.add_argument("--tasks", metavar="T,...", help="tasks and groups (default: all that two runs have)")
@@ -71,21 +72,20 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
     from lm_eval_tasks.results.compare.matrix import matrices
-    from lm_eval_tasks.results.compare.pairing import check_across, check_pair
+    from lm_eval_tasks.results.compare.pairing import check_across
     from lm_eval_tasks.results.compare.planning import plan, render_plan
     from lm_eval_tasks.results.compare.rendering import render, render_sections
     from lm_eval_tasks.runs import labels, read_runs
 
     across = check_across(split_names(arguments.across))
-    pairs = [check_pair(text) for text in arguments.pair or ()]
     if arguments.calibration is not None:
         calibration.load(str(arguments.calibration))
     runs = read_runs(arguments.runs)
     tasks, metrics = split_names(arguments.tasks) or None, split_names(arguments.metrics) or None
-    if arguments.paper and (across or pairs or arguments.plan is not None):
+    if arguments.paper and (across or arguments.pair or arguments.plan is not None):
         raise UsageError("--paper goes without --across, --pair and --plan: published figures are of one setting")
     comparison = None
-    if len(runs) > 1 or across or pairs or not (arguments.paper or arguments.plan is not None):
+    if len(runs) > 1 or across or arguments.pair or not (arguments.paper or arguments.plan is not None):
         comparison = compare_runs(
             runs,
             tasks,
@@ -94,13 +94,13 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.filter,
             progress=lambda tasks: iter(tqdm(tasks, "compared", unit="task", disable=None, leave=False)),
             across=across,
-            pairs=pairs,
+            pairs=arguments.pair,
         )
     if arguments.paper:
         published = select_published(runs, tasks, metrics, arguments.all)
         text = render_with_paper(comparison, published, labels(runs), arguments.format)
     elif arguments.plan is not None:
-        planned = plan(runs, comparison, arguments.plan, tasks, metrics)
+        planned = plan(comparison or runs[0], arguments.plan, tasks, metrics)
         text = render_plan(*planned, arguments.plan, arguments.format)
     elif comparison is not None:
         many = len(comparison.models) > 2 and not arguments.pairs and arguments.format not in ("csv", "json")

@@ -13,6 +13,9 @@ from lm_eval_tasks.runs.run import Run, TaskRun
 SETTINGS = ("prompt", "system_instruction", "template", "shots", "retriever", "detector", "generation")
 """How a model was asked, and its answers tagged. ``template`` is the chat template."""
 
+_SAID_BY_OTHERS = {"calibration": ("detector",), "task": SETTINGS}
+"""Further settings, which are not listed where one of others differs."""
+
 SettingsOfTask = Mapping[str, Mapping[str, str]]
 """Setting to its parts, as text. The part ``""`` is its name: where that differs, the other parts say nothing more."""
 
@@ -42,10 +45,14 @@ def settings_of(task: TaskRun) -> SettingsOfTask:
     if retrieval := mapping(task.provenance.get("retrieval")):
         settings["retriever"] = {**_assigned(retrieval), "": f"retriever {_short(retrieval.get('retriever'))}"}
     if detector := task.detector:
-        calibration = mapping(task.provenance.get("calibration")).get("file", "none")
-        options = {**mapping(detector.get("options")), "calibration": calibration}
-        known = {name: detector.get(name) for name in ("version", "threshold")}
-        settings["detector"] = {**_assigned({**known, **options}), "": f"detector={_short(detector.get('name'))}"}
+        options = {
+            **{name: detector.get(name) for name in ("version", "threshold")},
+            **mapping(detector.get("options")),
+        }
+        settings["detector"] = {**_assigned(options), "": f"detector={_short(detector.get('name'))}"}
+    if calibration := mapping(task.provenance.get("calibration")):
+        of_file = {name: calibration.get(name) for name in ("annotations", "source")}
+        settings["calibration"] = {**_assigned(of_file), "": f"calibration={_short(calibration.get('file'))}"}
     return settings
 
 
@@ -72,14 +79,15 @@ def differing(runs: Sequence[Mapping[str, SettingsOfTask]]) -> dict[str, list[st
     """
     texts: dict[str, list[dict[str, None]]] = {}
     for task in dict.fromkeys(task for run in runs for task in run):
-        differ: dict[str, list[str]] = {}
-        for setting in (*SETTINGS, "task"):
+        differ: set[str] = set()
+        for setting in (*SETTINGS, *_SAID_BY_OTHERS):
             parts_of = {n: run[task][setting] for n, run in enumerate(runs) if setting in run.get(task, {})}
             names = dict.fromkeys(name for parts in parts_of.values() for name in parts)
             other = [name for name in names if len({parts.get(name, "") for parts in parts_of.values()}) > 1]
+            said = {*differ} & {*_SAID_BY_OTHERS.get(setting, ())}
             shown = [""] if "" in other else [name for name in other if name != "until" or "prompt" not in differ]
-            if shown and not (setting == "task" and differ):
-                differ[setting] = shown
+            if shown and not said:
+                differ.add(setting)
                 for number, parts in parts_of.items():
                     of_run = texts.setdefault(setting, [{} for _ in runs])[number]
                     of_run |= dict.fromkeys(text for name in shown if (text := parts.get(name, "")))

@@ -27,7 +27,7 @@ from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, DocumentCounts, Incomparable, Refusal
 from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
 from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure
-from lm_eval_tasks.results.compare.pairing import Pairs, hint_at_variants, pair_tasks
+from lm_eval_tasks.results.compare.pairing import hint_at_variants, pair_tasks
 from lm_eval_tasks.runs import Answers, Run, TaskRun, headline_filter, labels
 from lm_eval_tasks.runs.settings import differing, settings_of
 
@@ -62,7 +62,7 @@ def compare_runs(
     progress: Callable[[Sequence[str]], Iterator[str]] = iter,
     read_answers: Callable[[TaskRun], Answers] = TaskRun.answers,
     across: Collection[str] = (),
-    pairs: Pairs = (),
+    pairs: Sequence[str] = (),
 ) -> Comparison:
     """Compare runs, all pairs of them.
 
@@ -79,7 +79,7 @@ def compare_runs(
         read_answers: gives the answers of a task; for callers that have read them already.
         across: settings in which runs of one model may differ (:data:`~lm_eval_tasks.results.compare.pairing.ACROSS`).
             Tasks of other names that ask the same documents with another prompt or retriever are then compared, too.
-        pairs: further tasks or groups of two names that are compared.
+        pairs: further tasks or groups that are compared, as ``A=B``.
 
     Raises:
         Incomparable: documents, prompts, detectors or calibrations differ, and not in `across`.

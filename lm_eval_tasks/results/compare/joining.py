@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lm_eval_tasks.results.compare.comparison import DocumentCounts, Refusal
 from lm_eval_tasks.runs import Answers, FilteredAnswers, TaskRun, differing_columns
 from lm_eval_tasks.runs.answers import content_of
-from lm_eval_tasks.runs.settings import settings_of
+from lm_eval_tasks.runs.settings import differing, settings_of
 
 
 class JoinedRun(NamedTuple):
@@ -80,6 +80,17 @@ class JoinedTask:
 
 _OF_RETRIEVER = ("passages", "groundings", "retrieved_ids", "gold_ranks", "retriever")
 """Columns of a document that follow from its retriever. ``gold_ids`` do not: they differ where the corpus does."""
+
+_TITLES = {
+    "prompt": ("prompt's template", "prompts"),
+    "shots": ("number of shots", "prompts"),
+    "system_instruction": ("system instruction", "prompts"),
+    "detector": ("detector", "detectors"),
+    "calibration": ("calibration", "calibrations"),
+    "template": ("chat template", ""),
+    "generation": ("arguments of the generation", ""),
+}
+"""What a setting is called, and the kind of the refusal where it differs; a note where there is none."""
 
 _IN_PROMPT = ("system_instruction", "shots", "retriever")
 """Settings that change prompts, beside their template and the chat template."""
@@ -215,58 +226,29 @@ def _refuse_settings(task: JoinedTask, notes: list[str], across: Collection[str]
     """Refusals for settings of the runs that must not differ; those that may are added to `notes`. Those that the runs are
     compared across are neither."""
     runs = {run.model: run.task for run in task.runs.values()}
-    with_results = {model: run for model, run in runs.items() if run.results_file}
-    with_record = {model: run for model, run in runs.items() if run.provenance}
-    detectors = {m: _describe_detector(r.detector) for m, r in with_record.items() if r.detector}
-    calibrations = {m: text for m, r in with_record.items() if (text := _describe_calibration(r))}
-    instructions = {m: r.settings.system_instruction for m, r in with_results.items()}
-    settings: list[tuple[str, str, str, dict[str, Any]]] = [  # with the kind of a refusal; empty for a note
-        ("prompt", "prompts", "prompt's template", {m: s for m, r in runs.items() if (s := r.settings.template[:12])}),
-        ("shots", "prompts", "number of shots", {m: r.settings.shots for m, r in with_results.items()}),
-        ("system_instruction", "prompts", "system instruction", instructions),
-        ("detector", "detectors", "detector", detectors),
-        ("detector", "calibrations", "calibration", calibrations),
-        ("template", "", "chat template", {m: r.settings.chat_template[:12] for m, r in with_results.items()}),
-        (
-            "generation",
-            "",
-            "arguments of the generation",
-            {m: {**r.settings.generation} for m, r in with_results.items()},
-        ),
-        ("", "", "version of the task", {m: r.version for m, r in with_results.items()}),
-        ("", "", "way to count words", {m: w for m, r in with_record.items() if (w := r.provenance.get("words"))}),
-    ]
     refusals = []
-    for setting, kind, name, values in settings:
-        if setting not in across and (different := _distinct(values)):
-            if kind:
-                refusals.append(Refusal(task.name, kind, f"the {name} differs: {different}", setting))
-            else:
-                notes.append(f"another {name}: {different}")
+    for name, texts in differing([{task.name: settings_of(run)} for run in runs.values()]).items():
+        setting = "detector" if name == "calibration" else name
+        if name not in _TITLES or setting in across:
+            continue
+        title, kind = _TITLES[name]
+        different = _distinct(dict(zip(runs, texts, strict=True)))
+        if kind:
+            refusals.append(Refusal(task.name, kind, f"the {title} differs: {different}", setting))
+        else:
+            notes.append(f"another {title}: {different}")
+    versions = {model: run.version for model, run in runs.items() if run.results_file}
+    counted = {model: words for model, run in runs.items() if (words := run.provenance.get("words"))}
+    for title, values in (("version of the task", versions), ("way to count words", counted)):
+        notes += [f"another {title}: {different}" for different in [_distinct(values)] if different]
     return refusals
-
-
-def _describe_detector(detector: Mapping[str, Any]) -> str:
-    options = detector.get("options") or {}
-    pairs = sorted(options.items()) if isinstance(options, Mapping) else ()
-    listed = "".join(f", {key}={value}" for key, value in pairs)
-    threshold = detector.get("threshold", "none")
-    return f"{detector.get('name')} (version {detector.get('version')}, threshold {threshold}{listed})"
-
-
-def _describe_calibration(run: TaskRun) -> str:
-    """The calibration in words; empty where there is none, and so no corrected rate."""
-    calibration = run.provenance.get("calibration")
-    if not isinstance(calibration, Mapping):
-        return ""
-    return f"{calibration.get('file')} ({calibration.get('annotations')}, {calibration.get('source')})"
 
 
 def _distinct(values: Mapping[str, Any]) -> str:
     """The distinct values, each with its first model; empty where all are the same."""
     kinds: dict[str, str] = {}
     for model, value in values.items():
-        kinds.setdefault(_short(value) if value != "" else "none", model)
+        kinds.setdefault((value if isinstance(value, str) else _short(value)) or "none", model)
     return "; ".join(f"{value} for {model}" for value, model in kinds.items()) if len(kinds) > 1 else ""
 
 

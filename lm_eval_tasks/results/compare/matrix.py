@@ -84,12 +84,9 @@ def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Se
 def _detectable(rows: Sequence[Difference]) -> str:
     """How small a difference the pairs show, in words; empty where that is not known."""
     smallest = sorted(row.detectable for row in rows if not math.isnan(row.detectable))
-    if not smallest:
-        return ""
-    ends = " to ".join(dict.fromkeys(map(number, (smallest[0], smallest[-1]))))
-    counts = " to ".join(dict.fromkeys(f"{f(row.n for row in rows if row.n):,}" for f in (min, max)))
-    by_pair = ", by pair" if len(smallest) > 1 else ""
-    return f"{counts} {rows[0].unit} show a difference of {ends}{by_pair} (power 80 %, one comparison)."
+    ends = " to ".join(dict.fromkeys(map(number, (*smallest[:1], *smallest[-1:]))))
+    counts = " to ".join(dict.fromkeys(f"{f((row.n for row in rows if row.n), default=0):,}" for f in (min, max)))
+    return f"{counts} {rows[0].unit} show a difference of {ends} (power 80 %, one comparison)" if ends else ""
 
 
 def _ranges(numbers: Sequence[int]) -> str:

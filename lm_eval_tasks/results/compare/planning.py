@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, TypeAlias
 
 from custom_metrics.statistics.power import detectable_difference, rows_needed
 from custom_metrics.statistics.strata import mean_of
@@ -15,110 +15,112 @@ from lm_eval_tasks.results.compare.comparison import Comparison
 from lm_eval_tasks.results.compare.rendering import WITH_POWER, Section, csv_of, json_of, number, render_sections
 from lm_eval_tasks.runs import Run
 
+_OF_PAIRS = "By the variance of the paired differences seen; of several pairs, by the one that needs most."
 _OF_ONE_RUN = (
     "One run has no pairs. Assumed is another run whose values vary as much, independently of these; two runs over equal "
     "documents mostly need fewer."
 )
 
 
-@dataclass(frozen=True)
-class Planned:
-    """What a comparison of a task, or group, needs for a metric. What is not defined is ``None``."""
-
-    task: str
-    metric: str
-    filter: str
-    unit: str  # of what is drawn: documents, or clusters of them
-    n: int  # seen, in this unit
-    documents: int
-    detectable: float | None = None  # the smallest difference that these show
-    needed: int | None = None  # in this unit
-    needed_documents: int | None = None
+_Seen: TypeAlias = tuple[str, Metric, str, str, int, int, float, bool]
+"""A task or group, metric and filter; the unit, number of these and of documents; the standard error of a difference over
+them, and whether that is one of shares."""
 
 
 def plan(
-    runs: Sequence[Run],
-    comparison: Comparison | None,
+    seen: Comparison | Run,
     difference: float,
-    tasks: Sequence[str] | None = None,
-    metrics: Sequence[str] | None = None,
-) -> tuple[list[Planned], list[str]]:
+    tasks: Collection[str] | None = None,
+    metrics: Collection[str] | None = None,
+) -> tuple[list[dict[str, Any]], list[str]]:
     """The documents that show a difference with a power of 80 %, and notes on how they were computed.
 
     Args:
-        runs: those that were compared; a single one is planned by the standard errors of its results.
-        comparison: of the runs; ``None`` for a single one.
+        seen: runs that were compared; or one run, which is planned by the standard errors of its results.
         difference: in the metrics' units. Headlines in characters, words or ratings are left out unless `metrics` has them.
         tasks, metrics: of a single run; default all tasks, and their headlines.
+
+    Returns:
+        For each task or group and metric: ``n`` and ``documents`` seen (``n`` counts clusters of documents, if ``unit``
+        says so), the smallest difference that these show (``detectable``), and how many are ``needed``, also in
+        ``needed_documents``; ``None`` where nothing varies.
 
     Raises:
         UsageError: the difference is not larger than 0, or there is nothing to plan.
     """
     if not (math.isfinite(difference) and difference > 0):
         raise UsageError(f"--plan takes a difference larger than 0, such as 0.02, got {difference:g}")
-    rows: dict[tuple[str, str, str], Planned] = {}
+    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     left_out: dict[str, None] = {}
-
-    def add(row: Planned, metric: Metric, error: float, of_shares: bool) -> None:
+    for task, metric, read_by, unit, n, documents, error, of_shares in (
+        _paired(seen) if isinstance(seen, Comparison) else _assumed(seen, tasks, metrics)
+    ):
         if not metrics and metric.unit not in ("share", "score", "correlation"):
             left_out[f"{metric.name} is in {metric.unit.removesuffix('s')}s"] = None
-        elif row.n:
-            smallest = detectable_difference(error, row.n if of_shares else 0)
-            if error > 0:
-                needed = rows_needed(difference, row.n * error**2, of_shares)
-                row = replace(row, needed=needed, needed_documents=math.ceil(needed * row.documents / row.n))
-            key = row.task, row.metric, row.filter
-            if key not in rows or (rows[key].needed or 0) < (row.needed or 0):
-                rows[key] = replace(row, detectable=None if math.isnan(smallest) else smallest)
-
-    if comparison is not None:
-        for seen in comparison.differences:
-            row = Planned(seen.task, seen.metric, seen.filter, seen.unit, seen.n, seen.documents)
-            add(row, seen.measured, seen.standard_error, seen.of_shares)
-        how = "By the variance of the paired differences seen"
-        how += "; of several pairs, by the one that needs most." if len(comparison.models) > 2 else "."
-    else:
-        (run,), how = runs, _OF_ONE_RUN
-        for name, members in (*run.groups.items(), *((name, (name,)) for name in run.tasks)):
-            of_group = [run.tasks[member] for member in members]
-            for metric in of_group[0].metrics if not tasks or {name, *members} & {*tasks} else ():
-                if metric.name in metrics if metrics else of_group[0].is_headline(metric.name):
-                    read_by = of_group[0].headline_filter
-                    figure = mean_of([task.figure(metric.name, read_by) for task in of_group], metric.is_share)
-                    row = Planned(name, metric.name, read_by, "documents", figure.n, figure.n)
-                    add(row, metric, math.sqrt(2) * figure.standard_error, metric.is_share)
+        elif n:
+            smallest = detectable_difference(error, n if of_shares else 0)
+            needed = rows_needed(difference, n * error**2, of_shares) if error > 0 else None
+            planned = {
+                **{
+                    "task": task,
+                    "metric": metric.name,
+                    "filter": read_by,
+                    "unit": unit,
+                    "n": n,
+                    "documents": documents,
+                },
+                **{"detectable": None if math.isnan(smallest) else smallest, "needed": needed},
+                "needed_documents": needed and math.ceil(needed * documents / n),
+            }
+            known = rows.setdefault((task, metric.name, read_by), planned)
+            if (known["needed"] or 0) < (needed or 0):
+                known |= planned
     if not rows:
         raise UsageError("there is nothing to plan: no such task or metric has a standard error in the results")
-    notes = [f"Left out: {', '.join(left_out)} (--metrics NAME --plan D)."] if left_out else []
-    return [*rows.values()], [how, *notes]
+    notes = [_OF_PAIRS if isinstance(seen, Comparison) else _OF_ONE_RUN]
+    if left_out:
+        notes.append(f"Left out: {', '.join(left_out)} (--metrics NAME --plan D).")
+    return [*rows.values()], notes
 
 
-def render_plan(planned: Sequence[Planned], notes: Sequence[str], difference: float, form: str) -> str:
+def _paired(comparison: Comparison) -> Iterator[_Seen]:
+    for row in comparison.differences:
+        seen = row.unit, row.n, row.documents, row.standard_error, row.of_shares
+        yield row.task, row.measured, row.filter, *seen
+
+
+def _assumed(run: Run, tasks: Collection[str] | None, metrics: Collection[str] | None) -> Iterator[_Seen]:
+    for name, members in (*run.groups.items(), *((name, (name,)) for name in run.tasks)):
+        of_group = [run.tasks[member] for member in members]
+        read_by = of_group[0].headline_filter
+        for metric in of_group[0].metrics if not tasks or {name, *members} & {*tasks} else ():
+            if metric.name in metrics if metrics else of_group[0].is_headline(metric.name):
+                figure = mean_of([task.figure(metric.name, read_by) for task in of_group], metric.is_share)
+                error = math.sqrt(2) * figure.standard_error
+                yield name, metric, read_by, "documents", figure.n, figure.n, error, metric.is_share
+
+
+def render_plan(rows: Sequence[dict[str, Any]], notes: Sequence[str], difference: float, form: str) -> str:
     """A plan as ``text``, ``markdown``, ``latex``, ``csv`` or ``json``, with a line end."""
-    rows = [*map(asdict, planned)]
     if form in ("csv", "json"):
         return csv_of(rows) if form == "csv" else json_of({"difference": difference, "plan": rows, "notes": [*notes]})
-    cells = [
-        (
-            row.task,
-            row.metric,
-            _counted(row.n, row.documents, row.unit),
-            "-" if row.detectable is None else number(row.detectable),
-            "-" if row.needed is None else _counted(row.needed, row.needed_documents, row.unit),
+    cells = []
+    for row in rows:
+        seen, needed = (
+            "-"
+            if n is None
+            else f"{n:,}"
+            if row["unit"] == "documents"
+            else f"{n:,} {row['unit']} ({documents:,} documents)"
+            for n, documents in ((row["n"], row["documents"]), (row["needed"], row["needed_documents"]))
         )
-        for row in planned
-    ]
+        shows = "-" if row["detectable"] is None else number(row["detectable"])
+        cells.append(tuple(map(on_one_line, (row["task"], row["metric"], seen, shows, needed))))
     before = (
         f"Documents that show a difference of {difference:g} {WITH_POWER}; where p is corrected for other comparisons, "
         "more are needed."
     )
-    unknown = ["-: the values seen do not vary, or are too few."] if any(row.needed is None for row in planned) else []
+    unknown = ["-: the values seen do not vary, or are too few."] if any(row["needed"] is None for row in rows) else []
     after = ("Shows: the smallest difference that the documents seen show with this power.", *unknown, *notes)
     header = ("task", "metric", "seen", "shows", f"{difference:g} needs")
-    return render_sections(
-        [Section(header, tuple(tuple(map(on_one_line, row)) for row in cells), (before,), after)], form
-    )
-
-
-def _counted(n: int, documents: int | None, unit: str) -> str:
-    return f"{n:,}" if unit == "documents" else f"{n:,} {unit} ({documents:,} documents)"
+    return render_sections([Section(header, tuple(cells), (before,), after)], form)
