@@ -35,9 +35,7 @@ def settings_of(task: TaskRun) -> SettingsOfTask:
         instruction = _short(asked.system_instruction)
         template = asked.chat_template[:7]
         settings |= {
-            "system_instruction": {
-                "": f'system instruction "{instruction}"' if instruction else "no system instruction"
-            },
+            "system_instruction": {"": f'instruction "{instruction}"' if instruction else "no instruction"},
             "template": {"": f"template {'on' if template else 'off'}", "sha256": f"template {template}"},
             "shots": {"": f"{asked.shots} shot{'' if asked.shots == 1 else 's'}"},
             "generation": _assigned(asked.generation),

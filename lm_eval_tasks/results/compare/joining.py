@@ -182,7 +182,8 @@ def _refuse_documents(task: JoinedTask, across: Collection[str]) -> list[Refusal
     if differ := [column for column in differing_columns(*docs) if column not in may_differ]:
         values = [f"{_short(doc.get(differ[0]))} in {run.model}" for doc, (run, _) in zip(docs, places, strict=True)]
         where = f"{', '.join(differ)}: {', '.join(values)}"
-        setting = "retriever" if "retriever" in of_retriever and shared & {*differ} <= of_retriever else ""
+        if shared & {*differ} <= of_retriever:
+            setting = "retriever" if of_retriever & {*differ} else "detector"  # which adds columns
     reason = f"{number} of {len(task.documents)} documents differ; the first is {name}, in {where}"
     return [Refusal(task.name, "documents", reason, setting)]
 

@@ -35,12 +35,16 @@ def matrices(comparison: Comparison) -> list[Section]:
     return [*sections[:-1], *(replace(last, after=notes) for last in sections[-1:])]
 
 
-def shortened(name: str) -> str:
-    """A name of at most :data:`_LONGEST_NAME` characters: its beginning and its end, which tell models apart."""
-    if len(name) <= _LONGEST_NAME:
+def shortened(name: str, most: int = _LONGEST_NAME) -> str:
+    """A name of at most so many characters: its beginning and its end, which tell models apart, and if possible the
+    settings behind it."""
+    if len(name) <= most:
         return name
-    head = _LONGEST_NAME // 2
-    return f"{name[: head - 1]}…{name[head - _LONGEST_NAME :]}"
+    model, bracket, settings = name.partition(" (")
+    if bracket and (rest := most - len(settings) - 2) >= 10:
+        return f"{shortened(model, rest)} ({settings}"
+    head = most // 2
+    return f"{name[: head - 1]}…{name[head - most :]}"
 
 
 def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Section:
