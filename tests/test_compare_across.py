@@ -80,7 +80,7 @@ def with_prompts(row: Row) -> Row:
 SETTINGS: list[tuple[str, str, Any, Callable[[Row], Row] | None, tuple[str, str]]] = [
     # setting, place in the results file, value, change of the samples, and both values as the heading has them
     ("prompt", f"{RECORD} prompt template_sha256", "f00ba7" * 11, with_prompts, ("prompt f00ba7f", "prompt e68f3a8")),
-    ("system_instruction", "system_instruction", "Be brief.", with_prompts, ('"Be brief."', "no instruction")),
+    ("system_instruction", "system_instruction", "Be brief." * 20, with_prompts, ("f.Be brief.", "no instruction")),
     ("template", "chat_template_sha", "c" * 64, with_prompts, ("template on", "template off")),
     ("shots", f"n-shot {TASK}", 5, with_prompts, ("5 shots", "0 shots")),
     ("retriever", f"{RECORD} retrieval retriever", "e5", of_another_retriever, ("retriever e5", "retriever bm25")),

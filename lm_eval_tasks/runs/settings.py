@@ -19,38 +19,33 @@ _SAID_BY_OTHERS = {"calibration": ("detector",), "task": SETTINGS}
 SettingsOfTask = Mapping[str, Mapping[str, str]]
 """Setting to its parts, as text. The part ``""`` is its name: where that differs, the other parts say nothing more."""
 
-_LONGEST = 30  # characters of a text in a label
+_LONGEST = 40  # characters of a text in a label
 
 
 def settings_of(task: TaskRun) -> SettingsOfTask:
     """The known settings of a task: what a results file does not record is missing."""
     settings: dict[str, Mapping[str, str]] = {"task": {"": task.task}}
-    asked, named = task.settings, variant_of(task.task)[1]
+    asked, named, record = task.settings, variant_of(task.task)[1], task.provenance
     if asked.template:
-        settings["prompt"] = {
-            "": f"prompt {named.get('prompt', task.family)}",
-            "template": f"prompt {asked.template[:7]}",
-        }
+        name = named.get("prompt", task.family)
+        settings["prompt"] = {"": f"prompt {name}", "template": f"prompt {asked.template[:7]}"}
     if task.results_file is not None:
-        instruction = _short(asked.system_instruction)
-        template = asked.chat_template[:7]
+        instruction, template = asked.system_instruction, asked.chat_template[:7]
         settings |= {
             "system_instruction": {"": f'instruction "{instruction}"' if instruction else "no instruction"},
             "template": {"": f"template {'on' if template else 'off'}", "sha256": f"template {template}"},
             "shots": {"": f"{asked.shots} shot{'' if asked.shots == 1 else 's'}"},
             "generation": _assigned(asked.generation),
         }
-    if retrieval := mapping(task.provenance.get("retrieval")):
-        settings["retriever"] = {**_assigned(retrieval), "": f"retriever {_short(retrieval.get('retriever'))}"}
+    if retrieval := mapping(record.get("retrieval")):
+        settings["retriever"] = {**_assigned(retrieval), "": f"retriever {retrieval.get('retriever')}"}
     if detector := task.detector:
-        options = {
-            **{name: detector.get(name) for name in ("version", "threshold")},
-            **mapping(detector.get("options")),
-        }
-        settings["detector"] = {**_assigned(options), "": f"detector={_short(detector.get('name'))}"}
-    if calibration := mapping(task.provenance.get("calibration")):
-        of_file = {name: calibration.get(name) for name in ("annotations", "source")}
-        settings["calibration"] = {**_assigned(of_file), "": f"calibration={_short(calibration.get('file'))}"}
+        options = {"version": detector.get("version"), "threshold": detector.get("threshold")}
+        options |= mapping(detector.get("options"))
+        settings["detector"] = {**_assigned(options), "": f"detector={detector.get('name')}"}
+    if calibration := mapping(record.get("calibration")):
+        of_file = {"annotations": calibration.get("annotations"), "source": calibration.get("source")}
+        settings["calibration"] = {**_assigned(of_file), "": f"calibration={calibration.get('file')}"}
     return settings
 
 
@@ -60,12 +55,7 @@ def settings_of_run(run: Run) -> dict[str, SettingsOfTask]:
 
 
 def _assigned(values: Mapping[str, Any]) -> dict[str, str]:
-    return {name: f"{name}={_short(value)}" for name, value in values.items()}
-
-
-def _short(value: Any) -> str:
-    text = on_one_line(str(value))
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return {name: f"{name}={value}" for name, value in values.items()}
 
 
 def differing(runs: Sequence[Mapping[str, SettingsOfTask]]) -> dict[str, list[str]]:
@@ -93,11 +83,14 @@ def differing(runs: Sequence[Mapping[str, SettingsOfTask]]) -> dict[str, list[st
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """Texts in a row, without a first word that all share: ``prompt flan, role``."""
-    word = texts[0].partition(" ")[0] + " " if texts else ""
-    if all(text.startswith(word) for text in texts):
-        texts = [*texts[:1], *(text.removeprefix(word) for text in texts[1:])]
-    return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
+    """Texts in a row, without a first word that all share: ``prompt flan, role``. Long ones are cut in the middle."""
+    short = [
+        text if len(text) <= _LONGEST else f"{text[: _LONGEST - 16]}…{text[-15:]}" for text in map(on_one_line, texts)
+    ]
+    word = short[0].partition(" ")[0] + " " if short else ""
+    if all(text.startswith(word) for text in short):
+        short[1:] = [text.removeprefix(word) for text in short[1:]]
+    return ", ".join(short[:3]) + (f" and {len(short) - 3} more" if len(short) > 3 else "")
 
 
 def labels(runs: Sequence[Run], known: Sequence[Mapping[str, SettingsOfTask]] | None = None) -> list[str]:

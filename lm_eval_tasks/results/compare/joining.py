@@ -168,11 +168,9 @@ def _refuse_documents(task: JoinedTask, across: Collection[str]) -> list[Refusal
         return []
     columns_of = [{*run.answers[0].doc} for run in task.runs.values() if len(run.answers)]
     shared, columns = set.intersection(*columns_of), {column for of_run in columns_of for column in of_run}
-    of_retriever = columns & {*_OF_RETRIEVER}
-    may_differ = columns - shared if {"retriever", "detector"} & {*across} else set()
-    if "retriever" in across and "retriever" in of_retriever:
-        may_differ |= of_retriever
-    if may_differ:
+    of_retriever = columns & {*_OF_RETRIEVER} if "retriever" in columns else set()
+    may_differ = of_retriever if "retriever" in across else set()
+    if may_differ := may_differ | (columns - shared if {"retriever", "detector"} & {*across} else set()):
         difference = _first_difference(task, lambda answers: _contents_without(may_differ, answers))
     if difference is None:
         return []
