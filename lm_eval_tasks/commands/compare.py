@@ -36,11 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "template), shots, retriever, detector, generation, or all; model: also of several models",
     )
     parser.add_argument(
-        "--pair",
-        metavar="A=B",
-        action="append",
-        default=[],
-        help="compare task or group A with B, which asks the same documents; may be repeated",
+        "--pair", metavar="A=B", action="append", default=[], help="compare task A with task B; repeatable"
     )
     parser.add_argument("--tasks", metavar="T,...", help="tasks and groups (default: all that two runs have)")
     parser.add_argument("--metrics", metavar="M,...", help="default: the headline metrics of each benchmark")
@@ -53,12 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="put the published figures beside; their difference where a run was measured as they were, else why there is "
         "none (--format csv: these alone)",
     )
-    parser.add_argument(
-        "--plan",
-        type=float,
-        metavar="D",
-        help="print how many documents would show a difference of D (power 80 %%), by the answers seen; of one run, too",
-    )
+    plan_help = "how many documents a difference of D needs (power 80 %%), by the answers seen; one run is enough"
+    parser.add_argument("--plan", type=float, metavar="D", help=plan_help)
     parser.add_argument("--pairs", action="store_true", help="of three models or more, every pair and language")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     add_output(parser, metavar="FILE", help="default: standard output")

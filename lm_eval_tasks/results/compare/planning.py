@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from custom_metrics.statistics.power import detectable_difference, rows_needed
@@ -21,6 +22,8 @@ _OF_ONE_RUN = (
     "documents mostly need fewer."
 )
 
+
+_OF_ROW = attrgetter("task", "measured", "filter", "unit", "n", "documents", "standard_error", "of_shares")
 
 _Seen: TypeAlias = tuple[str, Metric, str, str, int, int, float, bool]
 """A task or group, metric and filter; the unit, number of these and of documents; the standard error of a difference over
@@ -41,9 +44,8 @@ def plan(
         tasks, metrics: of a single run; default all tasks, and their headlines.
 
     Returns:
-        For each task or group and metric: ``n`` and ``documents`` seen (``n`` counts clusters of documents, if ``unit``
-        says so), the smallest difference that these show (``detectable``), and how many are ``needed``, also in
-        ``needed_documents``; ``None`` where nothing varies.
+        A row for each task or group and metric: what was seen, the smallest difference that this shows (``detectable``),
+        and what is ``needed``, in `unit` and in documents; ``None`` where nothing varies.
 
     Raises:
         UsageError: the difference is not larger than 0, or there is nothing to plan.
@@ -53,7 +55,7 @@ def plan(
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     left_out: dict[str, None] = {}
     for task, metric, read_by, unit, n, documents, error, of_shares in (
-        _paired(seen) if isinstance(seen, Comparison) else _assumed(seen, tasks, metrics)
+        map(_OF_ROW, seen.differences) if isinstance(seen, Comparison) else _assumed(seen, tasks, metrics)
     ):
         if not metrics and metric.unit not in ("share", "score", "correlation"):
             left_out[f"{metric.name} is in {metric.unit.removesuffix('s')}s"] = None
@@ -81,12 +83,6 @@ def plan(
     if left_out:
         notes.append(f"Left out: {', '.join(left_out)} (--metrics NAME --plan D).")
     return [*rows.values()], notes
-
-
-def _paired(comparison: Comparison) -> Iterator[_Seen]:
-    for row in comparison.differences:
-        seen = row.unit, row.n, row.documents, row.standard_error, row.of_shares
-        yield row.task, row.measured, row.filter, *seen
 
 
 def _assumed(run: Run, tasks: Collection[str] | None, metrics: Collection[str] | None) -> Iterator[_Seen]:
