@@ -231,7 +231,7 @@ def changed_model(two_models: Path, folder: Path, place: str, value: Any) -> tup
         (f"{RECORD} detector threshold", 0.9, "the detector differs.*0.9"),
         (f"{RECORD} calibration file", "mine.json@1", "the calibration differs.*mine.json@1"),
         (f"{RECORD} prompt template_sha256", "f" * 64, "the prompt's template differs"),
-        ("n-shot mfava_de", 2, "the number of shots differs: 2 for .*0 for"),
+        ("n-shot mfava_de", 2, "the number of shots differs: 2 shots for .*0 shots for"),
         ("system_instruction", "Be brief.", "the system instruction differs.*Be brief."),
     ],
 )

@@ -93,22 +93,23 @@ def base_of(task: str) -> Base | None:
     return listed[1].base if listed else None
 
 
+_VARIED = ("retriever",)  # options that do not change what a task asks
+
+
 @lru_cache(maxsize=1024)
 def variant_of(task: str) -> tuple[str, Mapping[str, str]]:
     """What a task asks, and how: the first task of its table that asks the same documents, and its prompt and retriever.
 
     Two tasks ask the same documents if they share a base, and their other options are equal. A task that is in no table
-    stands for itself.
+    stands for itself. A prompt has the name of the last file that has it: ``role`` for ``_nomiracl_role``.
     """
     listed = task_named(task)
     if listed is None:
         return task, {}
     folder, entry = listed
-    settings = {"prompt": entry.prompt, **{name: entry.options[name] for name in _VARIED if name in entry.options}}
+    prompt = (entry.include or entry.base.include or (entry.base.file,))[-1].rpartition("_")[2]
+    settings = {"prompt": prompt, **{name: entry.options[name] for name in _VARIED if name in entry.options}}
     return next(other.name for other in tables()[folder].tasks if _asks(other) == _asks(entry)), settings
-
-
-_VARIED = ("retriever",)  # options that do not change what a task asks
 
 
 def _asks(task: Task) -> tuple[str, Mapping[str, str]]:

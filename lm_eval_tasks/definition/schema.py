@@ -190,11 +190,6 @@ class Task:
     folder: str = ""
     include: tuple[str, ...] = ()
 
-    @property
-    def prompt(self) -> str:
-        """The name of its prompt: ``role`` where the last file that it includes is ``_nomiracl_role``."""
-        return (self.include or self.base.include or (self.base.file,))[-1].rpartition("_")[2]
-
 
 @dataclass(frozen=True)
 class Group:

@@ -13,39 +13,39 @@ from lm_eval_tasks.runs.run import Run, TaskRun
 SETTINGS = ("prompt", "system_instruction", "template", "shots", "retriever", "detector", "generation")
 """How a model was asked, and its answers tagged. ``template`` is the chat template."""
 
+_SAID_BY_OTHERS = {"calibration": ("detector",), "task": SETTINGS}
+"""Further settings, which are not listed where one of others differs."""
+
 SettingsOfTask = Mapping[str, Mapping[str, str]]
 """Setting to its parts, as text. The part ``""`` is its name: where that differs, the other parts say nothing more."""
 
-_LONGEST = 30  # characters of a text in a label
+_LONGEST = 40  # characters of a text in a label
 
 
 def settings_of(task: TaskRun) -> SettingsOfTask:
     """The known settings of a task: what a results file does not record is missing."""
     settings: dict[str, Mapping[str, str]] = {"task": {"": task.task}}
-    asked, named = task.settings, variant_of(task.task)[1]
+    asked, named, record = task.settings, variant_of(task.task)[1], task.provenance
     if asked.template:
-        settings["prompt"] = {
-            "": f"prompt {named.get('prompt', task.family)}",
-            "template": f"prompt {asked.template[:7]}",
-        }
+        name = named.get("prompt", task.family)
+        settings["prompt"] = {"": f"prompt {name}", "template": f"prompt {asked.template[:7]}"}
     if task.results_file is not None:
-        instruction = _short(asked.system_instruction)
-        template = asked.chat_template[:7]
+        instruction, template = asked.system_instruction, asked.chat_template[:7]
         settings |= {
-            "system_instruction": {
-                "": f'system instruction "{instruction}"' if instruction else "no system instruction"
-            },
+            "system_instruction": {"": f'instruction "{instruction}"' if instruction else "no instruction"},
             "template": {"": f"template {'on' if template else 'off'}", "sha256": f"template {template}"},
             "shots": {"": f"{asked.shots} shot{'' if asked.shots == 1 else 's'}"},
             "generation": _assigned(asked.generation),
         }
-    if retrieval := mapping(task.provenance.get("retrieval")):
-        settings["retriever"] = {**_assigned(retrieval), "": f"retriever {_short(retrieval.get('retriever'))}"}
+    if retrieval := mapping(record.get("retrieval")):
+        settings["retriever"] = {**_assigned(retrieval), "": f"retriever {retrieval.get('retriever')}"}
     if detector := task.detector:
-        calibration = mapping(task.provenance.get("calibration")).get("file", "none")
-        options = {**mapping(detector.get("options")), "calibration": calibration}
-        known = {name: detector.get(name) for name in ("version", "threshold")}
-        settings["detector"] = {**_assigned({**known, **options}), "": f"detector={_short(detector.get('name'))}"}
+        options = {"version": detector.get("version"), "threshold": detector.get("threshold")}
+        options |= mapping(detector.get("options"))
+        settings["detector"] = {**_assigned(options), "": f"detector={detector.get('name')}"}
+    if calibration := mapping(record.get("calibration")):
+        of_file = {"annotations": calibration.get("annotations"), "source": calibration.get("source")}
+        settings["calibration"] = {**_assigned(of_file), "": f"calibration={calibration.get('file')}"}
     return settings
 
 
@@ -55,56 +55,54 @@ def settings_of_run(run: Run) -> dict[str, SettingsOfTask]:
 
 
 def _assigned(values: Mapping[str, Any]) -> dict[str, str]:
-    return {name: f"{name}={_short(value)}" for name, value in values.items()}
+    return {name: f"{name}={value}" for name, value in values.items()}
 
 
-def _short(value: Any) -> str:
-    text = on_one_line(str(value))
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def differing(runs: Sequence[Mapping[str, SettingsOfTask]]) -> list[dict[str, str]]:
-    """Of each run the settings in which it differs from another on a task of both, as text. Stop strings are not listed
-    where prompts differ, to which they belong; the task's name is, where nothing else differs.
+def differing(runs: Sequence[Mapping[str, SettingsOfTask]]) -> dict[str, list[str]]:
+    """The settings in which runs differ on a task that they share, each with its text for every run. Stop strings are not
+    listed where prompts differ, to which they belong; the task's name is, where nothing else differs.
 
     Args:
-        runs: the settings of each run, as :func:`settings_of_run` gives them.
+        runs: the settings of each run, by task.
     """
-    texts: list[dict[str, dict[str, None]]] = [{} for _ in runs]
+    texts: dict[str, list[dict[str, None]]] = {}
     for task in dict.fromkeys(task for run in runs for task in run):
-        prompts_differ = differs = False
-        for setting in (*SETTINGS, "task"):
+        differ: set[str] = set()
+        for setting in (*SETTINGS, *_SAID_BY_OTHERS):
             parts_of = {n: run[task][setting] for n, run in enumerate(runs) if setting in run.get(task, {})}
             names = dict.fromkeys(name for parts in parts_of.values() for name in parts)
-            differ = [name for name in names if len({parts.get(name, "") for parts in parts_of.values()}) > 1]
-            prompts_differ |= setting == "prompt" and bool(differ)
-            shown = [""] if "" in differ else [name for name in differ if not (prompts_differ and name == "until")]
-            if not shown or (setting == "task" and differs):
-                continue
-            differs = True
-            for number, parts in parts_of.items():
-                of_setting = texts[number].setdefault(setting, {})
-                of_setting |= dict.fromkeys(text for name in shown if (text := parts.get(name, "")))
-    return [{setting: _listed([*shown]) for setting, shown in of_run.items()} for of_run in texts]
+            other = [name for name in names if len({parts.get(name, "") for parts in parts_of.values()}) > 1]
+            said = {*differ} & {*_SAID_BY_OTHERS.get(setting, ())}
+            shown = [""] if "" in other else [name for name in other if name != "until" or "prompt" not in differ]
+            if shown and not said:
+                differ.add(setting)
+                for number, parts in parts_of.items():
+                    of_run = texts.setdefault(setting, [{} for _ in runs])[number]
+                    of_run |= dict.fromkeys(text for name in shown if (text := parts.get(name, "")))
+    return {setting: [_listed([*of_run]) for of_run in of_setting] for setting, of_setting in texts.items()}
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """Texts in a row, without a first word that all share: ``prompt flan, role``."""
-    word = texts[0].partition(" ")[0] + " " if texts else ""
-    if all(text.startswith(word) for text in texts):
-        texts = [*texts[:1], *(text.removeprefix(word) for text in texts[1:])]
-    return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
+    """Texts in a row, without a first word that all share: ``prompt flan, role``. Long ones are cut in the middle."""
+    short = [
+        text if len(text) <= _LONGEST else f"{text[: _LONGEST - 16]}…{text[-15:]}" for text in map(on_one_line, texts)
+    ]
+    word = short[0].partition(" ")[0] + " " if short else ""
+    if all(text.startswith(word) for text in short):
+        short[1:] = [text.removeprefix(word) for text in short[1:]]
+    return ", ".join(short[:3]) + (f" and {len(short) - 3} more" if len(short) > 3 else "")
 
 
 def labels(runs: Sequence[Run], known: Sequence[Mapping[str, SettingsOfTask]] | None = None) -> list[str]:
-    """A short, unique name for each run: its model's, with the settings in which runs of the model differ; with folder, date
-    or number where these are equal, too. `known` has the settings of runs whose tasks were not read."""
+    """A short, unique name for each run: its model's, with the settings in which runs of the model differ; with folder,
+    date or number where these are equal, too. `known` has the settings of runs whose tasks were not read."""
     known = known or [*map(settings_of_run, runs)]
     notes: list[list[str]] = [[] for _ in runs]
     for model in {run.model for run in runs}:
         numbers = [number for number, run in enumerate(runs) if run.model == model]
-        for number, settings in zip(numbers, differing([known[number] for number in numbers]), strict=True):
-            notes[number] = [*filter(None, settings.values())]
+        for of_runs in differing([known[number] for number in numbers]).values():
+            for number, text in zip(numbers, of_runs, strict=True):
+                notes[number] += [text] if text else []
 
     def names() -> list[str]:
         return [

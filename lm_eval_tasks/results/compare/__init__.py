@@ -28,10 +28,10 @@ from lm_eval_tasks.definition.task_names import hint
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, DocumentCounts, Incomparable, Refusal
 from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
 from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure, pooled
-from lm_eval_tasks.results.compare.pairing import Pairs, pair_tasks, variants
+from lm_eval_tasks.results.compare.pairing import hint_at_variants, pair_tasks
 from lm_eval_tasks.runs import Answers, Run, TaskRun, headline_filter, labels
 from lm_eval_tasks.runs.other_tasks import described, is_weighted
-from lm_eval_tasks.runs.settings import differing, settings_of_run
+from lm_eval_tasks.runs.settings import differing, settings_of
 
 __all__ = ["Comparison", "Difference", "DocumentCounts", "Incomparable", "Refusal", "compare_runs"]
 
@@ -65,7 +65,7 @@ def compare_runs(
     progress: Callable[[Sequence[str]], Iterator[str]] = iter,
     read_answers: Callable[[TaskRun], Answers] = TaskRun.answers,
     across: Collection[str] = (),
-    pairs: Pairs = (),
+    pairs: Sequence[str] = (),
 ) -> Comparison:
     """Compare runs, all pairs of them.
 
@@ -83,7 +83,7 @@ def compare_runs(
         read_answers: gives the answers of a task; for callers that have read them already.
         across: settings in which runs of one model may differ (:data:`~lm_eval_tasks.results.compare.pairing.ACROSS`).
             Tasks of other names that ask the same documents with another prompt or retriever are then compared, too.
-        pairs: further tasks or groups of two names that are compared.
+        pairs: further tasks or groups that are compared, as ``A=B``.
 
     Raises:
         Incomparable: documents, prompts, detectors or calibrations differ, and not in `across`.
@@ -92,14 +92,14 @@ def compare_runs(
         MissingSource: a run's answers were not logged.
         CorruptSource: a samples file is damaged.
     """
-    other_names, alone = _hint_at_variants(runs, across), f" ({runs[0].folder})" if runs else ""
+    other_names, alone = hint_at_variants(runs, across), f" ({runs[0].folder})" if runs else ""
     names: Mapping[str, str] = {}
     if across or pairs:
         runs, names = pair_tasks(runs, across, pairs)
         tasks = tasks and [names.get(name, name) for name in tasks]
     if len(runs) < 2:
         found_runs = f"only one run was found{alone}" if runs else "no run was found"
-        raise UsageError(f"{found_runs}; a comparison needs two or more{other_names}")
+        raise UsageError(f"{found_runs}; a comparison needs two or more{other_names and f'. {other_names}'}")
     of_models = dict.fromkeys(run.model for run in runs)
     if across and "model" not in across and len(of_models) > 1:
         raise UsageError(
@@ -174,20 +174,12 @@ def compare_runs(
         if unshared and not tasks:
             messages.append(f"only {model} has {_abbreviated(unshared)}")
     if other_names and refuse and not tasks:
-        messages.append(other_names.removeprefix(". "))
-    values = differing(
-        [
-            settings_of_run(replace(run, tasks={name: run.tasks[name] for name in compared if name in run.tasks}))
-            for run in runs
-        ]
-    )
-    varied = {
-        name: tuple(of_run.get(name, "") for of_run in values)
-        for name in across
-        if any(name in of_run for of_run in values)
-    }
+        messages.append(other_names)
+    settings = [{name: settings_of(run.tasks[name]) for name in compared if name in run.tasks} for run in runs]
+    varied = {setting: tuple(texts) for setting, texts in differing(settings).items() if setting in across}
     if across and not varied and len(of_models) < 2:
         messages.append(f"the runs do not differ in what --across names ({', '.join(across)})")
+    paired = {name: dict.fromkeys(run.tasks[name].task for run in runs if name in run.tasks) for name in compared}
     return Comparison(
         tuple(models),
         tuple(_sorted(_corrected(rows))),
@@ -195,22 +187,7 @@ def compare_runs(
         tuple(messages),
         tuple(refused),
         varied,
-        {name: paired for name in compared if len({*(paired := _names_in(runs, name))} - {""}) > 1},
-    )
-
-
-def _names_in(runs: Sequence[Run], name: str) -> tuple[str, ...]:
-    """The name of a paired task in each run; empty where it is not there."""
-    return tuple(run.tasks[name].task if name in run.tasks else "" for run in runs)
-
-
-def _hint_at_variants(runs: Sequence[Run], across: Collection[str]) -> str:
-    """The end of a message if runs have tasks that ask the same documents under other settings."""
-    names, settings = variants(runs)
-    if not names or {*settings} <= {*across}:
-        return ""
-    return (
-        f". {' and '.join(names[:2])} ask the same documents: --across {','.join(dict.fromkeys((*across, *settings)))}"
+        {name: tuple(names) for name, names in paired.items() if len(names) > 1},
     )
 
 
@@ -239,7 +216,7 @@ def _chosen_tasks(
     common = [name for name, number in Counter(name for run in runs for name in run.tasks).items() if number > 1]
     if not common:
         has = "; ".join(f"{model} has {_abbreviated(list(run.tasks))}" for model, run in zip(models, runs, strict=True))
-        raise UsageError(f"no task is in two runs: {has}{other_names}")
+        raise UsageError(f"no task is in two runs: {has}{other_names and f'. {other_names}'}")
     chosen: list[str] = []
     for name in requested or common:
         if requested and name in groups:
@@ -248,8 +225,9 @@ def _chosen_tasks(
             chosen.append(name)
         else:
             known = [*groups, *common]
-            near = hint([name], known) or (other_names if any(name in run.tasks for run in runs) else "")
-            raise UsageError(f"no two runs have the task {name}; they have {_abbreviated(known, 40)}{near}")
+            raise UsageError(
+                f"no two runs have the task {name}{hint([name], known)}; they have {_abbreviated(known, 40)}"
+            )
     return list(dict.fromkeys(chosen))
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lm_eval_tasks.results.compare.comparison import DocumentCounts, Refusal
 from lm_eval_tasks.runs import Answers, FilteredAnswers, TaskRun, differing_columns
 from lm_eval_tasks.runs.answers import content_of
-from lm_eval_tasks.runs.settings import settings_of
+from lm_eval_tasks.runs.settings import differing, settings_of
 
 
 class JoinedRun(NamedTuple):
@@ -80,6 +80,17 @@ class JoinedTask:
 
 _OF_RETRIEVER = ("passages", "groundings", "retrieved_ids", "gold_ranks", "retriever")
 """Columns of a document that follow from its retriever. ``gold_ids`` do not: they differ where the corpus does."""
+
+_TITLES = {
+    "prompt": ("prompt's template", "prompts"),
+    "shots": ("number of shots", "prompts"),
+    "system_instruction": ("system instruction", "prompts"),
+    "detector": ("detector", "detectors"),
+    "calibration": ("calibration", "calibrations"),
+    "template": ("chat template", ""),
+    "generation": ("arguments of the generation", ""),
+}
+"""What a setting is called, and the kind of the refusal where it differs; a note where there is none."""
 
 _IN_PROMPT = ("system_instruction", "shots", "retriever")
 """Settings that change prompts, beside their template and the chat template."""
@@ -157,11 +168,9 @@ def _refuse_documents(task: JoinedTask, across: Collection[str]) -> list[Refusal
         return []
     columns_of = [{*run.answers[0].doc} for run in task.runs.values() if len(run.answers)]
     shared, columns = set.intersection(*columns_of), {column for of_run in columns_of for column in of_run}
-    of_retriever = columns & {*_OF_RETRIEVER}
-    may_differ = columns - shared if {"retriever", "detector"} & {*across} else set()
-    if "retriever" in across and "retriever" in of_retriever:
-        may_differ |= of_retriever
-    if may_differ:
+    of_retriever = columns & {*_OF_RETRIEVER} if "retriever" in columns else set()
+    may_differ = of_retriever if "retriever" in across else set()
+    if may_differ := may_differ | (columns - shared if {"retriever", "detector"} & {*across} else set()):
         difference = _first_difference(task, lambda answers: _contents_without(may_differ, answers))
     if difference is None:
         return []
@@ -171,7 +180,8 @@ def _refuse_documents(task: JoinedTask, across: Collection[str]) -> list[Refusal
     if differ := [column for column in differing_columns(*docs) if column not in may_differ]:
         values = [f"{_short(doc.get(differ[0]))} in {run.model}" for doc, (run, _) in zip(docs, places, strict=True)]
         where = f"{', '.join(differ)}: {', '.join(values)}"
-        setting = "retriever" if "retriever" in of_retriever and shared & {*differ} <= of_retriever else ""
+        if shared & {*differ} <= of_retriever:
+            setting = "retriever" if of_retriever & {*differ} else "detector"  # which adds columns
     reason = f"{number} of {len(task.documents)} documents differ; the first is {name}, in {where}"
     return [Refusal(task.name, "documents", reason, setting)]
 
@@ -215,57 +225,29 @@ def _refuse_settings(task: JoinedTask, notes: list[str], across: Collection[str]
     """Refusals for settings of the runs that must not differ; those that may are added to `notes`. Those that the runs are
     compared across are neither."""
     runs = {run.model: run.task for run in task.runs.values()}
-    with_results = {model: run for model, run in runs.items() if run.results_file}
-    with_record = {model: run for model, run in runs.items() if run.provenance}
-    instructions = {m: r.settings.system_instruction for m, r in with_results.items()}
-    detectors = {m: _describe_detector(r.detector) for m, r in with_record.items() if r.detector}
-    calibrations = {m: text for m, r in with_record.items() if (text := _describe_calibration(r))}
-    forbidden: list[tuple[str, str, str, dict[str, Any]]] = [
-        ("prompt", "prompts", "prompt's template", {m: s for m, r in runs.items() if (s := r.settings.template[:12])}),
-        ("shots", "prompts", "number of shots", {m: r.settings.shots for m, r in with_results.items()}),
-        ("system_instruction", "prompts", "system instruction", instructions),
-        ("detector", "detectors", "detector", detectors),
-        ("detector", "calibrations", "calibration", calibrations),
-    ]
-    allowed: list[tuple[str, str, dict[str, Any]]] = [
-        ("template", "chat template", {m: r.settings.chat_template[:12] for m, r in with_results.items()}),
-        ("generation", "arguments of the generation", {m: {**r.settings.generation} for m, r in with_results.items()}),
-        ("", "version of the task", {m: r.version for m, r in with_results.items()}),
-        ("", "way to count words", {m: words for m, r in with_record.items() if (words := r.provenance.get("words"))}),
-    ]
-    notes += [
-        f"another {name}: {different}"
-        for setting, name, values in allowed
-        if setting not in across and (different := _distinct(values))
-    ]
-    return [
-        Refusal(task.name, kind, f"the {name} differs: {different}", setting)
-        for setting, kind, name, values in forbidden
-        if setting not in across and (different := _distinct(values))
-    ]
-
-
-def _describe_detector(detector: Mapping[str, Any]) -> str:
-    options = detector.get("options") or {}
-    pairs = sorted(options.items()) if isinstance(options, Mapping) else ()
-    listed = "".join(f", {key}={value}" for key, value in pairs)
-    threshold = detector.get("threshold", "none")
-    return f"{detector.get('name')} (version {detector.get('version')}, threshold {threshold}{listed})"
-
-
-def _describe_calibration(run: TaskRun) -> str:
-    """The calibration in words; empty where there is none, and so no corrected rate."""
-    calibration = run.provenance.get("calibration")
-    if not isinstance(calibration, Mapping):
-        return ""
-    return f"{calibration.get('file')} ({calibration.get('annotations')}, {calibration.get('source')})"
+    refusals = []
+    for name, texts in differing([{task.name: settings_of(run)} for run in runs.values()]).items():
+        setting = "detector" if name == "calibration" else name
+        if name not in _TITLES or setting in across:
+            continue
+        title, kind = _TITLES[name]
+        different = _distinct(dict(zip(runs, texts, strict=True)))
+        if kind:
+            refusals.append(Refusal(task.name, kind, f"the {title} differs: {different}", setting))
+        else:
+            notes.append(f"another {title}: {different}")
+    versions = {model: run.version for model, run in runs.items() if run.results_file}
+    counted = {model: words for model, run in runs.items() if (words := run.provenance.get("words"))}
+    for title, values in (("version of the task", versions), ("way to count words", counted)):
+        notes += [f"another {title}: {different}" for different in [_distinct(values)] if different]
+    return refusals
 
 
 def _distinct(values: Mapping[str, Any]) -> str:
     """The distinct values, each with its first model; empty where all are the same."""
     kinds: dict[str, str] = {}
     for model, value in values.items():
-        kinds.setdefault(_short(value) if value != "" else "none", model)
+        kinds.setdefault((value if isinstance(value, str) else _short(value)) or "none", model)
     return "; ".join(f"{value} for {model}" for value, model in kinds.items()) if len(kinds) > 1 else ""
 
 

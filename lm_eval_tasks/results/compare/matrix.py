@@ -40,12 +40,16 @@ def matrices(comparison: Comparison) -> list[Section]:
     return [*sections[:-1], *(replace(last, after=notes) for last in sections[-1:])]
 
 
-def shortened(name: str) -> str:
-    """A name of at most :data:`_LONGEST_NAME` characters: its beginning and its end, which tell models apart."""
-    if len(name) <= _LONGEST_NAME:
+def shortened(name: str, most: int = _LONGEST_NAME) -> str:
+    """A name of at most so many characters: its beginning and its end, which tell models apart, and if possible the
+    settings behind it."""
+    if len(name) <= most:
         return name
-    head = _LONGEST_NAME // 2
-    return f"{name[: head - 1]}…{name[head - _LONGEST_NAME :]}"
+    model, bracket, settings = name.partition(" (")
+    if bracket and (rest := most - len(settings) - 2) >= 10:
+        return f"{shortened(model, rest)} ({settings}"
+    head = most // 2
+    return f"{name[: head - 1]}…{name[head - most :]}"
 
 
 def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Section:
@@ -89,12 +93,9 @@ def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Se
 def _detectable(rows: Sequence[Difference]) -> str:
     """How small a difference the pairs show, in words; empty where that is not known."""
     smallest = sorted(row.detectable for row in rows if not math.isnan(row.detectable))
-    if not smallest:
-        return ""
-    ends = " to ".join(dict.fromkeys(map(number, (smallest[0], smallest[-1]))))
-    counts = " to ".join(dict.fromkeys(f"{f(row.n for row in rows if row.n):,}" for f in (min, max)))
-    by_pair = ", by pair" if len(smallest) > 1 else ""
-    return f"{counts} {rows[0].unit} show a difference of {ends}{by_pair} (power 80 %, one comparison)."
+    ends = " to ".join(dict.fromkeys(map(number, (*smallest[:1], *smallest[-1:]))))
+    counts = " to ".join(dict.fromkeys(f"{f((row.n for row in rows if row.n), default=0):,}" for f in (min, max)))
+    return f"{counts} {rows[0].unit} show a difference of {ends} (power 80 %, one comparison)" if ends else ""
 
 
 def _ranges(numbers: Sequence[int]) -> str:

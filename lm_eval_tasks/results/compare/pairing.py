@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
@@ -16,28 +15,17 @@ from lm_eval_tasks.runs.settings import SETTINGS
 ACROSS = (*SETTINGS, "model")
 """What runs can be compared across."""
 
-Pairs: TypeAlias = Sequence[tuple[str, str]]
-"""Names of tasks, or of groups, that are paired whatever their tables say."""
-
 
 def check_across(names: Iterable[str]) -> tuple[str, ...]:
     """The settings that a user named, ``all`` for all; a UsageError for an unknown one."""
-    plain = dict.fromkeys(name.strip().lower().replace("-", "_") for name in names)
+    plain = dict.fromkeys(name.lower().replace("-", "_") for name in names)
     for name in plain:
         if name not in (*ACROSS, "all"):
             raise UsageError(f"--across {name}: no such setting{known_instead(name, (*ACROSS, 'all'))}")
     return ACROSS if "all" in plain else tuple(plain)
 
 
-def check_pair(text: str) -> tuple[str, str]:
-    """Both names of ``A=B``; else a UsageError."""
-    first, equals, second = (part.strip() for part in text.partition("="))
-    if not (first and equals and second) or first == second:
-        raise UsageError(f"--pair {text}: name two tasks, such as --pair nomiracl_de=my_nomiracl_de")
-    return first, second
-
-
-def pair_tasks(runs: Sequence[Run], across: Collection[str], pairs: Pairs) -> tuple[list[Run], dict[str, str]]:
+def pair_tasks(runs: Sequence[Run], across: Collection[str], pairs: Iterable[str]) -> tuple[list[Run], dict[str, str]]:
     """Runs in which tasks that ask the same documents have one name: that of the first of them in the first run.
 
     A run that has several of these tasks is split into a run for each of their prompts and retrievers. Groups whose tasks
@@ -46,88 +34,75 @@ def pair_tasks(runs: Sequence[Run], across: Collection[str], pairs: Pairs) -> tu
     Args:
         runs: as they were read.
         across: settings in which tasks of a table may differ: their prompts, their retrievers.
-        pairs: further tasks.
+        pairs: ``A=B`` for further tasks, or for groups, whose tasks are paired in their order.
 
     Returns:
         The runs, and old names of tasks and groups to new ones.
 
     Raises:
-        UsageError: a name of `pairs` is in no run, or is that of a group whose tasks cannot be paired by language.
+        UsageError: a name of `pairs` is in no run, or is that of a group of another number of tasks.
     """
     stands_for = {second: first for pair in pairs for first, second in _tasks_of(pair, runs)}
     names: dict[str, str] = {}  # of tasks
-    first_name: dict[str, str] = {}
+    name_of: dict[object, str] = {}  # of documents under equal settings, or of a group's tasks
     for name in dict.fromkeys(name for run in runs for name in run.tasks):
-        names[name] = first_name.setdefault(_asked(stands_for.get(name, name), across), name)
-    split = [part for run in runs for part in _split(run, names, across, stands_for)]
+        asks, settings = variant_of(stands_for.get(name, name))
+        fixed = frozenset((key, value) for key, value in settings.items() if key not in across)
+        names[name] = name_of.setdefault((asks, fixed), name)
+    renamed: list[Run] = []
     groups: dict[str, str] = {}
-    name_of_group: dict[frozenset[str], str] = {}
-    renamed = []
-    for run in split:
-        of_run = {}
-        for group, members in run.groups.items():
-            tasks = tuple(names[member] for member in members)
-            groups[group] = name_of_group.setdefault(frozenset(tasks), group)
-            of_run[groups[group]] = tasks
-        renamed.append(replace(run, tasks={names[name]: task for name, task in run.tasks.items()}, groups=of_run))
-    return renamed, {**groups, **names}
+    for part in (part for run in runs for part in _split(run, names, across, stands_for)):
+        members = {group: tuple(names[task] for task in tasks) for group, tasks in part.groups.items()}
+        groups |= {group: name_of.setdefault(frozenset(tasks), group) for group, tasks in members.items()}
+        renamed.append(
+            replace(
+                part,
+                tasks={names[name]: task for name, task in part.tasks.items()},
+                groups={groups[group]: tasks for group, tasks in members.items()},
+            )
+        )
+    return renamed, groups | names
 
 
-def variants(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
-    """Two tasks or more of the runs that ask the same documents though their names differ; and in what they differ."""
-    by_asked: dict[str, dict[str, None]] = {}
-    for name in (name for run in runs for name in run.tasks):
-        by_asked.setdefault(variant_of(name)[0], {})[name] = None
-    tasks = next(([*tasks] for tasks in by_asked.values() if len(tasks) > 1), [])
-    settings = [variant_of(name)[1] for name in tasks]
-    return tasks, [name for name in (settings[0] if tasks else ()) if len({each.get(name) for each in settings}) > 1]
-
-
-def _asked(task: str, across: Collection[str]) -> str:
-    """The documents of a task, with the settings that must not differ."""
-    asks, settings = variant_of(task)
-    return repr((asks, {name: value for name, value in settings.items() if name not in across}))
-
-
-def _split(run: Run, names: Mapping[str, str], across: Collection[str], paired: Mapping[str, str]) -> list[Run]:
+def _split(run: Run, names: Mapping[str, str], across: Collection[str], paired: Collection[str]) -> Iterator[Run]:
     """The run, or several if it has two tasks of one name: one for each setting of a benchmark. Other tasks stay in the
     first."""
     times = Counter(names[name] for name in run.tasks)
-    if max(times.values(), default=0) < 2:
-        return [run]
-
-    def setting(name: str) -> str:
-        settings = variant_of(name)[1]
-        return repr(([settings.get(varied) for varied in across], name if name in paired else ""))
-
-    of_benchmark: dict[str, dict[str, None]] = {}
+    settings: dict[str, list[object]] = {}  # by benchmark
+    parts: dict[int, dict[str, TaskRun]] = {}
     for name, task in run.tasks.items():
-        if times[names[name]] > 1:
-            of_benchmark.setdefault(task.benchmark, {})[setting(name)] = None
-    parts: dict[int, dict[str, TaskRun]] = {0: {}}
-    for name, task in run.tasks.items():
-        settings, of_task = [*of_benchmark.get(task.benchmark, ())], setting(name)
-        parts.setdefault(settings.index(of_task) if of_task in settings else 0, {})[name] = task
-    return [
-        replace(run, tasks=part, groups={name: tasks for name, tasks in run.groups.items() if part.keys() >= {*tasks}})
-        for part in parts.values()
-    ]
+        of_table, of_benchmark = variant_of(name)[1], settings.setdefault(task.benchmark, [])
+        setting = [of_table.get(varied) for varied in across], name if name in paired else ""
+        if setting not in of_benchmark and times[names[name]] > 1:
+            of_benchmark.append(setting)
+        parts.setdefault(of_benchmark.index(setting) if setting in of_benchmark else 0, {})[name] = task
+    for tasks in parts.values():
+        yield replace(run, tasks=tasks, groups={name: of for name, of in run.groups.items() if tasks.keys() >= {*of}})
 
 
-def _tasks_of(pair: tuple[str, str], runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """The tasks of a pair: its own, or those of its groups by language."""
-    tasks = {name: task for run in runs for name, task in run.tasks.items()}
-    groups = {name: members for run in runs for name, members in run.groups.items()}
-    for name in pair:
-        if name not in tasks and name not in groups:
-            raise UsageError(f"--pair {'='.join(pair)}: no run has {name}{known_instead(name, [*groups, *tasks])}")
-    if all(name in tasks for name in pair):
-        return [pair]
-    if not all(name in groups for name in pair):
-        raise UsageError(f"--pair {'='.join(pair)}: one of them is a group; pair two groups, or two tasks")
-    by_language = [{tasks[member].language: member for member in groups[name]} for name in pair]
-    if any(len(members) < len(groups[name]) for members, name in zip(by_language, pair, strict=True)) or (
-        by_language[0].keys() != by_language[1].keys()
-    ):
-        raise UsageError(f"--pair {'='.join(pair)}: the groups have other languages; pair their tasks one by one")
-    return [(member, by_language[1][language]) for language, member in by_language[0].items()]
+def _tasks_of(pair: str, runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
+    members = {name: tasks for run in runs for name, tasks in run.groups.items()}
+    members |= {name: (name,) for run in runs for name in run.tasks}
+    both = [name.strip() for name in pair.split("=")]
+    if len(both) != 2 or both[0] == both[1]:
+        raise UsageError(f"--pair {pair}: name two tasks, such as --pair nomiracl_de=my_nomiracl_de")
+    for name in both:
+        if name not in members:
+            raise UsageError(f"--pair {pair}: no run has {name}{known_instead(name, members)}")
+    first, second = (members[name] for name in both)
+    if len(first) != len(second):
+        raise UsageError(f"--pair {pair}: they have {len(first)} and {len(second)} tasks; pair these one by one")
+    return zip(first, second, strict=True)
+
+
+def hint_at_variants(runs: Sequence[Run], across: Collection[str]) -> str:
+    """How to compare tasks of the runs that ask the same documents though their names differ; empty without any, or if
+    they are compared."""
+    first_of: dict[str, tuple[str, Mapping[str, str]]] = {}
+    for name in (name for run in runs for name in run.tasks):
+        asks, settings = variant_of(name)
+        first, of_first = first_of.setdefault(asks, (name, settings))
+        differ = [setting for setting, value in settings.items() if of_first.get(setting) != value]
+        if not {*differ} <= {*across}:
+            return f"{first} and {name} ask the same documents: --across {','.join(dict.fromkeys((*across, *differ)))}"
+    return ""

@@ -118,18 +118,13 @@ WITH_POWER = f"with a power of 80 % (two-sided p < {SIGNIFICANCE}, this comparis
 
 def across_of(comparison: Comparison, names: Sequence[str]) -> list[str]:
     """The settings that the runs are compared across, and the tasks of other names that are compared, as lines."""
-    lines = []
-    for setting, values in comparison.across.items():
-        by_value: dict[str, list[str]] = {}
-        for name, value in zip(names, values, strict=True):
-            by_value.setdefault(value or "none", []).append(name)
-        listed = "; ".join(f"{', '.join(of_value)} has {value}" for value, of_value in by_value.items())
-        lines.append(f"Compared across {setting}: {listed}.")
-    pairs = list(
-        dict.fromkeys(" with ".join(dict.fromkeys(filter(None, of_task))) for of_task in comparison.paired.values())
-    )
-    if pairs:
-        lines.append(f"Paired: {', '.join(pairs[:2])}" + (f", and {len(pairs) - 2} more." if len(pairs) > 2 else "."))
+    lines = [
+        f"Compared across {setting}: "
+        + "; ".join(f"{name} has {value or 'none'}" for name, value in zip(names, values, strict=True))
+        for setting, values in comparison.across.items()
+    ]
+    if pairs := [" with ".join(tasks) for tasks in comparison.paired.values()]:
+        lines.append(f"Paired: {', '.join(pairs[:2])}{f' and {len(pairs) - 2} more' if len(pairs) > 2 else ''}")
     return lines
 
 
