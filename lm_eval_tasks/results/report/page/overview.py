@@ -111,9 +111,9 @@ def _metrics(summary: Summary) -> Iterator[MetricSummary]:
     by_name = {metric.measured.name: metric for metric in summary.metrics}
     first = summary.first
     for measured, parts in parts_of([each.measured for each in summary.metrics]).items():
-        if measured is BALANCED_ERROR and first.measured.name in parts:
-            if headlines := [*_balanced(*(by_name[part] for part in parts))]:
-                yield MetricSummary(headlines, is_tight=True)
+        balanced = [*_balanced(*(by_name[part] for part in parts))] if measured is BALANCED_ERROR else []
+        if balanced and first.measured.name in parts:
+            yield MetricSummary(balanced, is_tight=True)
     yield first._replace(is_tight=True)
     price = first.measured.traded_against
     more = [each for each in summary.metrics if each.measured.headline and each.measured.better and each != first]
