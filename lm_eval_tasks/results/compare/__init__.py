@@ -267,7 +267,11 @@ def _difference_rows(
             for first, second in combinations(range(len(runs)), 2):
                 shared = [task for task in of_tasks if all({first, second} <= part.values.keys() for part in task)]
                 if group or len(parts) > 1:  # a single task keeps its row, which then says that no document counts
-                    shared = [task for task in shared if all(_count(part, first, second) for part in task)]
+                    shared = [
+                        task
+                        for task in shared
+                        if all(part.counted(run).any() for part in task for run in (first, second))
+                    ]
                 both = [*chain(*shared)]
                 if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
                     continue
@@ -305,10 +309,6 @@ def _difference_rows(
                     first_measurable=own[first][1],
                     second_measurable=own[second][1],
                 )
-
-
-def _count(measured: Measured, *runs: int) -> bool:
-    return all(measured.counted(run).any() for run in runs)
 
 
 def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], metric: Metric) -> tuple[float, bool]:

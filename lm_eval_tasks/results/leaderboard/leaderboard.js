@@ -28,22 +28,21 @@
     });
   }
   // Of the tables by language, one language alone, its best model first.
-  const inside = Array.from(document.querySelectorAll("details table.sortable"));
+  const inside = Array.from(document.querySelectorAll("details table.sortable"), (table) => [table, Array.from(table.tHead.rows[0].cells)]);
   const select = document.querySelector(".filter select");
-  const names = new Map(inside.flatMap((table) => Array.from(table.tHead.rows[0].cells).slice(1).map((head) => [head.dataset.name, head.querySelector("button").firstChild.textContent])));
-  for (const [code, name] of Array.from(names).sort(([, a], [, b]) => a.localeCompare(b))) select?.append(new Option(name, code));
-  select?.parentElement.toggleAttribute("hidden", !names.size);
+  for (const [, heads] of inside)
+    for (const { dataset } of heads)
+      if (dataset.name && !select.querySelector(`[value="${CSS.escape(dataset.name)}"]`)) select.append(new Option(dataset.language, dataset.name));
   select?.addEventListener("change", () => {
-    for (const table of inside) {
-      const heads = Array.from(table.tHead.rows[0].cells);
-      const isShown = heads.map((head, column) => !column || !select.value || head.dataset.name === select.value);
+    for (const [table, heads] of inside) {
+      const isShown = heads.map(({ dataset }) => !dataset.name || !select.value || dataset.name === select.value);
       for (const row of table.rows) Array.from(row.cells).forEach((cell, column) => (cell.hidden = !isShown[column]));
-      const first = heads.find((head, column) => column && isShown[column]);
-      table.closest("details").open = Boolean(select.value && first);
+      const first = heads.find(({ dataset }) => select.value && dataset.name === select.value);
+      table.closest("details").open = Boolean(first);
       first?.removeAttribute("aria-sort");
-      if (select.value) first?.querySelector("button").click();
+      first?.querySelector("button").click();
     }
-    if (select.value) inside.find((table) => table.closest("details").open)?.closest("details").scrollIntoView();
+    document.querySelector("details[open]:has(table)")?.scrollIntoView();
   });
   const filter = document.querySelector(".filter");
   if (!filter) return;

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import NamedTuple
 
 from custom_metrics.statistics.strata import mean_of
@@ -67,14 +66,10 @@ def overviews(
     for summary in families:
         members = tasks[summary.family]
         compared = summary.family if len(members) > 1 else next(iter(members.values()))
-        ordered = sorted(members.items(), key=_name) if len(members) > 1 else ()
+        ordered = sorted(members.items(), key=lambda member: language_name(member[0])) if len(members) > 1 else ()
         inner = {code: _overview(by_task[task], task, comparison) for code, task in ordered if task in by_task}
         listed.append(_overview(summary, compared, comparison)._replace(languages=inner))
     return listed
-
-
-def _name(member: tuple[str, str]) -> str:
-    return language_name(member[0])
 
 
 def in_order(summary: Summary) -> Summary:
@@ -138,12 +133,12 @@ def _balanced(*rates: MetricSummary) -> Iterator[Headline]:
 
 def _better(comparison: Comparison | None, task: str, metric: Metric) -> dict[tuple[str, str], bool]:
     """Of each ordered pair of models that was compared on a task or group, whether the first is significantly better."""
-    rows = chain.from_iterable(
-        ((row, row.first, row.second), (row, row.second, row.first))
-        for row in (comparison.select(metric.name, task) if comparison else ())
-    )
-    names = comparison.models if comparison else ()
-    return {(names[first], names[second]): row.better == first for row, first, second in rows if not math.isnan(row.p)}
+    better = {}
+    for row in comparison.select(metric.name, task) if comparison else ():
+        if comparison and not math.isnan(row.p):
+            for model, other in ((row.first, row.second), (row.second, row.first)):
+                better[comparison.models[model], comparison.models[other]] = row.better == model
+    return better
 
 
 def _competes(headline: Headline) -> bool:

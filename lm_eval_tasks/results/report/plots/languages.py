@@ -57,7 +57,7 @@ def trade_off(models: Sequence[Model], metric: Metric, price: Metric) -> Plot:
         title=_title(metric, price),
         caption=(
             f"Each point is a model{', the mean over its languages' if len(family.tasks) > 1 else ''}. To the right: "
-            f"{_lower(metric)}. Upwards: {_lower(price)}. Either is bought with the other; near the {corner} corner is "
+            f"{_title(metric)}. Upwards: {_title(price)}. Either is bought with the other; near the {corner} corner is "
             "best. Lines are 95 % bounds." + not_drawn(entries)
         ),
         columns=("model", "name", *columns_of(metric.name, price.name)),
@@ -68,13 +68,7 @@ def trade_off(models: Sequence[Model], metric: Metric, price: Metric) -> Plot:
 
 
 def _title(*metrics: Metric) -> str:
-    first, *others = (_lower(metric) for metric in metrics)
-    return " and ".join([first[:1].upper() + first[1:], *others])
-
-
-def _lower(metric: Metric) -> str:
-    title = metric.title or metric.in_prose
-    return title[:1].lower() + title[1:]
+    return " / ".join(metric.title or metric.in_prose for metric in metrics)
 
 
 def error_rates(models: Sequence[Model]) -> Plot:
