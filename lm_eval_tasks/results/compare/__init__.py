@@ -264,13 +264,12 @@ def _difference_rows(
                 done = [run.tasks[task] for task in members if task in run.tasks]
                 figures = [task.figure(part, filter_name) for task in done for part in parts]
                 own.append(_own_value(number, [*chain(*of_tasks)], figures, metric))
-            for first, second in combinations(range(len(runs)), 2):
-                shared = [task for task in of_tasks if all({first, second} <= part.values.keys() for part in task)]
+            for pair in combinations(range(len(runs)), 2):
+                first, second = pair
+                shared = [task for task in of_tasks if all({*pair} <= part.values.keys() for part in task)]
                 if group or len(parts) > 1:  # a single task keeps its row, which then says that no document counts
                     shared = [
-                        task
-                        for task in shared
-                        if all(part.counted(run).any() for part in task for run in (first, second))
+                        task for task in shared if all(part.counted(run).any() for part, run in product(task, pair))
                     ]
                 both = [*chain(*shared)]
                 if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:

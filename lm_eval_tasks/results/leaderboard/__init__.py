@@ -104,8 +104,8 @@ def write_leaderboard(folder: Path, site: Path, reports: bool = False, tags: Pat
     sections = sections_of(entries)
     tables = overviews(sections, entries)
     shown = {"sections": sections, "overviews": tables, "unreadable": unreadable, "other_tasks": other_tasks}
-    picture = f"{url.rstrip('/')}/{_PICTURE}" if url and _write_picture(site / _PICTURE, tables, run_labels) else ""
-    shown |= {"url": url, "picture": picture}
+    has_picture = url and tables and _write_picture(site / _PICTURE, tables[0], run_labels)
+    shown |= {"preview": url.rstrip("/") if has_picture else ""}
     _write(index, _render("index.html.jinja", runs=run_pages, tags=run_tags, **shown))
     rows = [*rows_of(sections, entries, run_labels, run_tags)]
     _write(site / "leaderboard.csv", csv_of(rows))
@@ -145,30 +145,22 @@ def _write(path: Path, text: str) -> None:
             partial.write_text(text, "utf-8")
 
 
-_DRAWN = 12  # models of the picture
-_INCHES, _DPI = (6.0, 3.15), 200  # 1200 x 630 pixels, as previews of links show them
-
-
-def _write_picture(path: Path, tables: Sequence[Table], run_labels: Sequence[str]) -> bool:
-    """Draw the first column of the first table, the best models with their bounds; return whether there is a picture."""
-    column = tables[0].columns[0] if tables else None
-    cells = [(row.entry, row.cells[column]) for row in tables[0].rows if column in row.cells] if column else []
-    lines = [ranges.Line(wrapped(run_labels[entry], 34, 1), [cell.figure]) for entry, cell in cells[:_DRAWN]]
-    if not column or not lines:
-        return False
-    better = {True: ", higher is better", False: ", lower is better", None: ""}[column.higher_is_better]
-    title = f"{column.name or tables[0].title}: {column.title or column.metric}{better}"
+def _write_picture(path: Path, table: Table, run_labels: Sequence[str]) -> bool:
+    """Draw the first column of a table, the best twelve with their bounds, in the size of previews; return whether
+    matplotlib is there."""
+    column = table.columns[0]
+    cells = [(run_labels[row.entry], row.cells[column]) for row in table.rows if column in row.cells]
+    axis = Axis(column.title or column.metric, limits=ranges.SHARE if cells[0][1].unit == "share" else None)
+    lines = [ranges.Line(wrapped(label, 34, 1), [cell.figure]) for label, cell in cells[:12]]
 
     def draw() -> Any:
-        share = cells[0][1].unit == "share"
-        axis = Axis("95 % bounds", limits=ranges.SHARE) if share else Axis("95 % bounds")
-        figure = ranges.draw([ranges.Panel(title, lines, axis)], [""])
-        figure.set_size_inches(*_INCHES)
+        figure = ranges.draw([ranges.Panel(column.name or table.title, lines, axis)], [""])
+        figure.set_size_inches(6, 3.15)  # 1200 x 630 pixels
         return figure
 
     try:
         with whole_file(path) as partial:
-            Plot("leaderboard", title, "", (), (), draw).write(partial, format="png", dpi=_DPI, facecolor="white")
+            Plot("leaderboard", "", "", (), (), draw).write(partial, format="png", dpi=200, facecolor="white")
     except ModuleNotFoundError as error:
         log.warning("no picture for links: %s", error)
         return False
@@ -215,7 +207,7 @@ def _environment() -> Any:
     environment = environment_of(__name__, "leaderboard", _printable)
     environment.globals |= {"generator": _GENERATOR, "version": version(PACKAGE)}
     environment.filters |= {"figure": figure_text, "unknown": _unknown, "breakable": _breakable, "zip": zip}
-    environment.filters["language_name"] = language_name
+    environment.filters |= {"language_name": language_name}
     return environment
 
 

@@ -37,15 +37,10 @@ class Overview(NamedTuple):
     summary: Summary
     metrics: list[MetricSummary]
     rows: list[Row]
+    best: Row | None  # the first row, if it was compared with others
     beaten: int  # number of models that the best one is significantly better than
     equals: list[str]  # models that show no difference to it
     languages: Mapping[str, Overview]  # of a family of several, by code
-
-    @property
-    def best(self) -> Row | None:
-        """The model with the best value of those that can be compared."""
-        row = self.rows[0]
-        return row if row.rank and (self.beaten or self.equals) else None
 
 
 def overviews(
@@ -54,14 +49,8 @@ def overviews(
     tasks: Mapping[str, Mapping[str, str]],
     comparison: Comparison | None,
 ) -> list[Overview]:
-    """The overviews of families.
-
-    Args:
-        families: with a metric, their summaries.
-        languages: the summaries of their tasks.
-        tasks: family to language to task.
-        comparison: of the models; ``None`` where there is none.
-    """
+    """The overviews of families, from the summaries of families and of their tasks. `tasks` maps family to language to
+    task."""
     by_task, listed = {summary.family: summary for summary in languages}, []
     for summary in families:
         members = tasks[summary.family]
@@ -70,11 +59,6 @@ def overviews(
         inner = {code: _overview(by_task[task], task, comparison) for code, task in ordered if task in by_task}
         listed.append(_overview(summary, compared, comparison)._replace(languages=inner))
     return listed
-
-
-def in_order(summary: Summary) -> Summary:
-    """A summary whose models stand in the order of their values, the best first."""
-    return summary._replace(metrics=[MetricSummary(sorted(each.headlines, key=_order)) for each in summary.metrics])
 
 
 def _overview(summary: Summary, compared: str, comparison: Comparison | None) -> Overview:
@@ -95,10 +79,14 @@ def _overview(summary: Summary, compared: str, comparison: Comparison | None) ->
         number = len(headlines[0].languages) if headlines[0] else most
         partly = f"mean over {number or 1} of {most} languages" if number < most else ""
         rows.append(Row(model, headlines, rank, "; ".join(filter(None, (partly, doubts.get(model, ""))))))
-    best, others = rows[0].model, [row.model for row in rows[1:]]
-    beaten = sum(better.get((best, other), False) for other in others)
-    equals = [other for other in others if {better.get((best, other)), better.get((other, best))} == {False}]
-    return Overview(summary, metrics, rows, beaten, equals, {})
+    first, others = rows[0], [row.model for row in rows[1:]]
+    beaten = sum(better.get((first.model, other), False) for other in others)
+    equals = [
+        other for other in others if {better.get((first.model, other)), better.get((other, first.model))} == {False}
+    ]
+    best = first if first.rank and (beaten or equals) else None
+    in_order = [MetricSummary(sorted(metric.headlines, key=_order)) for metric in summary.metrics]
+    return Overview(summary._replace(metrics=in_order), metrics, rows, best, beaten, equals, {})
 
 
 def _metrics(summary: Summary) -> Iterator[MetricSummary]:
@@ -118,17 +106,13 @@ def _metrics(summary: Summary) -> Iterator[MetricSummary]:
 def _balanced(*rates: MetricSummary) -> Iterator[Headline]:
     """The mean of two rates of errors for each model that has both."""
     by_model = [{headline.model: headline for headline in rate.headlines} for rate in rates]
-    for model in (model for model in by_model[0] if model in by_model[1]):
-        parts = [of_rate[model] for of_rate in by_model]
-        by_language = {
-            language: mean_of([part.languages[language] for part in parts], are_shares=True)
-            for language in parts[0].languages
-            if not any(math.isnan(part.languages[language].value) for part in parts)
-        }
-        figures = [part.languages[language] for part in parts for language in by_language]
-        figures = figures or [part.figure for part in parts]
-        figure = mean_of(figures, are_shares=True)
-        yield replace(parts[0], measured=BALANCED_ERROR, figure=figure, languages=by_language, explanation="")
+    for model in by_model[0]:
+        parts = [of_rate[model] for of_rate in by_model if model in of_rate]
+        unknown = {code for part in parts for code, figure in part.languages.items() if math.isnan(figure.value)}
+        figures = [each for part in parts for code, each in part.languages.items() if code not in unknown]
+        figure = mean_of(figures or [part.figure for part in parts], are_shares=True)
+        if len(parts) == len(rates):
+            yield replace(parts[0], measured=BALANCED_ERROR, figure=figure, explanation="")
 
 
 def _better(comparison: Comparison | None, task: str, metric: Metric) -> dict[tuple[str, str], bool]:
