@@ -336,10 +336,13 @@ def _difference_rows(
                 figures = [task.figure(part, filter_name) for task in done for part in parts]
                 of_run = [part for part in chain(*of_tasks) if number in part.values]
                 own.append(_own_value(number, [pooled(of_run, [number])] if weighted else of_run, figures, metric))
-            for first, second in combinations(range(len(runs)), 2):
-                shared = [task for task in of_tasks if all({first, second} <= part.values.keys() for part in task)]
+            for pair in combinations(range(len(runs)), 2):
+                first, second = pair
+                shared = [task for task in of_tasks if all({*pair} <= part.values.keys() for part in task)]
                 if group or len(parts) > 1:  # a single task keeps its row, which then says that no document counts
-                    shared = [task for task in shared if all(_count(part, first, second) for part in task)]
+                    shared = [
+                        task for task in shared if all(part.counted(run).any() for part, run in product(task, pair))
+                    ]
                 both = [*chain(*shared)]
                 if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
                     continue
@@ -404,10 +407,6 @@ def _kind_of_group(
         return None, ""
     weighted = True in kinds
     return weighted, "each of its tasks counts by its number of documents, as in the results file" if weighted else ""
-
-
-def _count(measured: Measured, *runs: int) -> bool:
-    return all(measured.counted(run).any() for run in runs)
 
 
 def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], metric: Metric) -> tuple[float, bool]:

@@ -48,11 +48,6 @@ class Family:
         return self.any_task.headline_filter
 
     @property
-    def by_language(self) -> list[Family]:
-        """A family for each of its languages."""
-        return [Family(task.task, self.benchmark, {code: task}) for code, task in self.tasks.items() if code]
-
-    @property
     def is_whole(self) -> bool:
         """Whether every language of its group is in the run."""
         return 0 < self.languages <= len(self.tasks)

@@ -24,7 +24,7 @@ from lm_eval_tasks.results.report.differences import differences, published_tabl
 from lm_eval_tasks.results.report.documents.document import KINDS
 from lm_eval_tasks.results.report.families import MANY, families, language_name, title_of
 from lm_eval_tasks.results.report.headlines import headlines
-from lm_eval_tasks.results.report.page.overview import in_order, overviews
+from lm_eval_tasks.results.report.page.overview import overviews
 from lm_eval_tasks.results.report.page.summary import examples, summaries
 from lm_eval_tasks.results.report.plots import DARK, LIGHT, plots_of
 from lm_eval_tasks.results.report.plots.drawing import short_names
@@ -65,10 +65,8 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
             tasks.setdefault(family.name, {}).update({code: task.task for code, task in family.tasks.items()})
     compared, listed_overviews = differences(every, listed, read_answers), []
     if is_many:
-        family_summaries = [*map(in_order, family_summaries)]
         _, by_language = summaries(headlines(every, read_answers, by_language=True))
-        comparison = compared.comparison if compared else None
-        listed_overviews = overviews(family_summaries, by_language, tasks, comparison)
+        listed_overviews = overviews(family_summaries, by_language, tasks, compared.comparison if compared else None)
     benchmarks = {task.benchmark: title_of(task) for run in every for task in run.tasks.values()}
     return {
         "title": f"{names}: grounded evaluation",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import NamedTuple
 
 from custom_metrics.statistics.strata import mean_of
@@ -38,15 +37,10 @@ class Overview(NamedTuple):
     summary: Summary
     metrics: list[MetricSummary]
     rows: list[Row]
+    best: Row | None  # the first row, if it was compared with others
     beaten: int  # number of models that the best one is significantly better than
     equals: list[str]  # models that show no difference to it
     languages: Mapping[str, Overview]  # of a family of several, by code
-
-    @property
-    def best(self) -> Row | None:
-        """The model with the best value of those that can be compared."""
-        row = self.rows[0]
-        return row if row.rank and (self.beaten or self.equals) else None
 
 
 def overviews(
@@ -55,31 +49,16 @@ def overviews(
     tasks: Mapping[str, Mapping[str, str]],
     comparison: Comparison | None,
 ) -> list[Overview]:
-    """The overviews of families.
-
-    Args:
-        families: with a metric, their summaries.
-        languages: the summaries of their tasks.
-        tasks: family to language to task.
-        comparison: of the models; ``None`` where there is none.
-    """
+    """The overviews of families, from the summaries of families and of their tasks. `tasks` maps family to language to
+    task."""
     by_task, listed = {summary.family: summary for summary in languages}, []
     for summary in families:
         members = tasks[summary.family]
         compared = summary.family if len(members) > 1 else next(iter(members.values()))
-        ordered = sorted(members.items(), key=_name) if len(members) > 1 else ()
+        ordered = sorted(members.items(), key=lambda member: language_name(member[0])) if len(members) > 1 else ()
         inner = {code: _overview(by_task[task], task, comparison) for code, task in ordered if task in by_task}
         listed.append(_overview(summary, compared, comparison)._replace(languages=inner))
     return listed
-
-
-def _name(member: tuple[str, str]) -> str:
-    return language_name(member[0])
-
-
-def in_order(summary: Summary) -> Summary:
-    """A summary whose models stand in the order of their values, the best first."""
-    return summary._replace(metrics=[MetricSummary(sorted(each.headlines, key=_order)) for each in summary.metrics])
 
 
 def _overview(summary: Summary, compared: str, comparison: Comparison | None) -> Overview:
@@ -100,10 +79,14 @@ def _overview(summary: Summary, compared: str, comparison: Comparison | None) ->
         number = len(headlines[0].languages) if headlines[0] else most
         partly = f"mean over {number or 1} of {most} languages" if number < most else ""
         rows.append(Row(model, headlines, rank, "; ".join(filter(None, (partly, doubts.get(model, ""))))))
-    best, others = rows[0].model, [row.model for row in rows[1:]]
-    beaten = sum(better.get((best, other), False) for other in others)
-    equals = [other for other in others if {better.get((best, other)), better.get((other, best))} == {False}]
-    return Overview(summary, metrics, rows, beaten, equals, {})
+    first, others = rows[0], [row.model for row in rows[1:]]
+    beaten = sum(better.get((first.model, other), False) for other in others)
+    equals = [
+        other for other in others if {better.get((first.model, other)), better.get((other, first.model))} == {False}
+    ]
+    best = first if first.rank and (beaten or equals) else None
+    in_order = [MetricSummary(sorted(metric.headlines, key=_order)) for metric in summary.metrics]
+    return Overview(summary._replace(metrics=in_order), metrics, rows, best, beaten, equals, {})
 
 
 def _metrics(summary: Summary) -> Iterator[MetricSummary]:
@@ -111,9 +94,9 @@ def _metrics(summary: Summary) -> Iterator[MetricSummary]:
     by_name = {metric.measured.name: metric for metric in summary.metrics}
     first = summary.first
     for measured, parts in parts_of([each.measured for each in summary.metrics]).items():
-        if measured is BALANCED_ERROR and first.measured.name in parts:
-            if headlines := [*_balanced(*(by_name[part] for part in parts))]:
-                yield MetricSummary(headlines, is_tight=True)
+        balanced = [*_balanced(*(by_name[part] for part in parts))] if measured is BALANCED_ERROR else []
+        if balanced and first.measured.name in parts:
+            yield MetricSummary(balanced, is_tight=True)
     yield first._replace(is_tight=True)
     price = first.measured.traded_against
     more = [each for each in summary.metrics if each.measured.headline and each.measured.better and each != first]
@@ -123,27 +106,23 @@ def _metrics(summary: Summary) -> Iterator[MetricSummary]:
 def _balanced(*rates: MetricSummary) -> Iterator[Headline]:
     """The mean of two rates of errors for each model that has both."""
     by_model = [{headline.model: headline for headline in rate.headlines} for rate in rates]
-    for model in (model for model in by_model[0] if model in by_model[1]):
-        parts = [of_rate[model] for of_rate in by_model]
-        by_language = {
-            language: mean_of([part.languages[language] for part in parts], are_shares=True)
-            for language in parts[0].languages
-            if not any(math.isnan(part.languages[language].value) for part in parts)
-        }
-        figures = [part.languages[language] for part in parts for language in by_language]
-        figures = figures or [part.figure for part in parts]
-        figure = mean_of(figures, are_shares=True)
-        yield replace(parts[0], measured=BALANCED_ERROR, figure=figure, languages=by_language, explanation="")
+    for model in by_model[0]:
+        parts = [of_rate[model] for of_rate in by_model if model in of_rate]
+        unknown = {code for part in parts for code, figure in part.languages.items() if math.isnan(figure.value)}
+        figures = [each for part in parts for code, each in part.languages.items() if code not in unknown]
+        figure = mean_of(figures or [part.figure for part in parts], are_shares=True)
+        if len(parts) == len(rates):
+            yield replace(parts[0], measured=BALANCED_ERROR, figure=figure, explanation="")
 
 
 def _better(comparison: Comparison | None, task: str, metric: Metric) -> dict[tuple[str, str], bool]:
     """Of each ordered pair of models that was compared on a task or group, whether the first is significantly better."""
-    rows = chain.from_iterable(
-        ((row, row.first, row.second), (row, row.second, row.first))
-        for row in (comparison.select(metric.name, task) if comparison else ())
-    )
-    names = comparison.models if comparison else ()
-    return {(names[first], names[second]): row.better == first for row, first, second in rows if not math.isnan(row.p)}
+    better = {}
+    for row in comparison.select(metric.name, task) if comparison else ():
+        if comparison and not math.isnan(row.p):
+            for model, other in ((row.first, row.second), (row.second, row.first)):
+                better[comparison.models[model], comparison.models[other]] = row.better == model
+    return better
 
 
 def _competes(headline: Headline) -> bool:

@@ -93,17 +93,15 @@
   // ------------------------------------------------------------------------------------------- documents to check
   // Flags are kept by task and document: another report of the same document has them, too.
   const FLAGS = "lm-eval-grounded flags";
-  const every = groups.flatMap(({ task, documents }) =>
-    documents.map(({ element, answers }) => ({
-      element,
-      task: task.dataset.task,
-      document: element.querySelector(".key").textContent,
-      models: answers.map(({ answer }) => answer.querySelector(".model").title),
-      fields: all(".flag input", element),
-    })),
+  let flags = {}; // task and document to a note
+  const every = groups.flatMap(({ task: { dataset }, documents }) =>
+    documents.map(({ element, answers }) => {
+      const [box, field] = all(".flag input", element);
+      const entry = { task: dataset.task, document: element.querySelector(".key").textContent };
+      const models = answers.map(({ answer }) => answer.querySelector(".model").title);
+      return { element, box, field, name: JSON.stringify(entry), entry: { ...entry, models } };
+    }),
   );
-  const nameOf = (each) => JSON.stringify([each.task, each.document]);
-  let flags = {}; // name to note
 
   function readFlags() {
     try {
@@ -114,22 +112,19 @@
   }
 
   function showFlags() {
-    for (const each of every) {
-      const note = flags[nameOf(each)];
-      const [box, field] = each.fields;
-      each.element.classList.toggle("flagged", note !== undefined);
-      box.checked = note !== undefined;
-      field.parentElement.hidden = note === undefined;
-      if (field !== document.activeElement) field.value = note ?? "";
+    for (const { element, box, field, name } of every) {
+      box.checked = element.classList.toggle("flagged", flags[name] !== undefined);
+      field.parentElement.hidden = !box.checked;
+      if (field !== document.activeElement) field.value = flags[name] ?? "";
     }
     const number = all(".flagged").length;
     id("save-flags").hidden = !number;
     id("save-flags").textContent = `Save flagged (${number})`;
   }
 
-  function setFlag(each, note) {
+  function setFlag({ box, field, name }) {
     readFlags(); // another tab may have set some since
-    flags[nameOf(each)] = note;
+    flags[name] = box.checked ? field.value : undefined;
     try {
       localStorage.setItem(FLAGS, JSON.stringify(flags));
     } catch {
@@ -139,9 +134,7 @@
   }
 
   function saveFlags() {
-    const list = every
-      .filter((each) => flags[nameOf(each)] !== undefined)
-      .map((each) => ({ task: each.task, document: each.document, models: each.models, note: flags[nameOf(each)] }));
+    const list = every.filter(({ box }) => box.checked).map(({ entry, name }) => ({ ...entry, note: flags[name] }));
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([`${JSON.stringify(list, null, 1)}\n`], { type: "application/json" }));
     link.download = "flagged_documents.json";
@@ -150,16 +143,14 @@
   }
 
   for (const each of every) {
-    const [box, field] = each.fields;
-    box.closest(".flag").hidden = false;
-    box.addEventListener("change", () => setFlag(each, box.checked ? field.value : undefined));
-    field.addEventListener("input", () => setFlag(each, field.value));
+    each.box.closest(".flag").hidden = false;
+    each.box.addEventListener("change", () => setFlag(each));
+    each.field.addEventListener("input", () => setFlag(each));
   }
   if (filters) {
     id("save-flags").addEventListener("click", saveFlags);
-    const refresh = () => [readFlags(), showFlags()];
-    addEventListener("storage", refresh);
-    refresh();
+    readFlags();
+    showFlags();
   }
 
   // A link to a document opens it.

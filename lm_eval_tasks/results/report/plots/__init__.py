@@ -30,7 +30,7 @@ def plots_of(runs: Sequence[Run]) -> list[Plot]:
         metrics = {metric.name: metric for model in alike for metric in model.family.any_task.metrics}
         traded = [metric for metric in metrics.values() if metric.traded_against in metrics] if is_many else []
         plots += [languages.trade_off(alike, metric, metrics[metric.traded_against]) for metric in traded[:1]]
-        if _have_metrics(alike, languages.ERROR_RATES) and not is_many:
+        if {*languages.ERROR_RATES} <= {*metrics} and not is_many:
             plots += [languages.error_rates(alike), languages.heat_map(alike, languages.ERROR_RATES)]
         if _have_metrics(alike, languages.WORD_RATES):
             plots += [languages.word_rates(alike), languages.heat_map(alike, languages.WORD_RATES[1:])]

@@ -17,11 +17,11 @@ from lm_eval_tasks.results.report.families import MEAN, language_name
 from lm_eval_tasks.results.report.plots import drawing, ranges, scatter
 from lm_eval_tasks.results.report.plots.drawing import Axis, axis_of, language_label, short_names, wrapped
 from lm_eval_tasks.results.report.plots.plot import (
-    Entry,
     Model,
     Plot,
     Row,
     by_language,
+    by_task,
     cells,
     columns_of,
     is_unknown,
@@ -40,25 +40,16 @@ def trade_off(models: Sequence[Model], metric: Metric, price: Metric) -> Plot:
     """Two metrics that are traded against each other, a point for each model: the mean over its languages."""
     names, family = short_names(model.name for model in models), models[0].family
     entries = [
-        Entry(
-            name,
-            colour,
-            wrapped(names[name], 24),
-            {each.name: own.drawable_mean(each.name) for each in (metric, price)},
-        )
-        for name, colour, own in models
+        each._replace(group=wrapped(names[each.model], 24)) for each in by_task(models, (metric.name, price.name))
     ]
-    corner = " ".join(
-        end[each.higher_is_better is True] for each, end in ((price, ("lower", "upper")), (metric, ("left", "right")))
-    )
     x, y = axis_of(metric.name), axis_of(price.name)
     return Plot(
         name=f"{family.name}_trade_off",
         title=_title(metric, price),
         caption=(
             f"Each point is a model{', the mean over its languages' if len(family.tasks) > 1 else ''}. To the right: "
-            f"{_lower(metric)}. Upwards: {_lower(price)}. Either is bought with the other; near the {corner} corner is "
-            "best. Lines are 95 % bounds." + not_drawn(entries)
+            f"{_title(metric)} ({metric.better} is better). Upwards: {_title(price)} ({price.better} is better). Either is "
+            "bought with the other. Lines are 95 % bounds. In a crowd, some have no label." + not_drawn(entries)
         ),
         columns=("model", "name", *columns_of(metric.name, price.name)),
         rows=rows_of(entries),
@@ -68,13 +59,7 @@ def trade_off(models: Sequence[Model], metric: Metric, price: Metric) -> Plot:
 
 
 def _title(*metrics: Metric) -> str:
-    first, *others = (_lower(metric) for metric in metrics)
-    return " and ".join([first[:1].upper() + first[1:], *others])
-
-
-def _lower(metric: Metric) -> str:
-    title = metric.title or metric.in_prose
-    return title[:1].lower() + title[1:]
+    return " / ".join(metric.title or metric.in_prose for metric in metrics)
 
 
 def error_rates(models: Sequence[Model]) -> Plot:
