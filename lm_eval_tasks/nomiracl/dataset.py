@@ -90,8 +90,7 @@ def load(
             without spaces are hardly ever cut), or those of `passage_tokenizer`.
         passage_tokenizer: name or path of a Hugging Face tokenizer to count (and cut) by; needs ``transformers``.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
-        documents: number of questions of each subset that are left of the sample: those whose SHA-256 of the query id comes
-            first, in the order of the sample; ``None``: all.
+        documents: number of questions of each subset that are left of the sample (:func:`first_by_hash`); ``None``: all.
 
     Returns:
         ``{"evaluation": documents}`` and the same under the split's name. Columns: ``query_id``, ``language``,
@@ -184,7 +183,7 @@ def _documents(settings: _Settings, mirror: Path | None) -> Dataset:
         name: list(_rows(settings.language, name, chosen[name], judged[name], corpus, cut, seen)) for name in chosen
     }
     if settings.documents is not None:
-        rows = {name: _first_by_hash(of_subset, settings.documents) for name, of_subset in rows.items()}
+        rows = {name: first_by_hash(of_subset, settings.documents) for name, of_subset in rows.items()}
     kept = {name: len(subset_rows) for name, subset_rows in rows.items()}
     documents = [row for pair in zip_longest(*rows.values()) for row in pair if row is not None]
     log.info(
@@ -348,7 +347,8 @@ def _rows(
         }
 
 
-def _first_by_hash(rows: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
+def first_by_hash(rows: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
+    """So many rows, those whose SHA-256 of the query id comes first, in their order."""
     by_hash = sorted(rows, key=lambda row: hashlib.sha256(row["query_id"].encode()).digest())
     chosen = {row["query_id"] for row in by_hash[:number]}
     return [row for row in rows if row["query_id"] in chosen]
