@@ -42,10 +42,11 @@ def resolve(
 ) -> tuple[str, dict[str, Any]]:
     """The name and options of the detector that is meant. ``auto`` is the one that the table ``automatic.tsv`` has for a
     language and a kind of task (``closed-book`` or ``rag``), the options of these names, by default the arguments;
-    ``lexical`` where it has none. The log says which. Other names come back as they are.
+    ``lexical`` where it has none. The log says which. Without a language it stays ``auto``, with the option ``task``: each
+    answer's language then decides (:class:`detector_plugin.automatic.AutomaticDetector`). Other names stay as they are.
 
     Raises:
-        UnusableDetector: the language is not known, or there is no such kind of task.
+        UnusableDetector: there is no such kind of task.
     """
     if name != AUTO:
         return name, dict(options)
@@ -53,10 +54,7 @@ def resolve(
     language, task = options.pop("language"), options.pop("task")
     check_choice("task", task, (CLOSED_BOOK, RAG))
     if not language:
-        raise UnusableDetector(
-            f"detector {AUTO}: the choice goes by language and kind of task: add the options language=CODE and "
-            f"task={CLOSED_BOOK} or task={RAG}"
-        )
+        return AUTO, {"task": task, **options}
     return _chosen(str(language), task), options
 
 
@@ -82,8 +80,9 @@ def _chosen(language: str, task: str) -> str:
 
 def load_detector(name: str, **options: Any) -> Detector:
     """Load a detector by name: ``lexical``; ``llm`` (options ``model`` and the model's arguments); ``auto`` (options
-    ``language`` and ``task``, :func:`resolve`); a name that another package offers; or the name or path of a Hugging Face
-    classifier or PEFT adapter, for which the options of :class:`detector_plugin.transformers.TransformersDetector` apply.
+    ``task`` and perhaps ``language``, :func:`resolve`); a name that another package offers; or the name or path of a
+    Hugging Face classifier or PEFT adapter, which has the options of
+    :class:`detector_plugin.transformers.TransformersDetector`.
 
     Raises:
         UnusableDetector: there is no such detector, it cannot be loaded, or an option is not known.
@@ -144,13 +143,20 @@ def _find_kind(name: str) -> _Kind:
         raise
     except UsageError as error:
         raise UnusableDetector(str(error)) from error
-    if "/" not in name and not Path(name).expanduser().is_dir():
+    if "/" not in name and name != AUTO and not Path(name).expanduser().is_dir():
         raise UnusableDetector(
             f"detector {name}: there is no such detector, and no folder of that name{known_instead(name, known)}, and "
             f"models of the hub, which are called OWNER/NAME"
         )
     from detector_plugin.transformers import TransformersDetector, check_model
 
+    if name == AUTO:
+        from detector_plugin.automatic import AutomaticDetector
+
+        def check_options(task: str, **options: Any) -> None:
+            refuse_unknown(f"detector {AUTO}", options, TransformersDetector, UnusableDetector)
+
+        return _Kind(AutomaticDetector, check_options, lambda options: AUTO, signature_of(TransformersDetector))
     make, check_only = partial(TransformersDetector, name), partial(check_model, name)
     return _Kind(make, check_only, lambda options: name.rstrip("/") or name, signature_of(TransformersDetector))
 

@@ -68,7 +68,7 @@ def test_the_calibration_of_the_chosen_one(
     lookup: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     row = {"language": "en", "task": "rag", "detector": str(lookup), "licence": "mit", "figure": "", "source": "here"}
-    monkeypatch.setattr(loading, "rows_of", lambda name: [row])
+    monkeypatch.setattr(loading, "shipped_rows", lambda package, name: [row])
     with caplog.at_level(logging.INFO):
         settings = settings_of("clapnq_gold", "auto", {"batch_size": 4}, language="en", kinds=("rag",))
     assert (settings["detector"], settings["detector_args"]) == (str(lookup), '{"batch_size": 4}')
