@@ -329,7 +329,7 @@ class _DryRun:
             if hours >= 2
             else f"{minutes:.0f} minutes"
             if minutes >= 2
-            else f"{seconds:.0f} seconds"
+            else f"{seconds:.0f} s"
         )
         return f"{cost}; {most}{time} at {number:,g} {unit} a second, without loading the model"
 

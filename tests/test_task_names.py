@@ -1,0 +1,76 @@
+"""Unknown names of tasks and models: which of ours was meant. The harness's errors about others stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.definition.task_names import hint
+from lm_eval_tasks.harness.short_errors import as_ours
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        # another code or name of the language, a region, an order, a spelling
+        ("nomiracl_ger", "nomiracl_de"),
+        ("nomiracl_deu", "nomiracl_de"),
+        ("nomiracl_german", "nomiracl_de"),
+        ("nomiracl_germna", "nomiracl_de"),
+        ("nomiracl_jpn", "nomiracl_ja"),
+        ("nomiracl_swahili", "nomiracl_sw"),
+        ("mushroom_swedish", "mushroom_sv"),
+        ("mfava_zh-cn", "mfava_zh"),
+        ("mfava_detection_german_silver", "mfava_detection_de_silver"),
+        ("mfava_detection_de", "mfava_detection_de_gold"),
+        ("nomiracl_role_de", "nomiracl_de_role"),
+        ("NoMIRACL-DE", "nomiracl_de"),
+        ("nomirac_de", "nomiracl_de"),
+        ("nomiracle", "nomiracl"),
+        ("clapnqq", "clapnq"),
+        ("clapnq_rag_bgee", "clapnq_rag_bge"),
+        ("grounded-light", "grounded_lite"),
+    ],
+)
+def test_the_task_that_was_meant(name: str, meant: str) -> None:
+    assert hint([name]) == f"; did you mean {meant}?"
+
+
+def test_a_language_that_a_benchmark_lacks() -> None:
+    assert hint(["memerag_ja"]) == "; memerag has no Japanese; it has de en es fr hi"
+    assert hint(["nomiracl_pt-br"]).startswith("; nomiracl has no Portuguese; it has ar bn de en")
+    assert hint(["mfava_nl"]).startswith("; mfava has no language 'nl'; it has ar ca cs")
+
+
+def test_every_code_and_english_name_of_a_language_is_understood() -> None:
+    for table in catalogue.tables().values():
+        for task in table.tasks:
+            code = task.options.get("language")
+            if code is not None and task.name.endswith(f"_{code}"):
+                written_out = task.name.removesuffix(code) + table.languages[code].lower()
+                assert hint([written_out]) == f"; did you mean {task.name}?", written_out
+
+
+def test_other_names_are_nobodys() -> None:
+    for name in ("mmlu_foo", "hellaswg", "arc_easy", "musr", "", "*", "memory"):
+        assert hint([name]) == ""
+    assert hint(["nomiracl_ger"], ["gsm8k", "mmlu"]) == ""
+    assert hint(["nomiracl_ger"], ["nomiracl_de", "gsm8k"]) == "; did you mean nomiracl_de?"
+
+
+def test_errors_of_the_harness_about_ours() -> None:
+    tasks = as_ours(ValueError("Tasks not found: nomiracl_ger, hellaswg, mfava_ger"))
+    assert isinstance(tasks, UsageError)
+    assert str(tasks) == "Tasks not found: nomiracl_ger, hellaswg, mfava_ger; did you mean nomiracl_de, mfava_de?"
+    model = as_ours(
+        ValueError("Attempted to load model 'grounded-basline', but no model for this name found! Supported")
+    )
+    assert str(model) == "there is no model grounded-basline; did you mean grounded-baseline?"
+    for error in (
+        ValueError("Tasks not found: hellaswg"),
+        ValueError("Attempted to load model 'hff', but no model for this name found!"),
+        KeyError("Tasks not found: nomiracl_ger"),
+        KeyboardInterrupt(),
+    ):
+        assert as_ours(error) is error
