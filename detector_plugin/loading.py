@@ -18,12 +18,11 @@ from typing import Any, NamedTuple
 from custom_metrics.usage import entry_points
 from custom_metrics.usage.options import known_instead, refuse_unknown, signature_of
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.shipped_tables import shipped_rows
+from detector_plugin.automatic import AUTO, CLOSED_BOOK, AutomaticDetector, chosen
 from detector_plugin.detector import DEFAULT_DETECTOR, RAG, Detector, UnusableDetector, check_choice
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-AUTO, CLOSED_BOOK = "auto", "closed-book"
 _ATTRIBUTES = ("name", "version", "licence", "detect")
 
 
@@ -55,27 +54,7 @@ def resolve(
     check_choice("task", task, (CLOSED_BOOK, RAG))
     if not language:
         return AUTO, {"task": task, **options}
-    return _chosen(str(language), task), options
-
-
-@lru_cache(maxsize=128)  # so that a choice is logged once
-def _chosen(language: str, task: str) -> str:
-    row = next(
-        (
-            row
-            for row in shipped_rows("detector_plugin", "automatic.tsv")
-            if (row["language"], row["task"]) == (language, task)
-        ),
-        None,
-    )
-    if row is None:
-        log.warning("detector %s: no public one is known for %s, %s: %s", AUTO, language, task, DEFAULT_DETECTOR)
-        return DEFAULT_DETECTOR
-    log.info(
-        "detector %s: for %s, %s: %s, licence %s (its authors' figure: %s; %s)",
-        *(AUTO, language, task, row["detector"], row["licence"], row["figure"] or "none", row["source"]),
-    )
-    return row["detector"]
+    return chosen(str(language), task), options
 
 
 def load_detector(name: str, **options: Any) -> Detector:
@@ -151,14 +130,26 @@ def _find_kind(name: str) -> _Kind:
     from detector_plugin.transformers import TransformersDetector, check_model
 
     if name == AUTO:
-        from detector_plugin.automatic import AutomaticDetector
 
         def check_options(task: str, **options: Any) -> None:
             refuse_unknown(f"detector {AUTO}", options, TransformersDetector, UnusableDetector)
 
-        return _Kind(AutomaticDetector, check_options, lambda options: AUTO, signature_of(TransformersDetector))
+        return _Kind(_automatic, check_options, lambda options: AUTO, signature_of(TransformersDetector))
     make, check_only = partial(TransformersDetector, name), partial(check_model, name)
     return _Kind(make, check_only, lambda options: name.rstrip("/") or name, signature_of(TransformersDetector))
+
+
+def _automatic(task: str, **options: Any) -> AutomaticDetector:
+    """``auto`` for answers in several languages. ``lexical`` gets those of the options that it has."""
+
+    def choose(language: str) -> tuple[str, str]:
+        name, own = resolve(AUTO, options, language, task)
+        if name == DEFAULT_DETECTOR and (foreign := [option for option in own if not has_option(name, option)]):
+            log.warning("detector %s: %s has no option %s, and runs without", AUTO, name, ", ".join(foreign))
+            own = {option: value for option, value in own.items() if option not in foreign}
+        return name, json.dumps(own, sort_keys=True)
+
+    return AutomaticDetector(choose, check_detector, lambda name, own: load_detector(name, **json.loads(own)))
 
 
 def _entry_point_kind(offer: entry_points.Offer) -> _Kind:

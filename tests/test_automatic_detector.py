@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from custom_metrics.usage.shipped_tables import shipped_rows
-from detector_plugin import UnusableDetector, automatic, calibration, load_detector, loading
+from detector_plugin import UnusableDetector, automatic, calibration, load_detector
 from detector_plugin.automatic import AutomaticDetector
 from detector_plugin.filters import shared_detector
 from detector_plugin.loading import calibrated_name, check_detector, resolve
@@ -26,7 +26,7 @@ MMBERT, EURO = "KRLabsOrg/lettucedect-v2-mmbert-base", "EuroEval/mmBERT-small-mu
 
 @pytest.fixture(autouse=True)
 def _asked_anew() -> None:
-    loading._chosen.cache_clear()
+    automatic.chosen.cache_clear()
 
 
 def test_the_table() -> None:
@@ -62,7 +62,7 @@ def test_what_cannot_be_chosen_or_had() -> None:
 
 def test_what_lacks_is_said_of_all_languages_at_once() -> None:
     pytest.importorskip("transformers")
-    detector = AutomaticDetector("rag")
+    detector = load_detector("auto", task="rag")
     with pytest.raises(
         UnusableDetector, match=rf"'hf download {EUROBERT}-de-v1'.*'hf download {EURO}with-ragtruth-da'"
     ):
@@ -73,8 +73,7 @@ def by_language(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table in which German goes to flag-all, English to flag-none."""
     row = {"task": "rag", "licence": "mit", "figure": "", "source": "here"}
     rows = [{**row, "language": "de", "detector": "flag-all"}, {**row, "language": "en", "detector": "flag-none"}]
-    for module in (loading, automatic):
-        monkeypatch.setattr(module, "shipped_rows", lambda package, name: rows)
+    monkeypatch.setattr(automatic, "shipped_rows", lambda package, name: rows)
 
 
 def test_each_answer_goes_to_the_detector_of_its_language(
@@ -130,7 +129,7 @@ def test_the_calibration_of_the_chosen_one(
     lookup: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     row = {"language": "en", "task": "rag", "detector": str(lookup), "licence": "mit", "figure": "", "source": "here"}
-    monkeypatch.setattr(loading, "shipped_rows", lambda package, name: [row])
+    monkeypatch.setattr(automatic, "shipped_rows", lambda package, name: [row])
     with caplog.at_level(logging.INFO):
         settings = settings_of("clapnq_gold", "auto", {"batch_size": 4}, language="en", kinds=("rag",))
     assert (settings["detector"], settings["detector_args"]) == (str(lookup), '{"batch_size": 4}')
