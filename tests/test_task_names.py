@@ -57,6 +57,7 @@ def test_other_names_are_nobodys() -> None:
         assert hint([name]) == ""
     assert hint(["nomiracl_ger"], ["gsm8k", "mmlu"]) == ""
     assert hint(["nomiracl_ger"], ["nomiracl_de", "gsm8k"]) == "; did you mean nomiracl_de?"
+    assert hint(["nomiracl_fr", "clapnq_rag"], ["nomiracl_de", "clapnq_gold"]) == ""  # not in these runs
 
 
 def test_errors_of_the_harness_about_ours() -> None:

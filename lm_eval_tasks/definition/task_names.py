@@ -17,13 +17,13 @@ _WRITTEN_OUT = 3  # letters of an English name that are enough: `swa`, `ger`
 def hint(names: Iterable[str], known: Collection[str] = ()) -> str:
     """The end of a message about unknown names: ``; did you mean nomiracl_de?``, or which languages there are.
 
-    Empty where they resemble none of `known`, by default our tasks and groups.
+    Empty where they resemble none of our tasks and groups; or of `known`, where a name of ours is no mistake.
     """
     meant, messages = [], []
     for name in names:
-        task, message = _meant(name, tuple(known or _ours()))
+        task, message = _meant(name, tuple(known or _ours())) if not known or name not in _ours() else ("", "")
         meant += [task] if task else []
-        messages += [message] if message else []
+        messages += [message] if message and not known else []
     messages += [f"did you mean {', '.join(meant)}?"] if meant else []
     return "".join(f"; {message}" for message in dict.fromkeys(messages))
 
