@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lm_eval_tasks import commands
 from lm_eval_tasks.cli import command_names
-from lm_eval_tasks.definition.catalogue import benchmark_of, folders
+from lm_eval_tasks.definition.catalogue import ACROSS, benchmark_of, folders
 from tests import metric_table
 from tests.architecture import PACKAGES
 from tests.conftest import ROOT
@@ -161,7 +161,7 @@ def test_every_task_that_is_run_exists() -> None:
     """Tasks and groups behind ``--tasks``; capitals stand for a name of the reader's."""
     tables = [benchmark_of(folder) for folder in folders()]
     known = {entry.name for table in tables for entry in (*table.tasks, *table.groups)}
-    known |= {path.stem for path in (ROOT / "lm_eval_tasks" / "clapnq" / "judge").glob("*.yaml")}
+    known |= {*ACROSS, *(path.stem for path in (ROOT / "lm_eval_tasks" / "clapnq" / "judge").glob("*.yaml"))}
     mentions = [
         mention._replace(text=name)
         for mention in found(r"--tasks[ =]([\w,*]+)")

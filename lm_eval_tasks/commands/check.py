@@ -324,13 +324,7 @@ class _DryRun:
         seconds = (self.requests if unit == "requests" else self.prompt_tokens + self.answer_tokens) / number
         most = "at most " if unit == "tokens" else ""
         minutes, hours = seconds / 60, seconds / 3600
-        time = (
-            f"{hours:.1f} hours"
-            if hours >= 2
-            else f"{minutes:.0f} minutes"
-            if minutes >= 2
-            else f"{seconds:.0f} seconds"
-        )
+        time = f"{hours:.1f} hours" if hours >= 2 else f"{minutes:.0f} minutes" if minutes >= 2 else f"{seconds:.0f} s"
         return f"{cost}; {most}{time} at {number:,g} {unit} a second, without loading the model"
 
     def report(self, speed: tuple[float, str] | None = None, full: bool = False) -> Iterator[str]:

@@ -17,10 +17,15 @@ _WRITTEN_OUT = 3  # letters of an English name that are enough: `swa`, `ger`
 def hint(names: Iterable[str], known: Collection[str] = ()) -> str:
     """The end of a message about unknown names: ``; did you mean nomiracl_de?``, or which languages there are.
 
-    Empty where they resemble none of `known`, by default our tasks and groups.
+    Empty where they resemble none of our tasks and groups; or of `known`, where a name of ours is no mistake.
     """
-    texts = dict.fromkeys(text for name in names if (text := _hint(name, tuple(known or _ours()))))
-    return "".join(f"; {text}" for text in texts)
+    meant, messages = [], []
+    for name in names:
+        task, message = _meant(name, tuple(known or _ours())) if not known or name not in _ours() else ("", "")
+        meant += [task] if task else []
+        messages += [message] if message and not known else []
+    messages += [f"did you mean {', '.join(meant)}?"] if meant else []
+    return "".join(f"; {message}" for message in dict.fromkeys(messages))
 
 
 @lru_cache(maxsize=1)
@@ -35,12 +40,13 @@ def _ours() -> tuple[str, ...]:
     )
 
 
-def _hint(name: str, known: tuple[str, ...]) -> str:
+def _meant(name: str, known: tuple[str, ...]) -> tuple[str, str]:
+    """The task or group of `known` that was meant, or which languages there are instead; both empty for any other name."""
     first, *rest = re.split(r"[\s_-]+", name.strip().casefold())
     families = sorted({other.partition("_")[0] for other in known})
     family = next(iter(difflib.get_close_matches(first, families, 1, _ALIKE)), None)
     if family is None:
-        return ""
+        return "", ""
     members = {other: other.split("_") for other in known if other.partition("_")[0] == family}
     parts = {part for words in members.values() for part in words[1:]}
     names = catalogue.languages()
@@ -51,13 +57,13 @@ def _hint(name: str, known: tuple[str, ...]) -> str:
         missing = next((names[code] for code in codes if code in names), "")
         near = [] if missing else difflib.get_close_matches("_".join(rest), parts - {*languages}, 1, _NEAR)
         if not near:
-            return f"{family} has no {missing or f'language {rest[0]!r}'}; it has {' '.join(languages)}"
+            return "", f"{family} has no {missing or f'language {rest[0]!r}'}; it has {' '.join(languages)}"
     # a part that says nothing here, such as the region of zh-cn, is left out where the language is known
     words = [code or word for code, word in zip(codes, rest, strict=True) if code or not meant or _near(word, parts)]
     of_language = [other for other, words in members.items() if {*meant} <= {*words}]
     same_words = [other for other in of_language if {*members[other][1:]} == {*words}]
     near = same_words or difflib.get_close_matches("_".join([family, *words]), of_language, 1, _NEAR)
-    return f"did you mean {near[0]}?" if near else ""
+    return next(iter(near), ""), ""
 
 
 def _near(word: str, parts: Collection[str]) -> bool:

@@ -8,6 +8,7 @@ there, those of each model are chosen with the other ten.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from itertools import combinations
 from pathlib import Path
@@ -18,78 +19,52 @@ from scipy.stats import kendalltau, spearmanr
 
 from custom_metrics.relevance import ANSWER, NO_ANSWER, robust_label
 from lm_eval_tasks.nomiracl.benchmark import LITE_DOCUMENTS, LITE_LANGUAGES
-from lm_eval_tasks.nomiracl.dataset import SUBSETS, first_by_hash
 
-RIGHT = dict(zip(SUBSETS, (ANSWER, NO_ANSWER), strict=True))
-RATES = dict(zip(SUBSETS, ("error rate", "hallucination rate"), strict=True))
+RATES = {"non_relevant": ("hallucination rate", NO_ANSWER), "relevant": ("error rate", ANSWER)}
 DRAWS = 1000
 
 
-def read(folder: Path) -> tuple[list[str], dict[tuple[str, str], Any]]:
-    """The models; and by language and subset whether each answered each question wrongly (questions in the order of the
-    hash; NaN for an Invalid answer or none)."""
-    files = [gzip.decompress((folder / f"{language}.jsonl.gz").read_bytes()) for language in LITE_LANGUAGES]
-    rows = [json.loads(line) for content in files for line in content.splitlines()]
-    models = sorted({row["model"] for row in rows})
-    ids: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+def read(file: Path, subset: str) -> dict[str, Any]:
+    """Model to whether each of its answers is wrong, questions in the order of the hash; NaN for Invalid and missing."""
+    lines = map(json.loads, gzip.decompress(file.read_bytes()).splitlines())
+    rows = [row for row in lines if row["subset"] == subset]
+    ids = sorted({row["query_id"] for row in rows}, key=lambda id: hashlib.sha256(id.encode()).digest())
+    wrong = {model: np.full(len(ids), np.nan) for model in sorted({row["model"] for row in rows})}
     for row in rows:
-        ids.setdefault((row["language"], row["subset"]), {})[row["query_id"]] = {"query_id": row["query_id"]}
-    number = {}
-    for key, of_subset in ids.items():
-        first = first_by_hash([*of_subset.values()], LITE_DOCUMENTS)
-        chosen = {row["query_id"] for row in first}
-        number[key] = {id: at for at, id in enumerate([*chosen, *(id for id in of_subset if id not in chosen)])}
-    wrong = {key: np.full((len(models), len(places)), np.nan) for key, places in number.items()}
-    for row in rows:
-        key = row["language"], row["subset"]
-        label = robust_label(row["response"], row["language"])
-        if label in RIGHT.values():
-            wrong[key][models.index(row["model"]), number[key][row["query_id"]]] = label != RIGHT[row["subset"]]
-    return models, wrong
-
-
-def rates(wrong: dict[tuple[str, str], Any], subset: str, chosen: Any = None) -> Any:
-    """The rate of each language and model; `chosen` says which columns of how many count."""
-    columns = [wrong[language, subset] for language in LITE_LANGUAGES]
-    return np.array(
-        [np.nanmean(each if chosen is None else each[:, chosen(each.shape[1])], axis=1) for each in columns]
-    )
+        if (label := robust_label(row["response"], row["language"])) in (ANSWER, NO_ANSWER):
+            wrong[row["model"]][ids.index(row["query_id"])] = label != RATES[subset][1]
+    return wrong
 
 
 def lite(folder: Path) -> None:
-    """Print the rates of the models by all questions and by those of ``nomiracl_lite``, and how they correlate."""
-    models, wrong = read(folder)
+    """Print the rates of the models by all questions and by those of ``nomiracl_lite``, and how they agree."""
     rng = np.random.default_rng(0)
-    full = {subset: rates(wrong, subset) for subset in SUBSETS}
-    short = {subset: rates(wrong, subset, lambda size: range(LITE_DOCUMENTS)) for subset in SUBSETS}
-    print(f"{'model':28}" + "".join(f"{RATES[s]:>20} {'lite':>6}" for s in reversed(SUBSETS)))
-    for at, model in enumerate(models):
-        print(
-            f"{model:28}"
-            + "".join(f"{full[s].mean(0)[at]:20.3f} {short[s].mean(0)[at]:6.3f}" for s in reversed(SUBSETS))
-        )
-    print(f"\n{'':58}{'Spearman':>9} {'Kendall':>8} {'mean |difference|':>18}")
-    for subset in reversed(SUBSETS):
-        whole = full[subset].mean(0)
-        show(f"{RATES[subset]}, {LITE_DOCUMENTS} a language", agreement(short[subset].mean(0), whole))
-        draws = [rates(wrong, subset, lambda size: rng.choice(size, LITE_DOCUMENTS, False)) for _ in range(DRAWS)]
-        others = np.array([agreement(draw.mean(0), whole) for draw in draws])
-        show(f"  {DRAWS:,} other draws of as many: mean", others.mean(0))
-        worse = [np.quantile(column, share) for column, share in zip(others.T, (0.05, 0.05, 0.95), strict=True)]
-        show("    95 in 100 are better than", worse)
+    for subset, (name, _) in RATES.items():
+        languages = [read(folder / f"{language}.jsonl.gz", subset) for language in LITE_LANGUAGES]
+        answers = [np.array([*by_model.values()]) for by_model in languages]
+        every = np.array([np.nanmean(wrong, axis=1) for wrong in answers])  # language, model
+        first = np.mean([np.nanmean(wrong[:, :LITE_DOCUMENTS], axis=1) for wrong in answers], 0)
+        whole = every.mean(0)
+        print(f"\n{name:40}{'all':>8}{'lite':>8}")
+        for model, *values in zip(languages[0], whole, first, strict=True):
+            print(f"{model:40}" + "".join(f"{value:8.3f}" for value in values))
+        print(f"{'':58}{'Spearman':>9}{'Kendall':>9}{'mean |difference|':>18}")
+        show(f"{LITE_DOCUMENTS} questions of each language", agreement(first, whole))
+        draws = []
+        for _ in range(DRAWS):
+            drawn = [wrong[:, rng.choice(wrong.shape[1], LITE_DOCUMENTS, False)] for wrong in answers]
+            draws.append(agreement(np.mean([np.nanmean(wrong, axis=1) for wrong in drawn], 0), whole))
+        show(f"{DRAWS:,} other draws of as many: mean", np.mean(draws, 0))
+        show("  95 in 100 are better than", np.diag(np.quantile(draws, (0.05, 0.05, 0.95), 0)))
         for size in (3, 4, 6):
-            show(
-                f"  {size} languages chosen with ten models, all questions",
-                agreement(held_out(full[subset], size), whole),
-            )
+            show(f"all of {size} languages, chosen with ten models", agreement(held_out(every, size), whole))
 
 
 def held_out(by_language: Any, size: int) -> Any:
     """Each model's mean over the languages (`size` of them) whose mean is nearest to that over all for the other models."""
     sets = [list(each) for each in combinations(range(len(by_language)), size)]
     means, whole = np.array([by_language[each].mean(0) for each in sets]), by_language.mean(0)
-    apart = abs(means - whole)
-    best = [np.delete(apart, model, 1).mean(1).argmin() for model in range(len(whole))]
+    best = [np.delete(abs(means - whole), model, 1).mean(1).argmin() for model in range(len(whole))]
     return means[best, range(len(whole))]
 
 
@@ -98,5 +73,4 @@ def agreement(values: Any, whole: Any) -> tuple[float, float, float]:
 
 
 def show(what: str, measured: Any) -> None:
-    rho, tau, apart = measured
-    print(f"{what:58}{rho:9.3f} {tau:8.3f} {apart:18.3f}", flush=True)
+    print(f"{what:58}" + "{:9.2f}{:9.2f}{:18.3f}".format(*measured), flush=True)

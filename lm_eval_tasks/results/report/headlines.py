@@ -148,7 +148,8 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     details = []
     if mean.n:
         right = sum(round(figure.value * figure.n) for figure in figures.values() if not math.isnan(figure.value))
-        details.append(f"{f'{right} of ' if metric.is_share else ''}{mean.n} {metric.counted}")
+        counted = re.sub(r"s\b", "", metric.counted, count=1) if mean.n == 1 and not metric.is_share else metric.counted
+        details.append(f"{f'{right} of ' if metric.is_share else ''}{mean.n} {counted}")
     unknown = not_measurable(mean, metric.unit, metric.needs)
     if (interval := bounds(mean, metric.unit)) and not unknown:
         details.append(f"95 % bounds {interval}")
