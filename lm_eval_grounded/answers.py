@@ -6,10 +6,11 @@ list as long. Texts are scored as they are: :func:`abstains` and :func:`relevanc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
+from custom_metrics.usage.columns import Texts, rows_of, text_of
 from custom_metrics.usage.plain_errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Language: TypeAlias = "str | Sequence[str | None] | None"
 Many: TypeAlias = "list[str] | tuple[str, ...]"
-Texts: TypeAlias = "str | Sequence[str]"
 Spans: TypeAlias = "Sequence[Sequence[Any]]"
 
 
@@ -157,7 +157,7 @@ def span_iou(answer: Texts, annotated: Any, predicted: Any) -> float | list[floa
     from custom_metrics.scores.character_labels import iou
 
     def overlap(answer: str, annotated: Spans, predicted: Spans) -> float:
-        return iou(_in_text(annotated, answer, "annotated"), _in_text(predicted, answer, "predicted"))
+        return iou(_intext_of(annotated, answer, "annotated"), _intext_of(predicted, answer, "predicted"))
 
     return _each(overlap, answer, annotated=annotated, predicted=predicted)
 
@@ -210,9 +210,9 @@ def detect(
     rows: list[tuple[str, str, str | None, str]] = []
     given = rows_of(answer, reference=reference, language=language, question=question)
     for place, (text, source, tag, asked) in enumerate(given):
-        source = _text(source, "reference")
+        source = text_of(source, "reference")
         code = guess(text, source).code if tag is None else _code(tag)
-        rows.append((source, text, code, _text(asked or "", "question")))
+        rows.append((source, text, code, text_of(asked or "", "question")))
         key: Any = detector
         if isinstance(detector, str):
             name, chosen = resolve(detector, options, code, RAG)
@@ -240,43 +240,20 @@ def _each(function: Callable[..., T], texts: Texts, **columns: Any) -> T | list[
     return values[0] if isinstance(texts, str) else values
 
 
-def rows_of(texts: Texts, **columns: Any) -> list[tuple[Any, ...]]:
-    """Each text with its value of every column. A column of a list of texts is one value for all, or a list as long; a
-    UsageError where it is shorter or longer, or something is no text."""
-    if isinstance(texts, str):
-        return [(texts, *columns.values())]
-    if not isinstance(texts, Iterable) or isinstance(texts, (bytes, Mapping)):
-        raise UsageError(f"expected a text or a list of texts, got {type(texts).__name__}: {texts!r:.60}")
-    texts = [_text(text, f"text {place}") for place, text in enumerate(texts)]
-    filled = []
-    for name, column in columns.items():
-        values = [column] * len(texts) if column is None or isinstance(column, str) else list(column)
-        if len(values) != len(texts):
-            raise UsageError(f"{len(texts)} texts, but {len(values)} for {name}: {values!r:.60}")
-        filled.append(values)
-    return list(zip(texts, *filled, strict=True))
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise UsageError(f"{name} is {type(value).__name__}, not a text: {value!r:.60}")
-    return value
-
-
 def _listed(texts: Any, name: str) -> list[str]:
     """The texts that belong to one answer: one, a list of them, or none."""
     if texts is None:
         return []
     if isinstance(texts, Mapping):
         raise UsageError(f"{name} is {type(texts).__name__}, no text and no list of texts")
-    return [texts] if isinstance(texts, str) else [_text(text, f"{name}[{at}]") for at, text in enumerate(texts)]
+    return [texts] if isinstance(texts, str) else [text_of(text, f"{name}[{at}]") for at, text in enumerate(texts)]
 
 
 def _code(language: Any) -> str | None:
     """The ISO 639 code of a BCP 47 tag."""
     from lm_eval_tasks.detection.language_tags import code_of
 
-    return None if language is None else code_of(_text(language, "language"))
+    return None if language is None else code_of(text_of(language, "language"))
 
 
 def _with_table(language: Any) -> str | None:
@@ -288,7 +265,7 @@ def _with_table(language: Any) -> str | None:
     return code
 
 
-def _in_text(spans: Any, text: str, name: str) -> list[tuple[int, int]]:
+def _intext_of(spans: Any, text: str, name: str) -> list[tuple[int, int]]:
     """The places of spans, which are in a text."""
     from custom_metrics.reading.spans import span_of
 

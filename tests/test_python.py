@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import doctest
+import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -29,6 +31,8 @@ from tests.test_commands import HEAVY
 
 PAGE = ROOT / "lm_eval_grounded" / "README.md"
 RATES = ("hallucination_rate", "error_rate", "accuracy", "invalid_rate")
+NOTEBOOK = ROOT / "examples" / "from_sample_to_report.ipynb"
+SHELL = re.compile(r"^!((?:.*\\\n)*.*)$", re.MULTILINE)
 PROMPT = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
@@ -50,6 +54,7 @@ def _own_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import evaluate
 
     monkeypatch.setattr(evaluate.config, "HF_METRICS_CACHE", tmp_path / "metrics")
+    monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", tmp_path / "modules")
 
 
 def test_every_example_of_the_page_holds(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,6 +67,19 @@ def test_every_example_of_the_page_holds(results: Path, monkeypatch: pytest.Monk
     if output:
         pytest.fail("".join(output))
     assert [name for name in g.__all__ if name not in text] == []
+
+
+@pytest.mark.slow("two runs of the harness and a report, each a process")
+def test_the_notebook_goes_from_the_sample_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    text = NOTEBOOK.read_text("utf-8")
+    assert str(ROOT) not in text
+    names = {"_shell": lambda line: subprocess.run(line, shell=True, check=True)}
+    for cell in json.loads(text)["cells"]:
+        if cell["cell_type"] == "code":
+            exec(SHELL.sub(lambda line: f"_shell({line[1]!r})", "".join(cell["source"])), names)
+    assert "baseline-lexical" in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_the_import_loads_nothing_heavy() -> None:
@@ -217,7 +235,12 @@ def test_no_name_is_markup_in_a_notebook(results: Path) -> None:
         (g.relevance_label, ["Nein.", "I don't know", "[1]"], {}, {"strict": True}),
         (g.k_precision, ["東京です", "a cat", "Кошка"], {"passages": ["東京", ["a", "dog"], "кошка"]}, {}),
         (g.rouge, ["a cat", "a dog"], {"references": [["a cat", "the cat"], []]}, {"passages": "the cat"}),
-        (g.span_iou, ["a cat", "", "x"], {"annotated": [[(0, 1)], [], [(0, 1, "entity", 0.4)]]}, {"predicted": None}),
+        (
+            g.span_iou,
+            ["a cat", "", "x"],
+            {"annotated": [[(0, 1)], [], [(0, 1, "entity", 0.4)]], "predicted": [[], [], [(0, 1)]]},
+            {},
+        ),
         (g.detect, ["A cat.", "Ein Hund."], {"reference": ["A dog.", "Eine Katze."]}, {"detector": "flag-unseen"}),
         (g.detect, ["A cat.", "Ein Hund."], {"language": ["en-GB", None]}, {"reference": "A dog.", "threshold": 0.5}),
     ],
@@ -225,21 +248,13 @@ def test_no_name_is_markup_in_a_notebook(results: Path) -> None:
 def test_a_list_gives_what_its_members_give(
     function: Any, texts: list[str], columns: dict[str, list[Any]], same_for_all: dict[str, Any]
 ) -> None:
-    if function is g.span_iou:
-        same_for_all = {"predicted": [[]] * len(texts)}
-        columns, same_for_all = {**columns, **same_for_all}, {}
-    text = "answer" if function in (g.detect,) else None
+    first = next(iter(inspect.signature(function).parameters)) if function is not g.detect else "answer"
     expected = [
-        call(function, text, each, **{name: values[place] for name, values in columns.items()}, **same_for_all)
-        for place, each in enumerate(texts)
+        function(**{first: text}, **{name: values[place] for name, values in columns.items()}, **same_for_all)
+        for place, text in enumerate(texts)
     ]
-    assert call(function, text, texts, **columns, **same_for_all) == expected
-    empty = {name: [] for name in columns}
-    assert call(function, text, [], **empty, **same_for_all) == []
-
-
-def call(function: Any, name: str | None, value: Any, **columns: Any) -> Any:
-    return function(value, **columns) if name is None else function(**{name: value}, **columns)
+    assert function(**{first: texts}, **columns, **same_for_all) == expected
+    assert function(**{first: []}, **dict.fromkeys(columns, ()), **same_for_all) == []
 
 
 @pytest.mark.parametrize(

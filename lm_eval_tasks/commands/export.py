@@ -9,7 +9,6 @@ come from.
 
 Examples:
   lm-eval-grounded export figures results -o figures.csv
-  lm-eval-grounded export clapnq -o train.jsonl
   lm-eval-grounded export clapnq --setting rag --retriever bm25 --split dev -o dev.jsonl
 """
 
