@@ -1,18 +1,47 @@
-"""Arguments of functions that take one text or a list of them: what belongs to a text is one value, or a list as long."""
+"""Functions of a text that also take a list of texts. What belongs to a text is then one value for all, or a list as long."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 from custom_metrics.usage.plain_errors import UsageError
 
-Texts: TypeAlias = "str | Sequence[str]"
+P = ParamSpec("P")
+T = TypeVar("T")
+Texts: TypeAlias = "list[str] | tuple[str, ...]"
 
 
-def rows_of(texts: Texts, **columns: Any) -> list[tuple[Any, ...]]:
-    """Each text with its value of every column. A column of a list of texts is one value for all, or a list as long; a
-    UsageError where it is shorter or longer, or something is no text."""
+class OneOrMany(Protocol[P, T]):
+    """A function of a text, and of a list of texts."""
+
+    @overload
+    def __call__(self, text: str, /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    def __call__(self, text: Texts, /, *args: Any, **kwargs: Any) -> list[T]: ...
+
+
+def one_or_many(function: Callable[Concatenate[str, P], T]) -> OneOrMany[P, T]:
+    """Let a function of a text take a list of texts, and return a list then. Errors are those of :func:`rows_of`."""
+    signature, single = inspect.signature(function), cast("Callable[..., T]", function)
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        first, *names = bound.arguments
+        texts = bound.arguments[first]
+        values = [single(*row) for row in rows_of(texts, **{name: bound.arguments[name] for name in names})]
+        return values[0] if isinstance(texts, str) else values
+
+    return called
+
+
+def rows_of(texts: str | Texts, **columns: Any) -> list[tuple[Any, ...]]:
+    """Each text with its value of every column. A UsageError where a column is shorter or longer than the texts, or
+    something is no text."""
     if isinstance(texts, str):
         return [(texts, *columns.values())]
     if not isinstance(texts, Iterable) or isinstance(texts, (bytes, Mapping)):
@@ -20,7 +49,8 @@ def rows_of(texts: Texts, **columns: Any) -> list[tuple[Any, ...]]:
     texts = [text_of(text, f"text {place}") for place, text in enumerate(texts)]
     filled = []
     for name, column in columns.items():
-        values = [column] * len(texts) if column is None or isinstance(column, str) else list(column)
+        is_list = isinstance(column, Iterable) and not isinstance(column, str)
+        values = list(column) if is_list else [column] * len(texts)
         if len(values) != len(texts):
             raise UsageError(f"{len(texts)} texts, but {len(values)} for {name}: {values!r:.60}")
         filled.append(values)

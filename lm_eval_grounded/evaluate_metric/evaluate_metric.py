@@ -25,6 +25,7 @@ from custom_metrics.usage.columns import rows_of
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.detection.language_tags import with_phrases
 
 Document = dict[str, Any]
 
@@ -32,7 +33,7 @@ _LABELS = {"relevant": ANSWER, "non_relevant": NO_ANSWER}
 
 
 class _Metric(NamedTuple):
-    """How a metric comes from strings as it does in its task."""
+    """How a metric comes from strings, as in its task."""
 
     benchmark: str
     read: Callable[[Any, Document], Any]  # the task's filter: what it makes of a prediction
@@ -57,11 +58,18 @@ def _tagged(reference: Any, options: Document) -> Document:
 def _labelled(reference: Any, options: Document) -> Document:
     if reference not in _LABELS:
         raise UsageError(f"a reference is {' or '.join(_LABELS)}: what the passages are; got {reference!r:.60}")
-    return {"subset": reference, "label": _LABELS[reference], "query": options["question"], **options}
+    language = with_phrases(options["language"])
+    return {
+        **options,
+        "subset": reference,
+        "label": _LABELS[reference],
+        "query": options["question"],
+        "language": language,
+    }
 
 
 def _abstention(document: Document, results: Sequence[Any]) -> dict[str, Any]:
-    return {"abstention_rate": float(is_abstention(results[0], document["language"]))}
+    return {"abstention_rate": float(is_abstention(results[0], with_phrases(document["language"])))}
 
 
 _FINAL = FinalAnswer().extract
@@ -101,7 +109,7 @@ class GroundedMetric(evaluate.Metric):  # type: ignore[misc]
     """A metric of :data:`METRICS`. ``compute`` gives its value under its name, ``None`` where no document counts; its 95 %
     bounds, ``<name>_low`` and ``<name>_high``; and how many documents count, ``<name>_n``.
 
-    ``compute`` also takes options, each one value for all predictions or a list as long: ``language`` (an ISO 639 code) of
+    ``compute`` also takes options, each one value for all predictions or a list as long: ``language`` (a BCP 47 tag) of
     ``abstention_rate`` and NoMIRACL's rates; and of the latter ``question`` and ``passages``, as they stand in the prompt,
     and ``parser``, ``"robust"`` or ``"strict"``.
     """

@@ -20,13 +20,10 @@ FIGURE_COLUMNS = tuple(
     "model folder date benchmark task version language filter metric value low high standard_error n unit denominator "
     "measurable settings".split()
 )
-"""Columns of a figure: whose it is; where it stands; the value with its 95 % bounds; how many documents count (`n`), and
-which (`denominator`); whether its bounds are narrow enough for the value to mean something
-(:mod:`custom_metrics.statistics.units`); and the prompt, generation and detector behind it, as a JSON object."""
+"""Columns of a figure; lm_eval_grounded/README.md describes them."""
 
 ANSWER_COLUMNS = tuple("model folder benchmark task language filter document question response answer".split())
-"""Columns of an answer: whose it is; the name of its document; what the model wrote (`response`); what the filter made of
-that (`answer`); then one column for each metric."""
+"""Columns of an answer, without those of the metrics. `response` is what the model wrote, `answer` what the filter made of it."""
 
 
 def figure_rows(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
