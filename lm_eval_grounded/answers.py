@@ -1,13 +1,12 @@
 """Single answers, or lists of them: abstention, labels, scores, and the words that a detector flags.
 
-Texts are scored as they are: :func:`abstains` and :func:`relevance_label` alone remove reasoning blocks. A language is
-a BCP 47 tag.
-"""
+:func:`abstains` and :func:`relevance_label` alone remove reasoning blocks. A language is a BCP 47 tag."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from custom_metrics.usage.columns import Texts, one_or_many, rows_of, text_of
@@ -18,15 +17,13 @@ if TYPE_CHECKING:
     from detector_plugin import Detector
 
 Several: TypeAlias = "str | Sequence[str] | None"
-"""What belongs to one answer: a text, or a list of texts."""
 Language: TypeAlias = "str | Sequence[str | None] | None"
 
 
 @one_or_many
 def abstains(text: str, language: str | None = None) -> bool:
     """Whether an answer, or each of a list, says that it cannot answer (:func:`custom_metrics.abstention.is_abstention`).
-    Without a language, the two count that it most looks like. UsageError where the language has no phrase table.
-    """
+    Without a language, the two count that it most looks like. UsageError where the language has no phrase table."""
     from custom_metrics.abstention import is_abstention
     from custom_metrics.reading.response import final_answer
     from lm_eval_tasks.detection.language_tags import with_phrases
@@ -44,8 +41,7 @@ def relevance_label(
 ) -> str:
     """NoMIRACL's label of a response, or of each of a list: ``Yes, answer is present``, ``I don't know`` or ``Invalid``
     (:func:`custom_metrics.relevance.robust_label`, which says what `question` and `passages` are for). `strict` reads the
-    response alone, as the released parser does. UsageError where the language has no phrase table.
-    """
+    response alone, as the released parser does. UsageError where the language has no phrase table."""
     from custom_metrics.relevance import nomiracl_label, robust_label
     from lm_eval_tasks.detection.language_tags import with_phrases
 
@@ -58,8 +54,7 @@ def relevance_label(
 def k_precision(answer: str, passages: Several, language: str | None = None) -> float:
     """The share of the tokens of an answer, or of each of a list, that its passages hold; ``nan`` without a token
     (:func:`custom_metrics.scores.grounding.k_precision`). The language decides what a token is: of ``en`` ROUGE's, as in
-    CLAPnq. UsageError where nothing here finds its words.
-    """
+    CLAPnq. UsageError where nothing here finds its words."""
     from custom_metrics.scores import grounding
     from lm_eval_tasks.detection.language_tags import code_of
 
@@ -80,8 +75,7 @@ def rouge(answer: str, references: Several, passages: Several = None) -> dict[st
 def span_iou(answer: str, annotated: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> float:
     """Intersection over union of the characters that two sides mark in an answer, or in each of a list; 1.0 where both mark
     none (:func:`custom_metrics.scores.character_labels.iou`). A span is (start, end), or longer, as :func:`detect` gives
-    it. UsageError where it is not in the answer.
-    """
+    it. UsageError where it is not in the answer."""
     from custom_metrics.scores.character_labels import iou
 
     return iou(_in_text(annotated, answer, "annotated"), _in_text(predicted, answer, "predicted"))
@@ -106,37 +100,23 @@ def detect(
     """The spans of an answer, or of each of a list, that its reference does not bear out, in characters; ``None`` where the
     detector cannot read the answer and was told to leave it out.
 
-    Args:
-        reference: the text to hold an answer against.
-        answer: any text.
-        language: default guessed of each answer, offline.
-        detector: as ``--detector`` of the command, and kept loaded; or a loaded one.
-        question: what was asked, for detectors that read it.
-        options: of the detector, such as ``threshold``.
-
-    Raises:
-        UnusableDetector: a UsageError: there is no such detector or option, or its value is none.
-    """
+    The language is guessed by default. A detector is named as for the command, and kept loaded, or a loaded one; `options`
+    are its own, such as ``threshold``. UnusableDetector, a UsageError, where there is no such detector, option or value."""
     from detector_plugin.detector import RAG
     from detector_plugin.loading import resolve
     from lm_eval_tasks.detection.language_tags import code_of, guess
 
-    groups: dict[Any, list[int]] = {}  # places of answers by their detector: `auto` goes by language
-    rows: list[tuple[str, str, str | None, str]] = []
+    groups: dict[Any, list[tuple[int, str, str, str | None, str]]] = {}  # by detector: `auto` goes by language
     given = rows_of(answer, reference=reference, language=language, question=question)
     for place, (text, source, tag, asked) in enumerate(given):
-        source = text_of(source, "reference")
-        code = guess(text, source).code if tag is None else code_of(tag)
-        rows.append((source, text, code, text_of(asked or "", "question")))
-        key: Any = detector
-        if isinstance(detector, str):
-            name, chosen = resolve(detector, options, code, RAG)
-            key = name, tuple(sorted(chosen.items()))
-        groups.setdefault(key, []).append(place)
-    spans: list[list[Span] | None] = [None] * len(rows)
-    for key, places in groups.items():
+        code = guess(text, text_of(source, "reference")).code if tag is None else code_of(tag)
+        name, chosen = resolve(detector, options, code, RAG) if isinstance(detector, str) else ("", {})
+        row = place, text_of(source, "reference"), text, code, text_of(asked or "", "question")
+        groups.setdefault((name, tuple(sorted(chosen.items()))), []).append(row)
+    spans: list[list[Span] | None] = [None] * len(given)
+    for key, rows in groups.items():
         loaded = _loaded(*key) if isinstance(detector, str) else detector
-        columns = map(list, zip(*(rows[place] for place in places), strict=True))
+        places, *columns = map(list, zip(*rows, strict=True))
         for place, detected in zip(places, loaded.detect(*columns), strict=True):
             spans[place] = detected
     return spans[0] if isinstance(answer, str) else spans
@@ -151,23 +131,14 @@ def _loaded(name: str, options: tuple[tuple[str, Any], ...]) -> Detector:
 
 def _listed(texts: Any, name: str) -> list[str]:
     """The texts that belong to one answer: one, a list of them, or none."""
-    if isinstance(texts, Mapping):
-        raise UsageError(f"{name} is {type(texts).__name__}, no text and no list of texts")
-    listed = [texts] if isinstance(texts, str) else texts or ()
+    listed = [texts] if isinstance(texts, (str, Mapping)) else texts or ()
     return [text_of(text, f"{name}[{at}]") for at, text in enumerate(listed)]
 
 
 def _in_text(spans: Any, text: str, name: str) -> list[tuple[int, int]]:
     """The places of spans, which are in a text."""
-    from custom_metrics.reading.spans import span_of
-
-    places = []
     for span in spans:
-        try:
-            start, end, *_ = span_of([*span[:2], ""])
-        except (TypeError, ValueError):
-            start, end = 0, len(text) + 1
-        if end > len(text):
+        whole = all(isinstance(at, Integral) for at in span[:2])
+        if not whole or not 0 <= span[0] <= span[1] <= len(text):
             raise UsageError(f"{name}: a span is (start, end) in its text of {len(text)} characters, got {span!r:.60}")
-        places.append((start, end))
-    return places
+    return [(span[0], span[1]) for span in spans]

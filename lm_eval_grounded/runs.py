@@ -20,11 +20,8 @@ Place: TypeAlias = "str | os.PathLike[str]"
 
 
 class Runs:
-    """The runs in some places: a sequence of :class:`lm_eval_tasks.runs.Run`, and two tables.
-
-    Files are found when this is made. Results files are read when a run or :attr:`figures` is asked for first, samples files
-    with :attr:`answers`.
-    """
+    """The runs in some places: a sequence of :class:`lm_eval_tasks.runs.Run`, and two tables. Files are found when this is
+    made, results read with the first run or :attr:`figures`, and samples with :attr:`answers`."""
 
     def __init__(self, places: Iterable[Place]) -> None:
         from lm_eval_tasks.runs.finding import find_files
@@ -74,22 +71,14 @@ class Runs:
 
 
 def read(places: Place | Iterable[Place], *more: Place) -> Runs:
-    """The runs in a folder (with all folders in it), a results file, a samples file, or several of these, as `lm_eval
-    --output_path DIR --log_samples`, a replay or ``lm-eval-grounded score`` wrote them.
-
-    Raises:
-        MissingSource: a place is not there, or holds no results.
-        ValueError: a results file is damaged; when it is read.
-    """
+    """The runs in a folder (with all folders in it), a results file, a samples file, or several of these. MissingSource: a
+    place is not there, or holds no results; ValueError, when it is read: a results file is damaged."""
     return Runs([*([places] if isinstance(places, (str, os.PathLike)) else places), *more])
 
 
 class Comparison:
-    """A comparison of runs. ``str()`` is what ``lm-eval-grounded compare`` prints; a notebook shows the same as tables.
-
-    Attributes:
-        result: the same as plain values, a :class:`lm_eval_tasks.results.compare.Comparison`.
-    """
+    """A comparison of runs. ``str()`` is what ``lm-eval-grounded compare`` prints; a notebook shows the same as tables. Its
+    `result` has the same as plain values."""
 
     def __init__(self, result: Result, pairs: bool = False) -> None:
         self.result = result
@@ -101,17 +90,14 @@ class Comparison:
 
         return pandas.DataFrame(self.result.as_json()["differences"])
 
-    def _rendered(self, form: str) -> str:
+    def _repr_html_(self, form: str = "html") -> str:
         from lm_eval_tasks.results.compare.matrix import tables_of
         from lm_eval_tasks.results.compare.rendering import render_sections
 
         return render_sections(tables_of(self.result, self._pairs), form)
 
-    def _repr_html_(self) -> str:
-        return self._rendered("html")
-
     def __str__(self) -> str:
-        return self._rendered("text").removesuffix("\n")
+        return self._repr_html_("text").removesuffix("\n")
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.result.models)}: {len(self.result.differences)} differences>"
@@ -125,13 +111,9 @@ def compare(
     filter: str | None = None,
     pairs: bool = False,
 ) -> Comparison:
-    """Compare two models or more, as ``lm-eval-grounded compare`` does. `runs` are what :func:`read` gives, runs of that, or
-    paths; the others are the command's options (`every_metric` is ``--all``).
-
-    Raises:
-        ValueError: there is nothing to compare, or what differs makes the runs incomparable.
-        MissingSource: answers were not logged, or a path holds no run.
-    """
+    """Compare two models or more, as ``lm-eval-grounded compare`` does. `runs` are what :func:`read` gives, single runs, or
+    paths; the others are the command's options (`every_metric` is ``--all``), and the errors those of
+    :func:`lm_eval_tasks.results.compare.compare_runs`."""
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.runs import Run
 
@@ -140,9 +122,5 @@ def compare(
         if not isinstance(each, (Run, Runs, str, os.PathLike)):
             raise UsageError(f"compare takes what read() gives, single runs, or paths; got {type(each).__name__}")
         chosen += [each] if isinstance(each, Run) else each if isinstance(each, Runs) else read(each)
-    return Comparison(compare_runs(chosen, _names(tasks), _names(metrics), every_metric, filter), pairs)
-
-
-def _names(names: str | Sequence[str] | None) -> list[str] | None:
-    listed = names.split(",") if isinstance(names, str) else names or ()
-    return [name.strip() for name in listed] or None
+    tasks, metrics = [tasks] if isinstance(tasks, str) else tasks, [metrics] if isinstance(metrics, str) else metrics
+    return Comparison(compare_runs(chosen, tasks, metrics, every_metric, filter), pairs)

@@ -89,8 +89,6 @@ def test_the_import_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == f"{version('lm-eval-grounded')}\n"
-    with pytest.raises(AttributeError, match="no attribute 'reed'"):
-        g.reed  # noqa: B018
 
 
 # ------------------------------------------------------------------------------------------------------------- tables
@@ -150,7 +148,7 @@ def test_answers_that_were_not_logged_are_left_out_and_named(
     assert "no answers of nomiracl_de, clapnq_rag; they were not logged" in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+@pytest.mark.parametrize("kind", ["csv", "json"])
 def test_export_writes_the_same_table(kind: str, results: Path, tmp_path: Path) -> None:
     import pandas
 
@@ -159,7 +157,6 @@ def test_export_writes_the_same_table(kind: str, results: Path, tmp_path: Path) 
     read = {
         "csv": lambda: pandas.read_csv(output, keep_default_na=False, dtype=str),
         "json": lambda: pandas.DataFrame(json.loads(output.read_text("utf-8"))["figures"]),
-        "parquet": lambda: pandas.read_parquet(output),
     }[kind]()
     expected = g.read(results / "results").figures
     assert list(read.columns) == list(expected.columns)
@@ -170,10 +167,10 @@ def test_export_writes_the_same_table(kind: str, results: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["figures", "-o", "f.csv"], "name the runs whose figures to export"),
-        (["figures", ".", "--split", "dev", "-o", "f.csv"], "--split is an option of export clapnq"),
-        (["figures", ".", "--run", "x", "-o", "f.csv"], "RUN... -o FILE.csv"),
-        (["figures", ".", "-o", "f.xlsx"], "ends in .csv, .json, .parquet"),
+        (["figures", "-o", "f.csv"], "name the runs"),
+        (["figures", ".", "--split", "dev", "-o", "f.csv"], "its other options are of export clapnq"),
+        (["figures", ".", "--run", "x", "-o", "f.csv"], "its other options"),
+        (["figures", ".", "-o", "f.xlsx"], "ends in .csv or .json"),
         (["figures", "nowhere", "-o", "f.csv"], "there is no such file or folder"),
         (["clapnq", "results", "-o", "f.jsonl"], "clapnq takes no runs"),
     ],
@@ -264,12 +261,12 @@ def test_a_list_gives_what_its_members_give(
         (lambda: g.abstains(["a", 2.5]), "text 1 is float, not a text"),  # type: ignore[list-item]
         (lambda: g.abstains(["a", "b"], language=["de"]), "2 texts, but 1 for language"),
         (lambda: g.abstains("a", language="German"), "'German' is no language.* did you mean 'de'"),
-        (lambda: g.abstains("a", language="mi"), r"no phrase table for language 'mi'; there are \w\w, \w\w"),
-        (lambda: g.relevance_label("a", language="mi"), "no phrase table for language 'mi'"),
+        (lambda: g.abstains("a", language="mi"), r"no phrase table for 'mi'; there are \w\w, \w\w"),
+        (lambda: g.relevance_label("a", language="mi"), "no phrase table for 'mi'"),
         (lambda: g.k_precision("กรุงเทพเป็นเมืองหลวง", "กรุงเทพ", "th"), "none to be found in language 'th'"),
         (lambda: g.k_precision(["a", "b"], ["x"]), "2 texts, but 1 for passages"),
         (lambda: g.k_precision("a", [1]), r"passages\[0\] is int, not a text"),  # type: ignore[call-overload]
-        (lambda: g.rouge("a", {"b": 1}), "references is dict"),  # type: ignore[call-overload]
+        (lambda: g.rouge("a", {"b": 1}), r"references\[0\] is dict"),  # type: ignore[call-overload]
         (lambda: g.span_iou("abc", [(0, 4)], []), r"annotated: a span is \(start, end\) in its text of 3 characters"),
         (lambda: g.span_iou("abc", [], [(2, 1)]), r"predicted: .* got \(2, 1\)"),
         (lambda: g.span_iou("abc", [], [(0, 0.5)]), r"predicted: .* got \(0, 0.5\)"),
@@ -321,7 +318,6 @@ def test_modules_give_what_clapnq_gives() -> None:
     for name, column in (("rougeL", "answers"), ("recall", "answers"), ("rougeLp", "groundings")):
         assert module_of(name, **answered(answerable, references=column)) == numbers[f"{name},answer"], name
     assert module_of("k_precision", **answered(samples, references="groundings")) == numbers["k_precision,answer"]
-    assert module_of("length", **answered(answerable)) == numbers["length,answer"]
     abstained = g.evaluate_module("abstention_rate").compute(**answered(answerable), language="en")
     assert abstained["abstention_rate"] == numbers["answerable_abstention_rate,answer"] > 0
     assert abstained["abstention_rate_n"] == 18

@@ -1,4 +1,4 @@
-"""Functions of a text that also take a list of texts. What belongs to a text is then one value for all, or a list as long."""
+"""Functions of a text that also take a list of texts: what belongs to each is then one value for all, or a list as long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks' metrics of strings as modules of Hugging Face ``evaluate``, which loads this folder's ``evaluate_metric.py``."""
+"""The tasks' metrics of strings as modules of Hugging Face ``evaluate``, which loads ``evaluate_metric.py``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 
 def evaluate_module(name: str, **options: Any) -> evaluate.Metric:
     """A metric of the tasks, such as ``k_precision``, as an ``evaluate.Metric``: its ``inputs_description`` says what
-    ``compute`` takes. Options are those of ``evaluate.Metric``. A UsageError for another name lists them all.
-    """
+    ``compute`` takes. Options are those of ``evaluate.Metric``. A UsageError for another name lists them all."""
     from lm_eval_grounded.evaluate_metric.evaluate_metric import GroundedMetric
 
     return GroundedMetric(name, **options)
