@@ -20,11 +20,8 @@ Place: TypeAlias = "str | os.PathLike[str]"
 
 
 class Runs:
-    """The runs below some folders: a sequence of :class:`lm_eval_tasks.runs.Run`, and two tables.
-
-    The places are searched when this is made. Results files are read when a run or :attr:`figures` is asked for first,
-    samples files with :attr:`answers`. Both tables are made once.
-    """
+    """The runs in some places: a sequence of :class:`lm_eval_tasks.runs.Run`, and two tables. Files are found when this is
+    made, results read with the first run or :attr:`figures`, and samples with :attr:`answers`."""
 
     def __init__(self, places: Iterable[Place]) -> None:
         from lm_eval_tasks.runs.finding import find_files
@@ -49,78 +46,58 @@ class Runs:
     def __repr__(self) -> str:
         names = [run.model for run in self]
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        tasks = {task for run in self for task in run.tasks}
-        return f"<Runs: {', '.join(names[:3])}{more}; {len(tasks)} task{'' if len(tasks) == 1 else 's'}>"
+        return f"<Runs: {', '.join(names[:3])}{more}; tasks: {len({task for run in self for task in run.tasks})}>"
 
     @cached_property
     def figures(self) -> pandas.DataFrame:
-        """A row for each figure, with the columns of :data:`lm_eval_tasks.results.tidy.FIGURE_COLUMNS`. A value that is not
-        defined is ``nan``, a number of documents that is not known ``<NA>``."""
+        """A row for each figure: :data:`lm_eval_tasks.results.tidy.FIGURE_COLUMNS`."""
         import pandas
 
         from lm_eval_tasks.results.tidy import FIGURE_COLUMNS, figure_rows
 
         table = pandas.DataFrame(list(figure_rows(self)), columns=list(FIGURE_COLUMNS))
-        numbers = dict.fromkeys(("value", "low", "high", "standard_error"), "float64")
-        return table.astype({**numbers, "n": "Int64"})
+        return table.astype({"value": float, "low": float, "high": float, "standard_error": float, "n": "Int64"})
 
     @cached_property
     def answers(self) -> pandas.DataFrame:
-        """A row for each answer and filter, with the columns of :data:`lm_eval_tasks.results.tidy.ANSWER_COLUMNS` and one
-        for each metric of any task, ``nan`` where the document is not in its denominator.
-
-        All responses of all runs are in memory then: read one run, or one samples file, where they are many.
-        """
+        """A row for each answer and filter: :data:`lm_eval_tasks.results.tidy.ANSWER_COLUMNS`, and each metric of any task.
+        All responses of all runs are in memory then: where they are many, read one run, or one samples file."""
         import pandas
 
         from lm_eval_tasks.results.tidy import ANSWER_COLUMNS, answer_rows
 
         rows = list(answer_rows(self))
-        return pandas.DataFrame(rows) if rows else pandas.DataFrame(columns=list(ANSWER_COLUMNS))
+        return pandas.DataFrame(rows, columns=None if rows else list(ANSWER_COLUMNS))
 
 
 def read(places: Place | Iterable[Place], *more: Place) -> Runs:
-    """Read runs: what `lm_eval --output_path DIR --log_samples`, a replay or ``lm-eval-grounded score`` wrote.
-
-    Args:
-        places, more: a folder, which is searched with all folders in it; a results file; a samples file; or a list.
-
-    Raises:
-        MissingSource: a place is not there, or holds no results.
-        ValueError: a results file is damaged (when it is read).
-    """
+    """The runs in a folder (with all folders in it), a results file, a samples file, or several of these. MissingSource: a
+    place is not there, or holds no results; ValueError, when it is read: a results file is damaged."""
     return Runs([*([places] if isinstance(places, (str, os.PathLike)) else places), *more])
 
 
 class Comparison:
-    """A comparison of runs. ``str()`` is what ``lm-eval-grounded compare`` prints; a notebook shows the same as tables.
-
-    Attributes:
-        result: the comparison as plain values, with the attributes that
-            :class:`lm_eval_tasks.results.compare.Comparison` describes.
-    """
+    """A comparison of runs. ``str()`` is what ``lm-eval-grounded compare`` prints; a notebook shows the same as tables. Its
+    `result` has the same as plain values."""
 
     def __init__(self, result: Result, pairs: bool = False) -> None:
         self.result = result
         self._pairs = pairs
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """A row for each pair of models, metric, and task or group: the columns of ``compare --format csv``."""
+        """A row for each difference of two models, with the columns of ``compare --format csv``."""
         import pandas
 
         return pandas.DataFrame(self.result.as_json()["differences"])
 
-    def _rendered(self, form: str) -> str:
+    def _repr_html_(self, form: str = "html") -> str:
         from lm_eval_tasks.results.compare.matrix import tables_of
         from lm_eval_tasks.results.compare.rendering import render_sections
 
         return render_sections(tables_of(self.result, self._pairs), form)
 
-    def _repr_html_(self) -> str:
-        return self._rendered("html")
-
     def __str__(self) -> str:
-        return self._rendered("text").removesuffix("\n")
+        return self._repr_html_("text").removesuffix("\n")
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.result.models)}: {len(self.result.differences)} differences>"
@@ -134,33 +111,16 @@ def compare(
     filter: str | None = None,
     pairs: bool = False,
 ) -> Comparison:
-    """Compare two models or more, as ``lm-eval-grounded compare`` does: paired differences with bounds and p.
-
-    Args:
-        runs: what :func:`read` gives, runs of that, or paths.
-        tasks, metrics: which; default all tasks that two runs have, and the headline metrics.
-        every_metric: all metrics, as ``--all``.
-        filter: whose reading of the answers counts, such as ``strict``.
-        pairs: of three models and more, show every pair and language.
-
-    Raises:
-        ValueError: what differs makes the runs incomparable, or there is nothing to compare.
-        MissingSource: answers were not logged, or a path holds no run.
-    """
+    """Compare two models or more, as ``lm-eval-grounded compare`` does. `runs` are what :func:`read` gives, single runs, or
+    paths; the others are the command's options (`every_metric` is ``--all``), and the errors those of
+    :func:`lm_eval_tasks.results.compare.compare_runs`."""
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.runs import Run
 
     chosen: list[Run] = []
     for each in runs:
-        if isinstance(each, (Run, Runs)):
-            chosen += [each] if isinstance(each, Run) else each
-        elif isinstance(each, (str, os.PathLike)):
-            chosen += read(each)
-        else:
+        if not isinstance(each, (Run, Runs, str, os.PathLike)):
             raise UsageError(f"compare takes what read() gives, single runs, or paths; got {type(each).__name__}")
-    return Comparison(compare_runs(chosen, _names(tasks), _names(metrics), every_metric, filter), pairs)
-
-
-def _names(names: str | Sequence[str] | None) -> list[str] | None:
-    listed = names.split(",") if isinstance(names, str) else names or ()
-    return [name.strip() for name in listed] or None
+        chosen += [each] if isinstance(each, Run) else each if isinstance(each, Runs) else read(each)
+    tasks, metrics = [tasks] if isinstance(tasks, str) else tasks, [metrics] if isinstance(metrics, str) else metrics
+    return Comparison(compare_runs(chosen, tasks, metrics, every_metric, filter), pairs)

@@ -74,7 +74,7 @@ def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     environment = Environment(tmp_path_factory.mktemp(request.param))
     environment.before = environment.files()  # type: ignore[attr-defined]
     source = environment.empty.parent / "source"  # a copy: building must not write into the tree under test
-    names = ["lm_eval_tasks", "custom_metrics", "detector_plugin"]
+    names = ["lm_eval_grounded", "lm_eval_tasks", "custom_metrics", "detector_plugin"]
     source.mkdir()
     for name in names:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,7 +1,4 @@
-"""The tasks' metrics of strings as modules of Hugging Face ``evaluate``.
-
-This folder is what ``evaluate.load`` takes; its script ``evaluate_metric.py`` is the one class behind all of them.
-"""
+"""The tasks' metrics of strings as modules of Hugging Face ``evaluate``, which loads ``evaluate_metric.py``."""
 
 from __future__ import annotations
 
@@ -13,16 +10,8 @@ if TYPE_CHECKING:
 
 
 def evaluate_module(name: str, **options: Any) -> evaluate.Metric:
-    """A metric of the tasks as an ``evaluate.Metric``: ``.description`` says what its references are, and
-    ``.compute(predictions=..., references=...)`` gives what the task would print.
-
-    Args:
-        name: such as ``k_precision``; an error lists them.
-        options: of ``evaluate.Metric``, such as ``keep_in_memory``.
-
-    Raises:
-        UsageError: there is no such metric.
-    """
+    """A metric of the tasks, such as ``k_precision``, as an ``evaluate.Metric``: its ``inputs_description`` says what
+    ``compute`` takes. Options are those of ``evaluate.Metric``. A UsageError for another name lists them all."""
     from lm_eval_grounded.evaluate_metric.evaluate_metric import GroundedMetric
 
     return GroundedMetric(name, **options)

@@ -1,7 +1,7 @@
 """Write the figures of runs as one table, or training examples with the tasks' own prompts.
 
 `figures`: a row for each figure of the runs: model, task, language, filter, metric, value, bounds, number of documents,
-denominator, settings. The ending of FILE is `.csv`, `.json` or `.parquet`.
+denominator, settings. FILE ends in `.csv` or `.json`.
 
 `clapnq`: JSON lines with `prompt` and `completion` (plain text) and `messages` (a chat), which TRL, Axolotl, LLaMA-Factory
 and transformers' Seq2SeqTrainer read. The tasks themselves render the prompts. FILE.provenance.json says where the examples
@@ -9,7 +9,6 @@ come from.
 
 Examples:
   lm-eval-grounded export figures results -o figures.csv
-  lm-eval-grounded export clapnq -o train.jsonl
   lm-eval-grounded export clapnq --setting rag --retriever bm25 --split dev -o dev.jsonl
 """
 
@@ -19,12 +18,12 @@ import argparse
 import inspect
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options, retriever_options, say
+from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options, print_or_write, retriever_options, say
 
 if TYPE_CHECKING:
     from lm_eval_tasks.clapnq.corpus import Corpus
@@ -70,12 +69,11 @@ def run(arguments: argparse.Namespace) -> int:
     names = ("output", "split", "setting", "prompt", "retriever", "top_k", "seed", "mirror")
     if arguments.kind == "figures":
         defaults = inspect.signature(export_clapnq).parameters
-        given = [name for name in names[1:] if getattr(arguments, name) != defaults[name].default]
-        if given or retriever_options(arguments) or not arguments.runs:
-            wrong = f"--{given[0]} is an option of export clapnq" if given else "name the runs whose figures to export"
-            raise UsageError(f"{_WHO} figures: {wrong}; lm-eval-grounded export figures RUN... -o FILE.csv")
-        number = export_figures(arguments.runs, arguments.output)
-        say(f"{number} figures", arguments.output)
+        options = [name for name in names[1:] if getattr(arguments, name) != defaults[name].default]
+        if options or retriever_options(arguments) or not arguments.runs:
+            wrong = "its other options are of export clapnq" if arguments.runs else "name the runs"
+            raise UsageError(f"{_WHO} figures RUN... -o FILE.csv: {wrong}")
+        say(f"{export_figures(arguments.runs, arguments.output)} figures", arguments.output)
         return 0
     if arguments.runs:
         raise UsageError(f"{_WHO} clapnq takes no runs; got {arguments.runs[0]}")
@@ -95,37 +93,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def export_figures(places: Sequence[Path], output: Path) -> int:
-    """Write the figures of runs (:func:`lm_eval_tasks.results.tidy.figure_rows`) as a table, in the format that the ending
-    of its name says. Returns how many there are.
-
-    Raises:
-        UsageError: another ending.
-        MissingSource: a place is not there, or holds no results.
-        ValueError: a results file is damaged.
-    """
-    from lm_eval_tasks.data.atomic import whole_file
+    """Write the figures of runs (:func:`lm_eval_tasks.results.tidy.figure_rows`) as CSV or JSON, as the name ends; a
+    UsageError for another ending. Returns how many there are."""
     from lm_eval_tasks.results.compare.rendering import csv_of, json_of
     from lm_eval_tasks.results.tidy import figure_rows
     from lm_eval_tasks.runs import read_runs
 
-    writers: dict[str, Callable[[Path, list[dict[str, Any]]], object]] = {
-        ".csv": lambda path, rows: path.write_text(csv_of(rows), "utf-8"),
-        ".json": lambda path, rows: path.write_text(json_of({"figures": rows}), "utf-8"),
-        ".parquet": _write_parquet,
-    }
-    if output.suffix not in writers:
-        raise UsageError(f"{_WHO} figures: {output}: the name of a table ends in {', '.join(writers)}")
+    if output.suffix not in (".csv", ".json"):
+        raise UsageError(f"{_WHO} figures: {output}: the name of a table ends in .csv or .json")
     rows = [*figure_rows(read_runs(places))]
-    with whole_file(output) as partial:
-        writers[output.suffix](partial, rows)
+    print_or_write(csv_of(rows) if output.suffix == ".csv" else json_of({"figures": rows}), output)
     return len(rows)
-
-
-def _write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
-    import pyarrow
-    from pyarrow import parquet
-
-    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
 
 
 class Exported(NamedTuple):

@@ -6,8 +6,7 @@ import json
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from functools import reduce
+from dataclasses import asdict, replace
 from typing import Any
 
 from custom_metrics.statistics.units import is_measurable
@@ -20,72 +19,54 @@ FIGURE_COLUMNS = tuple(
     "model folder date benchmark task version language filter metric value low high standard_error n unit denominator "
     "measurable settings".split()
 )
-"""Columns of a figure: whose it is; where it stands; the value with its 95 % bounds; how many documents count (`n`), and
-which (`denominator`); whether its bounds are narrow enough for the value to mean something
-(:mod:`custom_metrics.statistics.units`); and the prompt, generation and detector behind it, as a JSON object."""
+"""Columns of a figure; lm_eval_grounded/README.md describes them."""
 
 ANSWER_COLUMNS = tuple("model folder benchmark task language filter document question response answer".split())
-"""Columns of an answer: whose it is; the name of its document; what the model wrote (`response`); what the filter made of
-that (`answer`); then one column for each metric."""
+"""Columns of an answer beside its metrics: `response` is what the model wrote, `answer` what the filter made of it."""
 
 
 def figure_rows(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
-    """A row of :data:`FIGURE_COLUMNS` for each figure of the results, also the finer ones beside the table. Groups come
-    after the tasks of their run. What is not known is ``None``."""
+    """A row of :data:`FIGURE_COLUMNS` for each figure of the results, also the finer ones beside the table; groups follow
+    the tasks of their run. What is not known is ``None``."""
     for run in runs:
-        settings = {name: settings_of(task) for name, task in run.tasks.items()}
+        settings = {name: _settings_of(task) for name, task in run.tasks.items()}
         for name, task in run.tasks.items():
-            yield from _rows(run, task, settings[name], "")
+            yield from _rows(run, task, settings[name])
         for group, members in run.groups.items():
-            shared = reduce(_in_common, (settings[name] for name in members))
-            results = run.group_results.get(group, {})
-            first = run.tasks[members[0]]
-            mean = replace(first, task=group, language="", version=None, results=results, figures={})
+            first, *others = (settings[name] for name in members)
+            shared = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+            results, task = run.group_results.get(group, {}), run.tasks[members[0]]
+            mean = replace(task, task=group, language="", version=None, results=results, figures={})
             yield from _rows(run, mean, shared, f"mean of {len(members)} tasks")
 
 
 def answer_rows(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
     """A row for each answer and filter: :data:`ANSWER_COLUMNS`, and its values of the metrics, ``None`` where the document
-    is not in a denominator. The log names tasks whose answers were not logged.
-
-    Raises:
-        CorruptSource: a samples file is damaged in the middle.
-    """
+    is not in a denominator. The log names tasks whose answers were not logged. CorruptSource: a samples file is damaged."""
     for run in runs:
         unlogged = [name for name, task in run.tasks.items() if task.samples is None]
         if unlogged:
             log.warning("%s: no answers of %s; they were not logged (--log_samples)", run.folder, ", ".join(unlogged))
         for task in run.tasks.values():
+            where = run.model, str(run.folder), task.benchmark, task.task, task.language
             for answer in task.answers() if task.samples is not None else ():
                 question = str(answer.doc.get("query") or answer.doc.get("question") or "")
                 for filter_name, reading in answer.readings.items():
-                    where = run.model, str(run.folder), task.benchmark, task.task, task.language, filter_name
-                    texts = answer.key, question, answer.response, reading.answer
-                    yield {**dict(zip(ANSWER_COLUMNS, (*where, *texts), strict=True)), **reading.values}
+                    values = *where, filter_name, answer.key, question, answer.response, reading.answer
+                    yield dict(zip(ANSWER_COLUMNS, values, strict=True)) | dict(reading.values)
 
 
-def settings_of(task: TaskRun) -> dict[str, Any]:
-    """The recorded settings of a task, without those that are empty: shots, limit, prompt, generation, options (such as
-    the retriever), detector. Languages of a benchmark have the same."""
-    recorded, options = task.settings, mapping(task.provenance.get("options"))
-    settings = {
-        "shots": recorded.shots,
-        "limit": recorded.limit,
-        "template": recorded.template[:12],
-        "chat_template": recorded.chat_template[:12],
-        "system_instruction": recorded.system_instruction,
-        "generation": dict(recorded.generation),
-        "options": {key: value for key, value in options.items() if key != "language"},
-        "detector": {key: task.detector.get(key) for key in ("name", "version") if key in task.detector},
-    }
-    return {key: value for key, value in settings.items() if value not in (None, "", {})}
+def _settings_of(task: TaskRun) -> dict[str, Any]:
+    """The recorded settings of a task that are not empty; without the language, so that a benchmark's tasks share them."""
+    recorded, options = asdict(task.settings), mapping(task.provenance.get("options"))
+    hashes = {name: recorded.pop(name)[:12] for name in ("template", "chat_template")}
+    recorded["options"] = {key: value for key, value in options.items() if key != "language"}
+    recorded["detector"] = {key: task.detector[key] for key in ("name", "version") if key in task.detector}
+    del recorded["prompting"]
+    return {key: value for key, value in {**recorded, **hashes}.items() if value not in (None, "", {})}
 
 
-def _in_common(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in first.items() if second.get(key) == value}
-
-
-def _rows(run: Run, task: TaskRun, settings: Mapping[str, Any], over: str) -> Iterator[dict[str, Any]]:
+def _rows(run: Run, task: TaskRun, settings: Mapping[str, Any], over: str = "") -> Iterator[dict[str, Any]]:
     """The figures of a task, those of the harness's table first. `over` is the denominator of a group's."""
     keys = (key.rpartition(",") for key in task.results if "," in key)
     table = [(filter_name, name) for name, _, filter_name in keys if not name.endswith("_stderr")]
