@@ -101,7 +101,9 @@ class Comparison:
         return self._repr_html_("text").removesuffix("\n")
 
     def __repr__(self) -> str:
-        return f"<Comparison of {', '.join(map(on_one_line, self.result.models))}: {len(self.result.differences)} differences>"
+        return (
+            f"<Comparison of {on_one_line(', '.join(self.result.models))}: {len(self.result.differences)} differences>"
+        )
 
 
 def compare(
