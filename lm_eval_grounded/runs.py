@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import on_one_line
 
 if TYPE_CHECKING:
     import pandas
@@ -44,7 +45,7 @@ class Runs:
         return self._runs[number]
 
     def __repr__(self) -> str:
-        names = [run.model for run in self]
+        names = [on_one_line(run.model) for run in self]
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         return f"<Runs: {', '.join(names[:3])}{more}; tasks: {len({task for run in self for task in run.tasks})}>"
 
@@ -100,7 +101,9 @@ class Comparison:
         return self._repr_html_("text").removesuffix("\n")
 
     def __repr__(self) -> str:
-        return f"<Comparison of {', '.join(self.result.models)}: {len(self.result.differences)} differences>"
+        return (
+            f"<Comparison of {on_one_line(', '.join(self.result.models))}: {len(self.result.differences)} differences>"
+        )
 
 
 def compare(
@@ -111,9 +114,8 @@ def compare(
     filter: str | None = None,
     pairs: bool = False,
 ) -> Comparison:
-    """Compare two models or more, as ``lm-eval-grounded compare`` does. `runs` are what :func:`read` gives, single runs, or
-    paths; the others are the command's options (`every_metric` is ``--all``), and the errors those of
-    :func:`lm_eval_tasks.results.compare.compare_runs`."""
+    """Compare two models or more: what :func:`read` gives, single runs, or paths. Options (`every_metric` is ``--all``) and
+    errors are those of ``lm-eval-grounded compare``."""
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.runs import Run
 

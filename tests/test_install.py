@@ -106,6 +106,16 @@ def test_models_filters_and_aggregations_are_registered_beside_the_harness_own(i
     ]
 
 
+def test_the_import_for_python_is_there_with_its_types_and_metrics(installed: Environment) -> None:
+    code = (
+        "import importlib.resources, lm_eval_grounded as g\n"
+        "print(g.abstains('Keine Ahnung.', language='de'), (importlib.resources.files(g) / 'py.typed').is_file())\n"
+        "import evaluate; rate = evaluate.load(g.evaluate_folder(), 'abstention_rate')\n"
+        "print(rate.compute(predictions=['Paris'])['abstention_rate'])"
+    )
+    assert installed("-c", code) == "True True\n0.0\n"
+
+
 def test_the_users_include_path_is_stronger(installed: Environment, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("task: nomiracl_de\ndataset_path: mine\n")
     code = (

@@ -213,12 +213,13 @@ def test_three_models_are_matrices_unless_pairs_are_asked_for(results: Path) -> 
     assert "A - B" in str(g.compare(folder, folder / "baseline-answer", pairs=True))
 
 
-def test_no_name_is_markup_in_a_notebook(results: Path) -> None:
+def test_no_name_is_markup_in_a_notebook_or_acts_on_a_terminal(results: Path) -> None:
     comparison = g.compare(results / "results", tasks="nomiracl_de")
-    comparison.result = replace(comparison.result, models=("<script>alert(1)</script>", "B&B"))
+    comparison.result = replace(comparison.result, models=("<script>alert(1)</script>\x1b[31m", "B&B"))
     page = comparison._repr_html_()
     assert "<script>" not in page
-    assert ("B = B&amp;B" in page, page.count("<table>")) == (True, 1)
+    assert "\x1b" not in f"{page}{comparison}{comparison!r}"
+    assert ("B = B&amp;B<" in page, page.count("<table>")) == (True, 1)
 
 
 # ------------------------------------------------------------------------------------------------- one answer, or a list

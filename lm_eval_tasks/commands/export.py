@@ -102,6 +102,8 @@ def export_figures(places: Sequence[Path], output: Path) -> int:
     if output.suffix not in (".csv", ".json"):
         raise UsageError(f"{_WHO} figures: {output}: the name of a table ends in .csv or .json")
     rows = [*figure_rows(read_runs(places))]
+    if not rows:
+        raise UsageError(f"{_WHO} figures: no results file has a figure in {', '.join(map(str, places))}")
     print_or_write(csv_of(rows) if output.suffix == ".csv" else json_of({"figures": rows}), output)
     return len(rows)
 

@@ -78,9 +78,8 @@ def _rows(run: Run, task: TaskRun, settings: Mapping[str, Any], over: str = "") 
         if math.isnan(figure.value) and not entry:  # the harness writes "N/A", or a text
             continue
         numbers = [number if math.isfinite(number) else None for number in figure[:4]]
-        version, counted = "" if task.version is None else str(task.version), figure.n if entry else None
-        where = run.model, str(run.folder), run.date, task.benchmark, task.task, version, task.language, filter_name
-        over_what = over or entry.get("denominator") or metric.denominator
+        where = run.model, str(run.folder), run.date, task.benchmark, task.task, str(task.version or ""), task.language
+        counted = figure.n if entry else None, metric.unit, over or entry.get("denominator") or metric.denominator
         measurable = numbers[0] is not None and is_measurable(figure, metric.unit)
-        values = (*where, name, *numbers, counted, metric.unit, over_what, measurable, recorded)
+        values = (*where, filter_name, name, *numbers, *counted, measurable, recorded)
         yield dict(zip(FIGURE_COLUMNS, values, strict=True))

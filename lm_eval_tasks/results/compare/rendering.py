@@ -299,9 +299,8 @@ def _html(tables: Sequence[Section]) -> str:
     """Tables with their paragraphs, for a notebook."""
     blocks = []
     for section in tables:
-        blocks += [f"<p>{escape(line)}</p>" for line in section.before]
-        blocks += [_table(section, "unsafehtml", escape)]
-        blocks += [f"<p>{escape(line)}</p>" for line in section.after]
+        before, after = ("<br>\n".join(map(escape, lines)) for lines in (section.before, section.after))
+        blocks.append(f"<p>{before}</p>\n{_table(section, 'unsafehtml', escape)}\n<p>{after}</p>")
     return "\n".join(blocks) + "\n"
 
 
