@@ -102,10 +102,8 @@ def compare_runs(
             if len(task_runs) < 2:
                 continue
         task_notes: list[str] = []
-        answers = {}
-        for number, task_run in task_runs.items():
-            run_answers = read_answers(task_run)
-            answers[number] = models[number], described(task_run, run_answers), run_answers
+        of_runs = {number: read_answers(run) for number, run in task_runs.items()}
+        answers = {n: (models[n], described(task_runs[n], of_run), of_run) for n, of_run in of_runs.items()}
         task = JoinedTask.join(name, answers)
         differing = check_joined(task, task_notes)
         read_by = "" if differing else _chosen_filter(task, filter_name)
@@ -271,11 +269,17 @@ def _difference_rows(
             if group and task_run.is_other and all_measured:
                 values = [run.group_results.get(name, {}).get(f"{metric.name},{filter_name}") for run in runs]
                 reported = {number: value for number, value in enumerate(values) if isinstance(value, float)}
-                kinds = {_is_weighted(number, value, all_measured) for number, value in reported.items()}
+                kinds = {
+                    is_weighted(
+                        value, [t.run_value(n) for t in all_measured], [t.counted(n).sum() for t in all_measured]
+                    )
+                    for n, value in reported.items()
+                }
                 if None in kinds or len(all_measured) < len(members):
-                    reason = "it is no mean over its tasks, nor over their documents"
+                    kinds = {None}
+                    reason = "it is not the mean of what can be read of its tasks"
                     notes.append(f"{name}: its {metric.name} is not compared: {reason}")
-                if None in kinds or len(reported) < 2 or len(all_measured) < len(members):
+                if None in kinds or len(reported) < 2:  # or the harness has no number of the group
                     continue
                 if weighted := True in kinds:
                     notes.append(f"{name}: each of its tasks counts by its number of documents, as in the results file")
@@ -283,7 +287,9 @@ def _difference_rows(
             for number, run in enumerate(runs):
                 figures = [run.tasks[task].figure(metric.name, filter_name) for task in members if task in run.tasks]
                 of_run = [task for task in all_measured if number in task.values]
-                own.append(_own_value(number, [pooled(of_run, [number])] if weighted else of_run, figures, metric))
+                own.append(
+                    _own_value(number, [pooled(of_run, [number])] if weighted and of_run else of_run, figures, metric)
+                )
             for first, second in combinations(range(len(runs)), 2):
                 both = [task for task in all_measured if {first, second} <= task.values.keys()]
                 if group:  # a single task keeps its row, which then says that no document counts
@@ -327,10 +333,6 @@ def _difference_rows(
                     first_measurable=own[first][1],
                     second_measurable=own[second][1],
                 )
-
-
-def _is_weighted(run: int, reported: float, tasks: Sequence[Measured]) -> bool | None:
-    return is_weighted(reported, [t.run_value(run) for t in tasks], [int(t.counted(run).sum()) for t in tasks])
 
 
 def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], metric: Metric) -> tuple[float, bool]:

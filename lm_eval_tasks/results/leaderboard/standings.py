@@ -35,8 +35,6 @@ BALANCED_ERROR = Metric(
 )
 """Sorts runs where two rates of errors are traded against each other: a model that declines everything has 0.5."""
 
-OTHERS = "Other tasks of the harness"
-
 SPEED = "documents a second"
 
 
@@ -173,7 +171,8 @@ def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Tab
     Runs of a second group of a family are not in it. Detectors whose speed was measured have that, too.
     """
     tables = []
-    for of_detectors, is_other, title in ((False, False, "Models"), (True, False, "Detectors"), (False, True, OTHERS)):
+    titles = {(False, False): "Models", (True, False): "Detectors", (False, True): "Other tasks of the harness"}
+    for (of_detectors, is_other), title in titles.items():
         kind = of_detectors, is_other
         parts = [each for each in sections if (each.of_detectors, each.is_other) == kind and each.number < 2]
         columns: list[Column] = []
