@@ -141,14 +141,15 @@ def compare_runs(
             listed = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
             raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
-    group_notes: list[str] = []
-    rows = [*_difference_rows(runs, chosen_groups, compared, group_notes)]
-    messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()] + list(dict.fromkeys(group_notes))
+    messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()]
+    rows = [*_difference_rows(runs, chosen_groups, compared, messages)]
     for model, run in zip(models, runs, strict=True):
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:
             messages.append(f"only {model} has {_abbreviated(unshared)}")
-    return Comparison(tuple(models), tuple(_sorted(_corrected(rows))), tuple(joined), tuple(messages), tuple(refused))
+    return Comparison(
+        tuple(models), tuple(_sorted(_corrected(rows))), tuple(joined), tuple(dict.fromkeys(messages)), tuple(refused)
+    )
 
 
 def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:
@@ -269,12 +270,10 @@ def _difference_rows(
             if group and task_run.is_other and all_measured:
                 values = [run.group_results.get(name, {}).get(f"{metric.name},{filter_name}") for run in runs]
                 reported = {number: value for number, value in enumerate(values) if isinstance(value, float)}
-                kinds = {
-                    is_weighted(
-                        value, [t.run_value(n) for t in all_measured], [t.counted(n).sum() for t in all_measured]
-                    )
-                    for n, value in reported.items()
-                }
+                kinds = set()
+                for n, value in reported.items():
+                    sizes = [int(task.counted(n).sum()) for task in all_measured]
+                    kinds.add(is_weighted(value, [task.run_value(n) for task in all_measured], sizes))
                 if None in kinds or len(all_measured) < len(members):
                     kinds = {None}
                     reason = "it is not the mean of what can be read of its tasks"
@@ -287,18 +286,15 @@ def _difference_rows(
             for number, run in enumerate(runs):
                 figures = [run.tasks[task].figure(metric.name, filter_name) for task in members if task in run.tasks]
                 of_run = [task for task in all_measured if number in task.values]
-                own.append(
-                    _own_value(number, [pooled(of_run, [number])] if weighted and of_run else of_run, figures, metric)
-                )
+                of_run = pooled(of_run, [number]) if weighted else of_run
+                own.append(_own_value(number, of_run, figures, metric))
             for first, second in combinations(range(len(runs)), 2):
                 both = [task for task in all_measured if {first, second} <= task.values.keys()]
                 if group:  # a single task keeps its row, which then says that no document counts
                     both = [task for task in both if task.counted(first).any() and task.counted(second).any()]
                 if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
                     continue
-                compared_tasks = len(both)
-                if weighted:
-                    both = [pooled(both, (first, second))]
+                compared_tasks, both = len(both), pooled(both, (first, second)) if weighted else both
                 result = compare_measured(both, first, second)
                 yield Difference(
                     task=name,

@@ -142,16 +142,13 @@ def _grouped(tasks: Sequence[TaskEntry], run: Run) -> Iterator[TaskEntry]:
         families.setdefault(task.family if task.is_other else task.task, []).append(task)
     for name, in_order in families.items():
         members = sorted(in_order, key=lambda task: task.task)
-        if len(members) == 1:
-            yield from members
-            continue
         numbers = run.group_results.get(name, {})
         common = [head.key for head in members[0].headlines if isinstance(numbers.get(",".join(head.key)), float)]
         kept = [[head for head in task.headlines if head.key in common] for task in members]
         pooled = [_pooled(column, numbers[",".join(column[0].key)]) for column in zip(*kept, strict=False)]
         weighted = {kind for _, kind in pooled}
         if None in weighted or not weighted:
-            yield from (replace(task, family=task.task) for task in members)
+            yield from (replace(task, family=task.task) if task.is_other else task for task in members)
         elif True not in weighted:
             yield from (replace(task, headlines=heads) for task, heads in zip(members, kept, strict=True))
         else:
