@@ -246,7 +246,7 @@ def test_every_row_is_parsed_once(two_models: Path, tmp_path: Path, monkeypatch:
     [
         ("[]", "TypeError: a sample is an object with a doc, which is one too"),
         ('{"doc_id": 1, "doc": [], "resps": [["a"]]}', "TypeError: a sample is an object with a doc"),
-        ('{"doc_id": 1, "doc": {}, "resps": [[3]]}', "TypeError: resps holds lists of answers"),
+        ('{"doc_id": 1, "doc": {}, "resps": [[{}]]}', "TypeError: resps holds lists of answers"),
         ('{"doc_id": 1, "doc": {}, "resps": []}', "IndexError"),
         ('{"doc": {}, "resps": [["a"]]}', "KeyError: 'doc_id'"),
         ('{"doc_id": 1', "JSONDecodeError"),

@@ -57,7 +57,9 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
     CorruptSource."""
     seen: dict[int, Any] = {}
     differing = 0
-    for _, sample in read_rows_with_offsets(path, _text_sample):
+    for _, sample in read_rows_with_offsets(path, _sample):
+        if not isinstance(sample["resps"][0][0], (str, type(None))):
+            raise CorruptSource(f"{path}: its answers are log-likelihoods, not texts")
         identity = sample["doc_id"]
         if identity not in seen:  # one line for every filter
             seen[identity] = sample["resps"]
@@ -83,14 +85,6 @@ def _sample(line: bytes) -> dict[str, Any]:
     sample["doc_id"] = int(sample["doc_id"])
     if not isinstance(sample["resps"][0][0], (str, type(None), list, int, float)):
         raise TypeError("resps holds lists of answers")
-    return sample
-
-
-def _text_sample(line: bytes) -> dict[str, Any]:
-    """Parse a line as :func:`_sample` does, of a task whose answers are texts."""
-    sample = _sample(line)
-    if not isinstance(sample["resps"][0][0], (str, type(None))):
-        raise TypeError("resps holds lists of answers, not of log-likelihoods")
     return sample
 
 

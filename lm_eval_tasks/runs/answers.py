@@ -149,16 +149,16 @@ class Answers:
             for document in documents:
                 places = (int(readings.places[document]) for readings in self.readings.values())
                 rows = [read_row_at(stream, place) for place in sorted(places) if place >= 0]
-                arguments, options = _arguments_of(rows[0]), _options_of(rows[0])
-                prompt = next((request.get("arg_0") for request in arguments), None)
-                likeliest = max(options, key=lambda option: option[1], default=("", 0.0))
+                options = _options_of(rows[0])
+                prompt = next((request[0] for request in _requests_of(rows[0])), None)
+                likeliest, _ = max(options, key=lambda option: option[1], default=("", 0.0))
                 yield Answer(
                     key=self.keys[document],
                     content=self.content(document),
                     doc=rows[0]["doc"],
                     prompt=prompt if isinstance(prompt, str) else "",
                     prompt_hash=str(rows[0].get("prompt_hash") or ""),
-                    response=likeliest[0] if len(options) > 1 else _response_of(rows[0]),
+                    response=likeliest if len(options) > 1 else _response_of(rows[0]),
                     readings={str(row.get("filter", "none")): _filtered_answer(row) for row in rows},
                     target=str(rows[0].get("target", "")),
                     options=options,
@@ -258,30 +258,22 @@ def _response_of(row: Mapping[str, Any]) -> str:
     return response if isinstance(response, str) else ""
 
 
-def _arguments_of(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The arguments of each request, in the harness's form: ``{"gen_args_0": {"arg_0": prompt, ...}}``; early versions
-    wrote ``[[prompt, ...]]``."""
-    arguments = row.get("arguments")
-    if isinstance(arguments, list):
-        return [
-            {f"arg_{place}": value for place, value in enumerate(each)} for each in arguments if isinstance(each, list)
-        ]
-    values = arguments.values() if isinstance(arguments, Mapping) else ()
-    return [request for request in values if isinstance(request, Mapping)]
+def _requests_of(row: Mapping[str, Any]) -> list[list[Any]]:
+    """The arguments of each request, the prompt first, of ``{"gen_args_0": {"arg_0": prompt, ...}}``; early versions wrote
+    ``[[prompt, ...]]``."""
+    requests = row.get("arguments")
+    values = requests.values() if isinstance(requests, Mapping) else requests if isinstance(requests, list) else ()
+    return [[*(each.values() if isinstance(each, Mapping) else each)] for each in values if each]
 
 
 def _options_of(row: Mapping[str, Any]) -> list[tuple[str, float]]:
     """The texts whose log-likelihood was asked, with it; empty where an answer is a text, or a whole document was asked."""
-    options = []
-    for request, responses in zip(_arguments_of(row), row["resps"], strict=False):
-        text, pair = request.get("arg_1"), responses[0] if isinstance(responses, list) and responses else None
-        if not isinstance(text, str) or not isinstance(pair, list) or not pair:
-            return []
-        try:
-            options.append((text, float(pair[0])))  # the harness writes it as a text
-        except (TypeError, ValueError):
-            return []
-    return options
+    try:  # the harness writes a number as a text
+        pairs = zip(_requests_of(row), row["resps"], strict=True)
+        options = [(request[1], float(responses[0][0])) for request, responses in pairs]
+    except (TypeError, ValueError, LookupError):
+        return []
+    return options if all(isinstance(text, str) for text, _ in options) else []
 
 
 def _filtered_answer(row: Mapping[str, Any]) -> FilteredAnswer:

@@ -17,7 +17,7 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.harness import WEIGHTLESS
-from lm_eval_tasks.runs.other_tasks import metrics_of
+from lm_eval_tasks.runs.other_tasks import metric_of_other
 from lm_eval_tasks.runs.results_file import leaves_of, mapping, metadata_of, provenance_of, read_results
 from lm_eval_tasks.runs.run import Run, Settings, TaskRun
 
@@ -101,10 +101,21 @@ def read_files(files: RunFiles) -> list[Run]:
         )
     for names in filter(None, older.values()):
         log.warning("%s: of each task the newest results count; passed over: %s", files.folder, ", ".join(names))
-    return [
-        replace(run, groups={group: names for group, names in run.groups.items() if run.tasks.keys() >= {*names}})
-        for run in runs.values()
-    ]
+    return [_in_groups(run) for run in runs.values()]
+
+
+def _in_groups(run: Run) -> Run:
+    """A run with those of its groups that are complete. To tasks that are in no table of ours the largest is the benchmark,
+    of those groups that have a number which all of their tasks have."""
+    groups = {group: names for group, names in run.groups.items() if run.tasks.keys() >= {*names}}
+    group_of: dict[str, str] = {}
+    for group, names in sorted(groups.items(), key=lambda entry: len(entry[1])):
+        numbers = {key for key in run.group_results.get(group, {}) if "," in key}
+        if all(numbers & run.tasks[name].results.keys() for name in names):
+            group_of |= dict.fromkeys(names, group)
+    others = {name: task for name, task in run.tasks.items() if task.is_other}
+    tasks = {name: replace(task, benchmark=group_of.get(name, name)) for name, task in others.items()}
+    return replace(run, groups=groups, tasks={**run.tasks, **tasks})
 
 
 def _run_of_date(files: RunFiles, date: str) -> Run:
@@ -116,18 +127,10 @@ def _run_of_date(files: RunFiles, date: str) -> Run:
     listed: Mapping[str, Sequence[str]] = results.get("group_subtasks") or {}
     leaves = {group: tuple(leaves_of(group, listed)) for group in listed}
     config = results.get("config") or {}
-    values = mapping(results.get("groups"))
-    group_of = {
-        task: group
-        for group, tasks in sorted(leaves.items(), key=lambda entry: len(entry[1]))  # the largest counts
-        if (numbers := [key for key in mapping(values.get(group)) if "," in key])
-        and all(any(key in mapping(results["results"].get(task)) for key in numbers) for task in tasks)
-        for task in tasks
-    }
     return Run(
         model=str(results.get("model_name") or config.get("model") or files.folder.name),
         folder=files.folder,
-        tasks={name: _task(name, results, samples.get(name), path, group_of.get(name, name)) for name in names},
+        tasks={name: _task(name, results, samples.get(name), path) for name in names},
         groups={group: tasks for group, tasks in leaves.items() if tasks},
         group_results=results.get("groups") or {},
         config=config,
@@ -135,8 +138,7 @@ def _run_of_date(files: RunFiles, date: str) -> Run:
     )
 
 
-def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Path | None, group: str) -> TaskRun:
-    """A task of a results file. `group` is the one that it belongs to, else its name."""
+def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Path | None) -> TaskRun:
     config: Mapping[str, Any] = results.get("configs", {}).get(name, {})
     record = provenance_of(config)
     listed = catalogue.task_named(name)
@@ -171,13 +173,13 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
     )
     return TaskRun(
         task=name,
-        benchmark=benchmark or group,
+        benchmark=benchmark or name,
         language=language or str(mapping(record.get("options")).get("language") or ""),
         version=(results.get("versions") or {}).get(name),
         config=config,
         provenance=record,
         figures=figures,
-        metrics=metrics_of(name, config, results) if is_other and path else _metrics(name, config, table),
+        metrics=_metrics(name, config, table, results, is_other),
         settings=settings,
         results=results.get("results", {}).get(name, {}),
         samples=samples,
@@ -190,25 +192,33 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
 
 def _template(config: Mapping[str, Any]) -> str:
     """SHA-256 of the prompt of a task that does not record it, empty where its configuration has none."""
-    texts = [str(config.get(key) or "") for key in _PROMPT]
-    return (
-        hashlib.sha256(_ADDRESS.sub("", "\n".join(texts)).encode("utf-8", "replace")).hexdigest() if any(texts) else ""
-    )
+    prompt = "\n".join(str(config.get(key) or "") for key in _PROMPT)
+    return hashlib.sha256(_ADDRESS.sub("", prompt).encode("utf-8", "replace")).hexdigest() if prompt.strip() else ""
 
 
-def _metrics(name: str, config: Mapping[str, Any], table: Benchmark | None) -> tuple[Metric, ...]:
-    """The metrics that a results file lists; without a results file, those of the task in our tables."""
+def _metrics(
+    name: str, config: Mapping[str, Any], table: Benchmark | None, results: Mapping[str, Any], is_other: bool
+) -> tuple[Metric, ...]:
+    """The metrics that a results file lists, of a task in no table of ours those that it has values of; without a results
+    file, those of the task in our tables."""
     metric_list = config.get("metric_list")
-    listed = [entry for entry in (metric_list if isinstance(metric_list, list) else ()) if "metric" in mapping(entry)]
+    entries = [mapping(entry) for entry in (metric_list if isinstance(metric_list, list) else ())]
+    listed = {str(entry["metric"]): entry for entry in entries if "metric" in entry}
+    values = mapping(mapping(results.get("results")).get(name)) if is_other else {}
+    if with_value := [key.partition(",")[0] for key in values if "," in key and "_stderr," not in key]:
+        in_order = dict.fromkeys((*listed, *with_value))  # a function is listed by its source
+        listed = {metric: listed.get(metric, {}) for metric in in_order if metric in with_value}
+    directions = mapping(mapping(results.get("higher_is_better")).get(name))
     if listed:
         return tuple(
             replace(
-                catalogue.metric_of(str(entry["metric"]), table),
+                metric_of_other(metric) if is_other else catalogue.metric_of(metric, table),
                 aggregation=str(entry.get("aggregation") or ""),
-                higher_is_better=entry.get("higher_is_better"),
-                denominator=str(entry.get("denominator") or ""),
+                higher_is_better=higher if isinstance(higher, bool) else None,
+                denominator=str(entry.get("denominator") or ("documents" if is_other else "")),
             )
-            for entry in listed
+            for metric, entry in listed.items()
+            for higher in [directions.get(metric, entry.get("higher_is_better"))]
         )
     base = catalogue.base_of(name)
     metrics = base.metrics if base else ()

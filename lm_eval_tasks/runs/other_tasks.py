@@ -21,7 +21,6 @@ from custom_metrics.statistics.intervals import Z95, wilson
 from custom_metrics.statistics.strata import mean_of
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.runs.answers import Answers, Column
-from lm_eval_tasks.runs.results_file import mapping
 from lm_eval_tasks.runs.run import Run, TaskRun
 
 WHY_NO_MEAN = "why_no_mean"
@@ -31,26 +30,10 @@ WHY_NO_MEAN = "why_no_mean"
 _OF_ALL = "median perplexity weighted_perplexity bits_per_byte f1 matthews_corrcoef brier_score bypass".split()
 
 
-def metrics_of(name: str, config: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[Metric, ...]:
-    """The metrics of a task by its results file, as upstream names them, with the direction of its ``higher_is_better``."""
-    metric_list = config.get("metric_list")
-    entries = [mapping(entry) for entry in metric_list] if isinstance(metric_list, list) else []
-    listed = {str(entry["metric"]): entry for entry in entries if "metric" in entry}
-    keys = (key for key in mapping(mapping(results.get("results")).get(name)) if "," in key and "_stderr," not in key)
-    with_value = dict.fromkeys(key.partition(",")[0] for key in keys)
-    in_order = [
-        *(metric for metric in listed if metric in with_value),
-        *with_value,
-    ]  # a function is listed by its source
-    directions = mapping(mapping(results.get("higher_is_better")).get(name))
-    metrics = []
-    for metric in dict.fromkeys(in_order or listed):
-        entry = listed.get(metric, {})
-        higher = directions.get(metric, entry.get("higher_is_better"))
-        aggregation, sentence = str(entry.get("aggregation") or ""), f"Over all documents, its {metric} is {{value}}"
-        known = Metric(metric, aggregation, higher if isinstance(higher, bool) else None, "documents", label=metric)
-        metrics.append(replace(known, unit="number", sentence=sentence, counted="documents"))
-    return tuple(metrics)
+def metric_of_other(name: str) -> Metric:
+    """A metric as upstream names it, of which nothing else is known."""
+    sentence = f"Over all documents, its {name} is {{value}}"
+    return Metric(name, unit="number", label=name, sentence=sentence, counted="documents")
 
 
 def described(task: TaskRun, answers: Answers) -> TaskRun:
@@ -112,17 +95,17 @@ def _why_no_mean(task: TaskRun, metric: Metric, answers: int, column: Column | N
     return f"the mean of its documents' values ({mean:.6g}) is not its number in the results file ({reported:.6g})"
 
 
-def mean_of_group(figures: Sequence[Figure], share: bool, reported: float) -> Figure:
-    """A group's number, with bounds where it is the mean of its tasks' figures."""
+def mean_of_group(figures: Sequence[Figure], share: bool, reported: float) -> tuple[Figure, bool | None]:
+    """A group's number, with bounds where it is the mean of its tasks' figures; and :func:`is_weighted`."""
     weighted = is_weighted(reported, [figure.value for figure in figures], [figure.n for figure in figures])
     if weighted is None:
-        return Figure(reported)
+        return Figure(reported), weighted
     if not weighted:
-        return mean_of(figures, share)
+        return mean_of(figures, share), weighted
     number = sum(figure.n for figure in figures)
     error = math.hypot(*(figure.n * figure.standard_error for figure in figures)) / number
     bounds = wilson(reported * number, number) if share else (reported - Z95 * error, reported + Z95 * error)
-    return Figure(reported, *bounds, error, number)
+    return Figure(reported, *bounds, error, number), weighted
 
 
 def is_weighted(reported: float, values: Sequence[float], sizes: Sequence[int]) -> bool | None:

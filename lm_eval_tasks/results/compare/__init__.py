@@ -125,10 +125,8 @@ def compare_runs(
             if len(task_runs) < 2:
                 continue
         task_notes: list[str] = []
-        answers = {}
-        for number, task_run in task_runs.items():
-            run_answers = read_answers(task_run)
-            answers[number] = models[number], described(task_run, run_answers), run_answers
+        of_runs = {number: read_answers(run) for number, run in task_runs.items()}
+        answers = {n: (models[n], described(task_runs[n], of_run), of_run) for n, of_run in of_runs.items()}
         task = JoinedTask.join(name, answers)
         refusals = check_joined(task, task_notes, across)
         read_by = "" if refusals else _chosen_filter(task, filter_name)
@@ -166,9 +164,8 @@ def compare_runs(
             listed = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
             raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
-    group_notes: list[str] = []
-    rows = [*_difference_rows(runs, chosen_groups, compared, group_notes, balanced)]
-    messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()] + list(dict.fromkeys(group_notes))
+    messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()]
+    rows = [*_difference_rows(runs, chosen_groups, compared, messages, balanced)]
     for model, run in zip(models, runs, strict=True):
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:
@@ -184,7 +181,7 @@ def compare_runs(
         tuple(models),
         tuple(_sorted(_corrected(rows))),
         tuple(joined),
-        tuple(messages),
+        tuple(dict.fromkeys(messages)),
         tuple(refused),
         varied,
         {name: tuple(names) for name, names in paired.items() if len(names) > 1},
@@ -335,7 +332,7 @@ def _difference_rows(
                 done = [run.tasks[task] for task in members if task in run.tasks]
                 figures = [task.figure(part, filter_name) for task in done for part in parts]
                 of_run = [part for part in chain(*of_tasks) if number in part.values]
-                own.append(_own_value(number, [pooled(of_run, [number])] if weighted else of_run, figures, metric))
+                own.append(_own_value(number, pooled(of_run, [number]) if weighted else of_run, figures, metric))
             for pair in combinations(range(len(runs)), 2):
                 first, second = pair
                 shared = [task for task in of_tasks if all({*pair} <= part.values.keys() for part in task)]
@@ -347,7 +344,7 @@ def _difference_rows(
                 if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
                     continue
                 if weighted:
-                    both = [pooled(both, (first, second))]
+                    both = pooled(both, pair)
                 result = compare_measured(both, first, second)
                 error = result.standard_error
                 yield Difference(
@@ -401,7 +398,7 @@ def _kind_of_group(
     if None in kinds or len(tasks) < members:
         return (
             None,
-            f"its {key.partition(',')[0]} is not compared: it is no mean over its tasks, nor over their documents",
+            f"its {key.partition(',')[0]} is not compared: it is not the mean of what can be read of its tasks",
         )
     if len(reported) < 2:
         return None, ""

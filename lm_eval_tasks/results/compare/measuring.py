@@ -145,13 +145,15 @@ def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> Pair
     return compare_ratios([pair for *_, pair in used], tasks[0].harmonic, clusters=names)
 
 
-def pooled(tasks: Sequence[Measured], runs: Sequence[int]) -> Measured:
+def pooled(tasks: Sequence[Measured], runs: Sequence[int]) -> list[Measured]:
     """The documents of several tasks as those of one, for runs that have them all: each task counts by its number of
-    documents."""
+    documents. Nothing of no task."""
+    if not tasks:
+        return []
     ends = np.cumsum([0, *(int(task.clusters.max(initial=-1)) + 1 for task in tasks)])
     clusters = np.concatenate([task.clusters + end for task, end in zip(tasks, ends, strict=False)])
     values = {run: np.concatenate([task.values[run] for task in tasks]) for run in runs}
-    return replace(tasks[0], values=values, clusters=clusters, names=())
+    return [replace(tasks[0], values=values, clusters=clusters, names=())]
 
 
 def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, corrected: bool = True) -> Measured:

@@ -36,7 +36,7 @@ from lm_eval_tasks.results.compare.measuring import NotMeasured, measure
 from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unreadable_doubts
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files, read_files
-from lm_eval_tasks.runs.other_tasks import described, is_weighted, limits_of, mean_of_group
+from lm_eval_tasks.runs.other_tasks import described, limits_of, mean_of_group
 from lm_eval_tasks.runs.settings import SettingsOfTask, settings_of_run
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -145,16 +145,13 @@ def _grouped(tasks: Sequence[TaskEntry], run: Run) -> Iterator[TaskEntry]:
         families.setdefault(task.family if task.is_other else task.task, []).append(task)
     for name, in_order in families.items():
         members = sorted(in_order, key=lambda task: task.task)
-        if len(members) == 1:
-            yield from members
-            continue
         numbers = run.group_results.get(name, {})
         common = [head.key for head in members[0].headlines if isinstance(numbers.get(",".join(head.key)), float)]
         kept = [[head for head in task.headlines if head.key in common] for task in members]
         pooled = [_pooled(column, numbers[",".join(column[0].key)]) for column in zip(*kept, strict=False)]
         weighted = {kind for _, kind in pooled}
         if None in weighted or not weighted:
-            yield from (replace(task, family=task.task) for task in members)
+            yield from (replace(task, family=task.task) if task.is_other else task for task in members)
         elif True not in weighted:
             yield from (replace(task, headlines=heads) for task, heads in zip(members, kept, strict=True))
         else:
@@ -170,10 +167,10 @@ def _grouped(tasks: Sequence[TaskEntry], run: Run) -> Iterator[TaskEntry]:
 def _pooled(column: Sequence[HeadlineFigure], reported: float) -> tuple[HeadlineFigure, bool | None]:
     """The figure of a group from those of its tasks, with the numbers of all of their documents; and whether the group is
     weighted (:func:`lm_eval_tasks.runs.other_tasks.is_weighted`)."""
-    figures, numbers = [head.figure for head in column], [head.numbers for head in column if head.by_document]
-    figure = mean_of_group(figures, all(head.metric.is_share for head in column), reported)
-    rows = np.concatenate(numbers) if len(numbers) == len(column) and all(map(len, numbers)) else np.empty(0)
-    weighted = is_weighted(reported, [each.value for each in figures], [each.n for each in figures])
+    are_shares, numbers = all(head.metric.is_share for head in column), [head.numbers for head in column]
+    figure, weighted = mean_of_group([head.figure for head in column], are_shares, reported)
+    is_known = all(len(head.numbers) and head.by_document for head in column)
+    rows = np.concatenate(numbers) if is_known else np.empty(0)
     return HeadlineFigure(column[0].metric, column[0].filter, figure, rows), weighted
 
 

@@ -26,8 +26,6 @@ from lm_eval_tasks.results.leaderboard.entry import Entry, HeadlineFigure, TaskE
 
 MEAN_COLUMN = "mean"
 
-OTHERS = "Other tasks of the harness"
-
 SPEED = "documents a second"
 
 
@@ -180,7 +178,8 @@ def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Tab
     Runs of a second group of a family are not in it. Detectors whose speed was measured have that, too.
     """
     tables = []
-    for of_detectors, is_other, title in ((False, False, "Models"), (True, False, "Detectors"), (False, True, OTHERS)):
+    titles = {(False, False): "Models", (True, False): "Detectors", (False, True): "Other tasks of the harness"}
+    for (of_detectors, is_other), title in titles.items():
         kind = of_detectors, is_other
         parts = [each for each in sections if (each.of_detectors, each.is_other) == kind and each.number < 2]
         columns: list[Column] = []

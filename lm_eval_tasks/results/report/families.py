@@ -27,7 +27,6 @@ class Family:
     """The tasks of a run that differ only in language, or those of a group."""
 
     name: str  # of their group, such as ``nomiracl_role``; of the task itself if it has no language
-    benchmark: str  # :attr:`TaskRun.benchmark`
     tasks: Mapping[str, TaskRun]  # by language, in the order of the run; ``""`` for a task without one; others by name
     languages: int = 0  # number of languages of its group; 0 where no group of ours has this name
     results: Mapping[str, Any] = field(default_factory=dict)  # of a complete group: ``metric,filter`` to value
@@ -65,7 +64,7 @@ class Family:
         share = all(task.metric(metric).is_share for task in self.tasks.values())
         value, error = (self.results.get(f"{name},{self.filter}") for name in (metric, f"{metric}_stderr"))
         if self.any_task.is_other and isinstance(value, float):
-            return mean_of_group(figures, share, value)
+            return mean_of_group(figures, share, value)[0]
         mean = mean_of(figures, share)
         if isinstance(error, float) and isinstance(value, float) and math.isclose(value, mean.value) and not share:
             return mean_of(figures, share, error)
@@ -97,17 +96,11 @@ def families(run: Run) -> list[Family]:
     for name, tasks in by_name.items():
         members = {*(catalogue.groups().get(name) or run.groups.get(name, ()))}
         is_whole = bool(members) and members <= {task.task for task in tasks.values()}
-        in_part = not is_whole and len(tasks) > 1  # a group of others has no number then
-        outside = {
-            language: task
-            for language, task in tasks.items()
-            if (is_whole and task.task not in members) or (in_part and task.is_other)
-        }
+        outside = {language: task for language, task in tasks.items() if is_whole and task.task not in members}
         inside = {language: task for language, task in tasks.items() if language not in outside}
         results = run.group_results.get(name, {}) if is_whole else {}
-        if inside:
-            listed.append(Family(name, next(iter(inside.values())).benchmark, inside, len(members), results))
-        listed += [Family(task.task, task.benchmark, {language: task}) for language, task in outside.items()]
+        listed.append(Family(name, inside, len(members), results))
+        listed += [Family(task.task, {language: task}) for language, task in outside.items()]
     return listed
 
 

@@ -75,7 +75,7 @@ def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_lan
     labelled = [(name, family) for run, name in zip(runs, labels(runs), strict=True) for family in families(run)]
     if by_language:
         tasks = [(name, task) for name, family in labelled for task in family.tasks.values() if task.language]
-        labelled = [(name, Family(task.task, task.benchmark, {task.language: task})) for name, task in tasks]
+        labelled = [(name, Family(task.task, {task.language: task})) for name, task in tasks]
     listed = [row for name, family in labelled for row in headlines_of_family(name, family, read_answers)]
     order = [*dict.fromkeys(row.family for row in listed)]
     metrics = [*dict.fromkeys((row.family, row.metric) for row in listed)]

@@ -84,11 +84,8 @@ def _table(headlines: Sequence[Headline], notes: dict[str, int]) -> Iterator[str
     yield "|---|---|" + "---:|" * len(models)
     for (family, _), by_model in rows.items():
         head = next(iter(by_model.values()))
-        mean = (
-            f" (mean over {'all ' if head.is_whole else ''}{len(head.languages)} {head.parts})"
-            if head.languages
-            else ""
-        )
+        over = len(head.languages)
+        mean = f" (mean over {'all ' if head.is_whole else ''}{over} {head.parts})" if over else ""
         title = escaped(head.measured.in_prose) + _ARROWS[head.measured.higher_is_better]
         cells = [_cell(by_model.get(model), notes) for model in models]
         yield "| " + " | ".join([escaped(family) + mean, title, *cells]) + " |"

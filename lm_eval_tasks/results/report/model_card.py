@@ -39,7 +39,7 @@ def _headlines(run: Run) -> Iterator[tuple[Headline, Family]]:
     left out."""
     (run,), read_answers = described_runs([run])
     for family in families(run):
-        single = [Family(task.task, family.benchmark, {language: task}) for language, task in family.tasks.items()]
+        single = [Family(task.task, {language: task}) for language, task in family.tasks.items()]
         for subset in single if len(single) == 1 else (*single, family):
             for headline in headlines_of_family("", subset, read_answers):
                 if not math.isnan(headline.figure.value):
@@ -52,9 +52,8 @@ def _result(headline: Headline, family: Family) -> Any:
 
     task, provenance = family.any_task, family.any_task.provenance
     path = str(task.config.get("dataset_path") or task.benchmark or "unknown")
-    where = (
-        f"mean over {len(headline.languages)} {headline.parts}" if headline.languages else language_name(task.language)
-    )
+    tasks = len(headline.languages)
+    where = f"mean over {tasks} {headline.parts}" if tasks else language_name(task.language)
     title = f"{headline.benchmark if task.benchmark else family.name}{f' ({where})' if where else ''}"
     is_sample = provenance.get("read_from") == "sample"
     files = [file for file in provenance.get("files") or () if isinstance(file, Mapping)]

@@ -12,7 +12,6 @@ UNDEFINED_TEXT = "undefined"
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 _DECIMALS = {"score": 3, "correlation": 3, "rating": 2, "number": 3}
-_LARGE = 10  # a number of any kind has one decimal from here on
 
 
 def unbroken(text: str) -> str:
@@ -26,7 +25,7 @@ def as_text(value: float, unit: Unit) -> str:
         return UNDEFINED_TEXT
     if unit == "share":
         return f"{100 * value:.1f} %"
-    return f"{value:.{_DECIMALS.get(unit, 0) if unit != 'number' or abs(value) < _LARGE else 1}f}"
+    return f"{value:.{1 if unit == 'number' and abs(value) >= 10 else _DECIMALS.get(unit, 0)}f}"
 
 
 def points(value: float, unit: Unit) -> str:

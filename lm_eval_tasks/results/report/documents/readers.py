@@ -132,21 +132,17 @@ class OtherReader(TaskReader):
         return shown._replace(question=question, references=(text_of(target, ANSWER_LENGTH),) if target else ())
 
     def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
-        reading, repeats = self._reading(answer), self.task.config.get("repeats")
-        options = "; ".join(f"{text.strip()} ({number:.2f})" for text, number in answer.options)
-        why = [f"Log-likelihoods of its options: {options}." if len(answer.options) > 1 else ""]
-        extracted = reading.answer if reading is not None and not answer.options else None
-        if isinstance(extracted, str) and extracted != answer.response:
-            why.append(f"Read by {self.filter}: {extracted}")
-        if isinstance(repeats, int) and repeats > 1:
-            why.append(f"The first of {repeats} answers.")
-        is_rolling = self.task.config.get("output_type") == "loglikelihood_rolling"
-        response = (
-            f"log-likelihood {options or answer.response}"
-            if is_rolling or len(answer.options) == 1
-            else answer.response
+        reading, repeats, options = self._reading(answer), self.task.config.get("repeats"), answer.options
+        likely = "; ".join(f"{text.strip()} ({number:.2f})" for text, number in options)
+        read = reading.answer if reading is not None and not options else None
+        why = (
+            f"Log-likelihoods of its options: {likely}." if len(options) > 1 else "",
+            f"Read by {self.filter}: {read}" if isinstance(read, str) and read != answer.response else "",
+            f"The first of {repeats} answers." if isinstance(repeats, int) and repeats > 1 else "",
         )
-        return judged._replace(text=text_of(response.strip(), ANSWER_LENGTH), why=tuple(why))
+        is_number = str(self.task.config.get("output_type")).startswith("loglikelihood")  # of one text
+        text = f"log-likelihood {likely or answer.response}" if is_number else answer.response.strip()
+        return judged._replace(text=text_of(text, ANSWER_LENGTH), why=why)
 
 
 class NomiraclReader(TaskReader):

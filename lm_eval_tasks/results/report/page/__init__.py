@@ -12,7 +12,7 @@ import base64
 import datetime
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
@@ -57,6 +57,9 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
             raise
         plots, why_no_plots = [], _NO_PLOTS
     pictures = {plot.family: plot for plot in plots if plot.family} if is_many else {}
+    questions = "Which model makes up less?", f"How much does {names} make up?"
+    if all(task.is_other for run in every for task in run.tasks.values()):
+        questions = "Which model does better?", f"How well does {names} do?"
     listed = headlines(every, read_answers)
     doubts, family_summaries = summaries(listed)
     tasks: dict[str, dict[str, str]] = {}
@@ -70,7 +73,7 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
     benchmarks = {task.benchmark: title_of(task) for run in every for task in run.tasks.values()}
     return {
         "title": f"{names}: grounded evaluation",
-        "question": _question(every, names),
+        "question": questions[len(runs) == 1],
         "written": f"{datetime.date.today():%-d %B %Y}, version {version(PACKAGE)}",
         "short": short,
         "doubts": doubts,
@@ -88,13 +91,6 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
             for name, title in benchmarks.items()
         ],
     }
-
-
-def _question(runs: Sequence[Run], names: str) -> str:
-    """The heading of a page, by whether a task of ours is on it."""
-    if all(task.is_other for run in runs for task in run.tasks.values()):
-        return "Which model does better?" if len(runs) > 1 else f"How well does {names} do?"
-    return "Which model makes up less?" if len(runs) > 1 else f"How much does {names} make up?"
 
 
 def render(page: Mapping[str, Any]) -> str:
