@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +74,10 @@ def of_another_retriever(row: Row) -> Row:
 
 
 def with_prompts(row: Row) -> Row:
-    return {**row, **PROMPTED}
+    return row | PROMPTED
 
 
-SETTINGS: list[tuple[str, str, Any, Callable[[Row], Row] | None, tuple[str, str]]] = [
+SETTINGS: list[tuple[Any, ...]] = [
     # setting, place in the results file, value, change of the samples, and both values as the heading has them
     ("prompt", f"{RECORD} prompt template_sha256", "f00ba7" * 11, with_prompts, ("prompt f00ba7f", "prompt e68f3a8")),
     ("system_instruction", "system_instruction", "Be brief." * 20, with_prompts, ("f.Be brief.", "no instruction")),
@@ -94,16 +94,11 @@ SETTINGS: list[tuple[str, str, Any, Callable[[Row], Row] | None, tuple[str, str]
 ]
 
 
-@pytest.mark.parametrize(("setting", "place", "value", "change", "shown"), SETTINGS, ids=[row[0] for row in SETTINGS])
+@pytest.mark.parametrize("case", SETTINGS, ids=[row[0] for row in SETTINGS])
 def test_a_setting_is_compared_where_it_is_named_and_refused_or_noted_elsewhere(
-    two_models: Path,
-    tmp_path: Path,
-    setting: str,
-    place: str,
-    value: Any,
-    change: Callable[[Row], Row] | None,
-    shown: tuple[str, str],
+    two_models: Path, tmp_path: Path, case: tuple[Any, ...]
 ) -> None:
+    setting, place, value, change, shown = case
     first, second = one_model(two_models, tmp_path)
     plain = compared(first, second)
     assert (plain.across, plain.models[0]) == ({}, "m (baseline-answer)")

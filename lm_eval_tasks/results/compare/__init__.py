@@ -88,7 +88,9 @@ def compare_runs(
         MissingSource: a run's answers were not logged.
         CorruptSource: a samples file is damaged.
     """
-    hint, alone = hint_at_variants(runs, across), f" ({runs[0].folder})" if runs else ""
+    of_models = dict.fromkeys(run.model for run in runs)
+    varied = ["model", *across] if len(of_models) > 1 else [*across]
+    hint, alone = hint_at_variants(runs, varied), f" ({runs[0].folder})" if runs else ""
     names: Mapping[str, str] = {}
     if across or pairs:
         runs, names = pair_tasks(runs, across, pairs)
@@ -96,11 +98,10 @@ def compare_runs(
     if len(runs) < 2:
         found_runs = f"only one run was found{alone}" if runs else "no run was found"
         raise UsageError(f"{found_runs}; a comparison needs two or more{hint and f'. {hint}'}")
-    of_models = dict.fromkeys(run.model for run in runs)
     if across and "model" not in across and len(of_models) > 1:
         raise UsageError(
             f"--across {','.join(across)} compares runs of one model; here are {_abbreviated([*of_models])}. Compare each "
-            f"by itself, or across models, too: --across model,{','.join(across)}"
+            f"by itself, or across models, too: --across {','.join(varied)}"
         )
     models = labels(runs)
     groups = _common_groups(runs)
@@ -145,7 +146,7 @@ def compare_runs(
         for note in task_notes:
             notes.setdefault(note, []).append(name)
     if refused and refuse:
-        raise Incomparable(_refusal_message(refused, [*across, *(["model"] if len(of_models) > 1 else [])]))
+        raise Incomparable(_refusal_message(refused, varied))
     if metrics and not refused:
         missing = [name for name in metrics if not any(name in task.measured for task in compared.values())]
         if why := [f"{metric}: {uncompared[metric]}" for metric in missing if metric in uncompared]:
@@ -163,8 +164,9 @@ def compare_runs(
     if hint and refuse and not tasks:
         messages.append(hint)
     known = [{name: settings_of(run.tasks[name]) for name in compared if name in run.tasks} for run in runs]
-    varied = {setting: tuple(texts) for setting, texts in differing(known).items() if setting in across}
-    if across and not varied and len(of_models) < 2:
+    named = {*across, *(["calibration"] if "detector" in across else [])}
+    differ = {setting: tuple(texts) for setting, texts in differing(known).items() if setting in named}
+    if across and not differ and len(of_models) < 2:
         messages.append(f"the runs do not differ in what --across names ({', '.join(across)})")
     paired = {name: dict.fromkeys(run.tasks[name].task for run in runs if name in run.tasks) for name in compared}
     return Comparison(
@@ -173,7 +175,7 @@ def compare_runs(
         tuple(joined),
         tuple(messages),
         tuple(refused),
-        varied,
+        differ,
         {name: tuple(names) for name, names in paired.items() if len(names) > 1},
     )
 
