@@ -161,7 +161,7 @@ def compare_runs(
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:
             messages.append(f"only {model} has {_abbreviated(unshared)}")
-    if hint and refuse and not tasks:
+    if hint and refuse and len(messages) > len(notes):  # they have tasks of which nothing is said
         messages.append(hint)
     known = [{name: settings_of(run.tasks[name]) for name in compared if name in run.tasks} for run in runs]
     named = {*across, *(["calibration"] if "detector" in across else [])}

@@ -32,8 +32,8 @@ def pair_tasks(runs: Sequence[Run], across: Collection[str], pairs: Iterable[str
     are paired one by one get a common name, too.
 
     Tasks of a table may differ in the settings of `across`; `pairs` has ``A=B`` for further tasks, or for groups, whose
-    tasks are paired in their order. Returned are the runs, and old names of tasks and groups to new ones. A UsageError, if a name
-    of `pairs` is in no run, or a group has another number of tasks.
+    tasks are paired in their order. Returned are the runs, and old names of tasks and groups to new ones. A UsageError if a
+    name of `pairs` is in no run, or a group has another number of tasks.
     """
     stands_for = {second: first for pair in pairs for first, second in _tasks_of(pair, runs)}
     names: dict[str, str] = {}  # of tasks

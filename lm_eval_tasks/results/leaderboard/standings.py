@@ -124,6 +124,7 @@ class _RunGroup:
 
     members: dict[int, dict[str, TaskEntry]] = field(default_factory=dict)  # number of the entry to its tasks
     conditions: dict[tuple[str, str], str] = field(default_factory=dict)  # by task and name
+    varied: set[str] = field(default_factory=set)  # names of conditions that are not those of all members
     tested: dict[str, Floats] = field(default_factory=dict)
 
     def add(self, number: int, tasks: dict[str, TaskEntry], but_for: Container[str] = ()) -> bool:
@@ -132,7 +133,10 @@ class _RunGroup:
         if any(self.conditions.get(key, value) != value for key, value in conditions.items() if key[1] not in but_for):
             return False
         self.members[number] = tasks
-        self.conditions = conditions | self.conditions if but_for else self.conditions | conditions
+        self.varied |= {
+            name for (task, name), value in conditions.items() if self.conditions.get((task, name), value) != value
+        }
+        self.conditions = conditions | self.conditions
         return True
 
     def p_of_pairs(self, strata: Sequence[Floats], by_document: bool) -> Floats:
@@ -237,7 +241,11 @@ def _section(family: str, number: int, group: _RunGroup) -> Section:
         prominence=max(each.metric.prominence for each in prominent),
         number=number,
         conditions={
-            condition: ", ".join(labels) if len(labels) < 4 else f"{len(labels)} of them, one a language"
+            condition: "as the runs are named"
+            if condition in group.varied
+            else ", ".join(labels)
+            if len(labels) < 4
+            else f"{len(labels)} of them, one a language"
             for condition, labels in values.items()
         },
         doubts=tuple(
