@@ -312,7 +312,8 @@ def _difference_rows(
                 if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
                     continue
                 result = compare_measured(both, first, second)
-                error = result.standard_error
+                error, unit = result.standard_error, both[0].unit
+                documents = sum(int((task.counted(first) & task.counted(second)).sum()) for task in both)
                 yield Difference(
                     task=name,
                     benchmark=task_run.benchmark,
@@ -335,7 +336,7 @@ def _difference_rows(
                     p_adjusted=result.p,
                     family=1,
                     n=result.n,
-                    unit=both[0].unit,
+                    unit="passages" if result.n < documents and unit == "documents" else unit,  # that tasks share
                     only_first=sum(int((task.counted(first) & ~task.counted(second)).sum()) for task in both),
                     only_second=sum(int((task.counted(second) & ~task.counted(first)).sum()) for task in both),
                     first_own=own[first][0],
@@ -346,7 +347,7 @@ def _difference_rows(
                     first_measurable=own[first][1],
                     second_measurable=own[second][1],
                     standard_error=(result.high - result.low) / (2 * Z95) if math.isnan(error) else error,
-                    documents=sum(int((task.counted(first) & task.counted(second)).sum()) for task in both),
+                    documents=documents,
                 )
 
 
