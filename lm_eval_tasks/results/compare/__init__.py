@@ -312,7 +312,9 @@ def _difference_rows(
                 if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
                     continue
                 result = compare_measured(both, first, second)
-                error, unit = result.standard_error, both[0].unit
+                if math.isnan(result.standard_error):
+                    result = result._replace(standard_error=(result.high - result.low) / (2 * Z95))
+                values, unit = result._asdict(), both[0].unit
                 documents = sum(int((task.counted(first) & task.counted(second)).sum()) for task in both)
                 yield Difference(
                     task=name,
@@ -326,28 +328,21 @@ def _difference_rows(
                     headline=task_run.is_headline(metric.name),
                     first=first,
                     second=second,
-                    first_value=result.first,
-                    second_value=result.second,
-                    difference=result.difference,
-                    low=result.low,
-                    high=result.high,
-                    p=result.p,
-                    p_exact=result.p_exact,
+                    first_value=values.pop("first"),
+                    second_value=values.pop("second"),
                     p_adjusted=result.p,
                     family=1,
-                    n=result.n,
                     unit="passages" if result.n < documents and unit == "documents" else unit,  # that tasks share
                     only_first=sum(int((task.counted(first) & ~task.counted(second)).sum()) for task in both),
                     only_second=sum(int((task.counted(second) & ~task.counted(first)).sum()) for task in both),
                     first_own=own[first][0],
                     second_own=own[second][0],
-                    method=result.method,
                     denominator=metric.denominator,
                     measured=metric,
                     first_measurable=own[first][1],
                     second_measurable=own[second][1],
-                    standard_error=(result.high - result.low) / (2 * Z95) if math.isnan(error) else error,
                     documents=documents,
+                    **values,
                 )
 
 
