@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,9 @@ def rows_of(comparison: Comparison) -> list[float]:
 def put(folder: Path, place: str, value: Any) -> None:
     """Another value in a results file."""
     *names, last = place.split()
-
-    def change(results: Row) -> None:
-        for name in names:
-            results = results.setdefault(name, {})
-        results[last] = value
-
-    change_results(folder, change)
+    change_results(
+        folder, lambda results: reduce(lambda at, name: at.setdefault(name, {}), names, results).update({last: value})
+    )
 
 
 def one_model(two_models: Path, folder: Path, tasks: Sequence[str] = (TASK,)) -> tuple[Path, Path]:
@@ -241,7 +238,7 @@ def test_tasks_of_ones_own_are_paired_by_name(tmp_path: Path) -> None:
 
 def test_the_smallest_difference_stands_in_every_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of 100 documents 30 are discordant, ten more of one model's."""
-    first, second = ([{"acc": float(n < 50)} for n in range(100)], [{"acc": float(10 <= n < 70)} for n in range(100)])
+    first, second = ([{"acc": float(low <= n < high)} for n in range(100)] for low, high in ((0, 50), (10, 70)))
     folders = [written_samples(tmp_path / name, "mine", values) for name, values in (("a", first), ("b", second))]
     (row,) = compared(*folders).differences
     error = math.sqrt((0.3 - 0.1**2) / 100)

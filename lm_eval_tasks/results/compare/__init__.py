@@ -167,7 +167,7 @@ def compare_runs(
     named = {*across, *(["calibration"] if "detector" in across else [])}
     differ = {setting: tuple(texts) for setting, texts in differing(known).items() if setting in named}
     if across and not differ and len(of_models) < 2:
-        messages.append(f"the runs do not differ in what --across names ({', '.join(across)})")
+        messages.append(f"what is recorded of the runs does not differ in what --across names ({', '.join(across)})")
     paired = {name: dict.fromkeys(run.tasks[name].task for run in runs if name in run.tasks) for name in compared}
     return Comparison(
         tuple(models),
