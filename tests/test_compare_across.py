@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,9 @@ def rows_of(comparison: Comparison) -> list[float]:
 def put(folder: Path, place: str, value: Any) -> None:
     """Another value in a results file."""
     *names, last = place.split()
-
-    def change(results: Row) -> None:
-        for name in names:
-            results = results.setdefault(name, {})
-        results[last] = value
-
-    change_results(folder, change)
+    change_results(
+        folder, lambda results: reduce(lambda at, name: at.setdefault(name, {}), names, results).update({last: value})
+    )
 
 
 def one_model(two_models: Path, folder: Path, tasks: Sequence[str] = (TASK,)) -> tuple[Path, Path]:
@@ -74,10 +71,10 @@ def of_another_retriever(row: Row) -> Row:
 
 
 def with_prompts(row: Row) -> Row:
-    return {**row, **PROMPTED}
+    return row | PROMPTED
 
 
-SETTINGS: list[tuple[str, str, Any, Callable[[Row], Row] | None, tuple[str, str]]] = [
+SETTINGS: list[tuple[Any, ...]] = [
     # setting, place in the results file, value, change of the samples, and both values as the heading has them
     ("prompt", f"{RECORD} prompt template_sha256", "f00ba7" * 11, with_prompts, ("prompt f00ba7f", "prompt e68f3a8")),
     ("system_instruction", "system_instruction", "Be brief." * 20, with_prompts, ("f.Be brief.", "no instruction")),
@@ -94,16 +91,11 @@ SETTINGS: list[tuple[str, str, Any, Callable[[Row], Row] | None, tuple[str, str]
 ]
 
 
-@pytest.mark.parametrize(("setting", "place", "value", "change", "shown"), SETTINGS, ids=[row[0] for row in SETTINGS])
+@pytest.mark.parametrize("case", SETTINGS, ids=[row[0] for row in SETTINGS])
 def test_a_setting_is_compared_where_it_is_named_and_refused_or_noted_elsewhere(
-    two_models: Path,
-    tmp_path: Path,
-    setting: str,
-    place: str,
-    value: Any,
-    change: Callable[[Row], Row] | None,
-    shown: tuple[str, str],
+    two_models: Path, tmp_path: Path, case: tuple[Any, ...]
 ) -> None:
+    setting, place, value, change, shown = case
     first, second = one_model(two_models, tmp_path)
     plain = compared(first, second)
     assert (plain.across, plain.models[0]) == ({}, "m (baseline-answer)")
@@ -246,7 +238,7 @@ def test_tasks_of_ones_own_are_paired_by_name(tmp_path: Path) -> None:
 
 def test_the_smallest_difference_stands_in_every_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of 100 documents 30 are discordant, ten more of one model's."""
-    first, second = ([{"acc": float(n < 50)} for n in range(100)], [{"acc": float(10 <= n < 70)} for n in range(100)])
+    first, second = ([{"acc": float(low <= n < high)} for n in range(100)] for low, high in ((0, 50), (10, 70)))
     folders = [written_samples(tmp_path / name, "mine", values) for name, values in (("a", first), ("b", second))]
     (row,) = compared(*folders).differences
     error = math.sqrt((0.3 - 0.1**2) / 100)

@@ -69,12 +69,8 @@ def test_paired_means_have_a_power_of_80_percent() -> None:
 
 
 def test_comparisons_have_the_standard_error_of_their_difference() -> None:
-    rng = np.random.default_rng(1)
-    first, second = rng.binomial(1, 0.6, size=(2, 90)).astype(float)
-    differences = first - second
-    error = math.sqrt(differences.var() / 90)
-    assert compare_shares([(first, second)]).standard_error == pytest.approx(error)
-    assert compare_shares([(first, second)] * 2).standard_error == pytest.approx(error / math.sqrt(2))
-    sample = differences.std(ddof=1) / math.sqrt(90)
-    assert compare_means([(first, second)]).standard_error == pytest.approx(sample)
-    assert compare_means([(first, second)] * 4).standard_error == pytest.approx(sample / 2)
+    first, second = np.random.default_rng(1).binomial(1, 0.6, size=(2, 90)).astype(float)
+    for compare, ddof in ((compare_shares, 0), (compare_means, 1)):
+        error = (first - second).std(ddof=ddof) / math.sqrt(90)
+        assert compare([(first, second)]).standard_error == pytest.approx(error)
+        assert compare([(first, second)] * 4).standard_error == pytest.approx(error / 2)

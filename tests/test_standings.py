@@ -270,6 +270,7 @@ def test_runs_of_one_model_that_were_asked_otherwise_are_rows_beside_each_other(
         models = [sorted(order[row.entry][0] for row in section.summary.rows) for section in found]
         assert [models[0], *sorted(models[1:])] == [["a", "a", "c"], ["a"], ["b"]]
     assert [row.cells[ERROR].rank for row in found[0].summary.rows] == [1, 2, 2]
+    assert (found[0].conditions["shots"], found[0].conditions["prompt"]) == ("as the runs are named", "p")
 
 
 def test_an_entry_is_what_was_kept_of_it_and_its_numbers_have_the_figure_as_their_mean(two_models: Path) -> None:

@@ -22,19 +22,14 @@ import math
 
 from custom_metrics.statistics.intervals import Z95
 
-POWER = 0.8
 _REACH = Z95 + 0.8416212335729143  # standard errors: the second is the 80th percentile of the standard normal
 
 
 def detectable_difference(standard_error: float, documents: int = 0) -> float:
     """The smallest difference that a comparison with this standard error shows with a power of 80 %.
 
-    Args:
-        standard_error: of the paired difference.
-        documents: of two shares their number, so that the difference is at least 7.85 discordant ones; else 0.
-
-    Returns:
-        The difference, in its own unit; ``nan`` where there is no variance, or a share would have to differ by more than 1.
+    `documents` is the number of documents of two shares, which differ by at least 7.85 of them; 0 for other figures.
+    ``nan`` where there is no variance, or a share would have to differ by more than 1.
     """
     if not standard_error > 0:
         return math.nan
@@ -45,13 +40,8 @@ def detectable_difference(standard_error: float, documents: int = 0) -> float:
 def rows_needed(difference: float, variance: float, shares: bool = False) -> int:
     """The number of documents, or of clusters, that show a difference with a power of 80 %.
 
-    Args:
-        difference: in the metric's unit.
-        variance: of the paired difference of one document or cluster, larger than 0.
-        shares: whether it is that of two shares of documents, whose variance is then at least the difference.
-
-    Raises:
-        ValueError: difference or variance are not larger than 0.
+    `variance` is that of the paired difference of one document or cluster; for two `shares` of documents it is at least the
+    difference. ValueError unless both are larger than 0.
     """
     if not (difference > 0 and variance > 0):
         raise ValueError(f"difference and variance must be larger than 0, got {difference:g} and {variance:g}")

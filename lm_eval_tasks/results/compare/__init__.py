@@ -92,7 +92,9 @@ def compare_runs(
         MissingSource: a run's answers were not logged.
         CorruptSource: a samples file is damaged.
     """
-    other_names, alone = hint_at_variants(runs, across), f" ({runs[0].folder})" if runs else ""
+    of_models = dict.fromkeys(run.model for run in runs)
+    varied = ["model", *across] if len(of_models) > 1 else [*across]
+    other_names, alone = hint_at_variants(runs, varied), f" ({runs[0].folder})" if runs else ""
     names: Mapping[str, str] = {}
     if across or pairs:
         runs, names = pair_tasks(runs, across, pairs)
@@ -100,11 +102,10 @@ def compare_runs(
     if len(runs) < 2:
         found_runs = f"only one run was found{alone}" if runs else "no run was found"
         raise UsageError(f"{found_runs}; a comparison needs two or more{other_names and f'. {other_names}'}")
-    of_models = dict.fromkeys(run.model for run in runs)
     if across and "model" not in across and len(of_models) > 1:
         raise UsageError(
             f"--across {','.join(across)} compares runs of one model; here are {_abbreviated([*of_models])}. Compare each "
-            f"by itself, or across models, too: --across model,{','.join(across)}"
+            f"by itself, or across models, too: --across {','.join(varied)}"
         )
     models = labels(runs)
     groups = _common_groups(runs)
@@ -155,7 +156,7 @@ def compare_runs(
         for note in task_notes:
             notes.setdefault(note, []).append(name)
     if refused and refuse:
-        raise Incomparable(_refusal_message(refused, [*across, *(["model"] if len(of_models) > 1 else [])]))
+        raise Incomparable(_refusal_message(refused, varied))
     if metrics and not refused:
         missing = [name for name in metrics if not any(name in task.measured for task in compared.values())]
         if why := [f"{metric}: {uncompared[metric]}" for metric in missing if metric in uncompared]:
@@ -170,12 +171,13 @@ def compare_runs(
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:
             messages.append(f"only {model} has {_abbreviated(unshared)}")
-    if other_names and refuse and not tasks:
+    if other_names and refuse and len(messages) > len(notes):  # they have tasks of which nothing is said
         messages.append(other_names)
     settings = [{name: settings_of(run.tasks[name]) for name in compared if name in run.tasks} for run in runs]
-    varied = {setting: tuple(texts) for setting, texts in differing(settings).items() if setting in across}
-    if across and not varied and len(of_models) < 2:
-        messages.append(f"the runs do not differ in what --across names ({', '.join(across)})")
+    named = {*across, *(["calibration"] if "detector" in across else [])}
+    differ = {setting: tuple(texts) for setting, texts in differing(settings).items() if setting in named}
+    if across and not differ and len(of_models) < 2:
+        messages.append(f"what is recorded of the runs does not differ in what --across names ({', '.join(across)})")
     paired = {name: dict.fromkeys(run.tasks[name].task for run in runs if name in run.tasks) for name in compared}
     return Comparison(
         tuple(models),
@@ -183,7 +185,7 @@ def compare_runs(
         tuple(joined),
         tuple(dict.fromkeys(messages)),
         tuple(refused),
-        varied,
+        differ,
         {name: tuple(names) for name, names in paired.items() if len(names) > 1},
     )
 
@@ -346,7 +348,10 @@ def _difference_rows(
                 if weighted:
                     both = pooled(both, pair)
                 result = compare_measured(both, first, second)
-                error = result.standard_error
+                if math.isnan(result.standard_error):
+                    result = result._replace(standard_error=(result.high - result.low) / (2 * Z95))
+                values, unit = result._asdict(), both[0].unit
+                documents = sum(int((task.counted(first) & task.counted(second)).sum()) for task in both)
                 yield Difference(
                     task=name,
                     benchmark=task_run.benchmark,
@@ -359,28 +364,21 @@ def _difference_rows(
                     headline=any(map(task_run.is_headline, parts)),
                     first=first,
                     second=second,
-                    first_value=result.first,
-                    second_value=result.second,
-                    difference=result.difference,
-                    low=result.low,
-                    high=result.high,
-                    p=result.p,
-                    p_exact=result.p_exact,
+                    first_value=values.pop("first"),
+                    second_value=values.pop("second"),
                     p_adjusted=result.p,
                     family=1,
-                    n=result.n,
-                    unit=both[0].unit,
+                    unit="passages" if result.n < documents and unit == "documents" else unit,  # that tasks share
                     only_first=sum(int((task.counted(first) & ~task.counted(second)).sum()) for task in both),
                     only_second=sum(int((task.counted(second) & ~task.counted(first)).sum()) for task in both),
                     first_own=own[first][0],
                     second_own=own[second][0],
-                    method=result.method,
                     denominator=metric.denominator,
                     measured=metric,
                     first_measurable=own[first][1],
                     second_measurable=own[second][1],
-                    standard_error=(result.high - result.low) / (2 * Z95) if math.isnan(error) else error,
-                    documents=sum(int((task.counted(first) & task.counted(second)).sum()) for task in both),
+                    documents=documents,
+                    **values,
                 )
 
 

@@ -34,7 +34,7 @@ def matrices(comparison: Comparison) -> list[Section]:
         if row.group or (row.benchmark, row.metric, row.filter) not in in_groups:
             tables.setdefault((row.task, row.metric, row.filter), []).append(row)
     names = [shortened(on_one_line(name)) for name in comparison.models]
-    across = f"; across {', '.join(comparison.across)}" if comparison.across else ""
+    across = f"across {', '.join(comparison.across)}" if comparison.across else ""
     sections = [_matrix(rows, names, across) for rows in tables.values()]
     notes = tuple(map(on_one_line, (_HOW_TO_READ, *explanations(comparison, names, pairs=False))))
     return [*sections[:-1], *(replace(last, after=notes) for last in sections[-1:])]
@@ -85,8 +85,9 @@ def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Se
     where = f"{first.task} (mean of {most} tasks{partly})" if first.group else first.task
     better = {True: ", higher is better", False: ", lower is better", None: ""}[first.higher_is_better]
     filtered = f", {first.filter}" if first.filter not in ("answer", "tags", "none") else ""
-    before = f"{first.measured.heading}: {first.metric}{filtered}{better}; {where}{across}"
-    heading = tuple(map(on_one_line, filter(None, (before, _detectable(rows)))))
+    before = f"{first.measured.heading}: {first.metric}{filtered}{better}; {where}"
+    second = "; ".join(filter(None, (across, _detectable(rows))))
+    heading = tuple(map(on_one_line, filter(None, (before, second))))
     return Section(("no.", "model", "value", "rank", "better than"), tuple(cells), heading)
 
 

@@ -31,16 +31,9 @@ def pair_tasks(runs: Sequence[Run], across: Collection[str], pairs: Iterable[str
     A run that has several of these tasks is split into a run for each of their prompts and retrievers. Groups whose tasks
     are paired one by one get a common name, too.
 
-    Args:
-        runs: as they were read.
-        across: settings in which tasks of a table may differ: their prompts, their retrievers.
-        pairs: ``A=B`` for further tasks, or for groups, whose tasks are paired in their order.
-
-    Returns:
-        The runs, and old names of tasks and groups to new ones.
-
-    Raises:
-        UsageError: a name of `pairs` is in no run, or is that of a group of another number of tasks.
+    Tasks of a table may differ in the settings of `across`; `pairs` has ``A=B`` for further tasks, or for groups, whose
+    tasks are paired in their order. Returned are the runs, and old names of tasks and groups to new ones. A UsageError if a
+    name of `pairs` is in no run, or a group has another number of tasks.
     """
     stands_for = {second: first for pair in pairs for first, second in _tasks_of(pair, runs)}
     names: dict[str, str] = {}  # of tasks

@@ -247,8 +247,8 @@ def _headline(task: TaskRun, metric: Metric, filter_name: str, joined: JoinedTas
 def _conditions(task: TaskRun) -> dict[str, str]:
     settings = task.settings
     conditions = {"version": str(task.version), "prompt": settings.template[:12], "shots": str(settings.shots)}
-    if settings.system_instruction:
-        conditions["system instruction"] = _digest([settings.system_instruction])
+    instruction = settings.system_instruction
+    conditions["system instruction"] = _digest([instruction]) if instruction else "none"
     if task.detector:
         values = (task.detector.get(key) for key in ("name", "version", "threshold", "options"))
         conditions["detector"] = " ".join(_text(key) for key in values if key)

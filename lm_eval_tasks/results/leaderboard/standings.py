@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import NamedTuple
@@ -116,16 +116,19 @@ class _RunGroup:
 
     members: dict[int, dict[str, TaskEntry]] = field(default_factory=dict)  # number of the entry to its tasks
     conditions: dict[tuple[str, str], str] = field(default_factory=dict)  # by task and name
+    varied: set[str] = field(default_factory=set)  # names of conditions that are not those of all members
     tested: dict[str, Floats] = field(default_factory=dict)
 
-    def add(self, number: int, tasks: dict[str, TaskEntry], but_for: Container[str] = ()) -> bool:
+    def add(self, number: int, tasks: dict[str, TaskEntry], but_for: Collection[str] = ()) -> bool:
         """Add a run if its conditions are the same, `but_for` some of them; return whether they are."""
         conditions = {(task, name): value for task in tasks for name, value in tasks[task].conditions.items()}
-        if any(self.conditions.get(key, value) != value for key, value in conditions.items() if key[1] not in but_for):
-            return False
-        self.members[number] = tasks
-        self.conditions = conditions | self.conditions if but_for else self.conditions | conditions
-        return True
+        differ = {key[1] for key, value in conditions.items() if self.conditions.get(key, value) != value}
+        if differ <= {*but_for}:
+            self.members[number] = tasks
+            self.varied |= differ
+            self.conditions = conditions | self.conditions
+            return True
+        return False
 
     def p_of_pairs(self, strata: Sequence[Floats], by_document: bool) -> Floats:
         """p of all pairs, cached, as two corrections of the same flagged shares have the same."""
@@ -235,7 +238,8 @@ def _section(family: str, number: int, group: _RunGroup) -> Section:
         conditions={
             condition: ", ".join(labels) if len(labels) < 4 else f"{len(labels)} of them, one a language"
             for condition, labels in values.items()
-        },
+        }
+        | dict.fromkeys(group.varied, "as the runs are named"),
         doubts=tuple(
             doubt if len(names) == len(tasks) or len(names) > 3 else f"{', '.join(sorted(names))}: {doubt}"
             for doubt, names in concerned.items()
