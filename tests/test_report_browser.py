@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser import SCHEMES, WIDTHS, Tab
 from tests.report_runs import HOSTILE
-from tests.test_report_page import big_page, hostile_page, page, pair_page  # noqa: F401
+from tests.test_report_page import big_page, hostile_many, hostile_page, page, pair_page  # noqa: F401
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -24,7 +24,7 @@ def open_everything(tab: Tab) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["page", "pair_page", "hostile_page", "big_page"])
+@pytest.mark.parametrize("name", ["page", "pair_page", "hostile_page", "hostile_many", "big_page"])
 def test_it_opens_without_a_request_an_error_or_an_overflow(
     opened: Any, name: str, width: int, scheme: str, request: pytest.FixtureRequest
 ) -> None:

@@ -52,6 +52,7 @@ def written(name: str, runs: str, **options: Any) -> Any:
 page = written("page", "two_models closed_book")  # three models: overviews, and matrices of pairs
 pair_page = written("pair_page", "two_models")
 hostile_page = written("hostile_page", "hostile_runs", documents=None, at_most=None)
+hostile_many = written("hostile_many", "hostile_runs closed_book", documents=1)
 big_page = written("big_page", "big_runs")
 
 
@@ -139,7 +140,7 @@ def test_samples_without_results_say_that_the_command_is_not_known(two_models: P
 
 
 @pytest.mark.one_python("what a page holds")
-@pytest.mark.parametrize("name", ["page", "pair_page", "hostile_page", "big_page"])
+@pytest.mark.parametrize("name", ["page", "pair_page", "hostile_page", "hostile_many", "big_page"])
 def test_a_page_loads_nothing_has_our_script_and_style_alone_and_links_lead_somewhere(
     name: str, request: pytest.FixtureRequest
 ) -> None:
