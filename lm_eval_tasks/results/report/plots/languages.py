@@ -45,7 +45,7 @@ def trade_off(models: Sequence[Model], metric: Metric, price: Metric) -> Plot:
     x, y = axis_of(metric.name), axis_of(price.name)
     return Plot(
         name=f"{family.name}_trade_off",
-        title=_title(metric, price),
+        title=f"{_title(metric, price)} ({family.name})",
         caption=(
             f"Each point is a model{', the mean over its languages' if len(family.tasks) > 1 else ''}. To the right: "
             f"{_title(metric)} ({metric.better} is better). Upwards: {_title(price)} ({price.better} is better). Either is "
