@@ -131,10 +131,12 @@ def _find_kind(name: str) -> _Kind:
 
     if name == AUTO:
 
-        def check_options(task: str, **options: Any) -> None:
+        def with_known(call: Callable[..., Any], /, task: str, **options: Any) -> Any:
             refuse_unknown(f"detector {AUTO}", options, TransformersDetector, UnusableDetector)
+            return call(task=task, **options)
 
-        return _Kind(_automatic, check_options, lambda options: AUTO, signature_of(TransformersDetector))
+        signature = signature_of(TransformersDetector)
+        return _Kind(partial(with_known, _automatic), partial(with_known, dict), lambda options: AUTO, signature)
     make, check_only = partial(TransformersDetector, name), partial(check_model, name)
     return _Kind(make, check_only, lambda options: name.rstrip("/") or name, signature_of(TransformersDetector))
 

@@ -9,7 +9,6 @@ from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.task_names import hint
 from lm_eval_tasks.harness.short_errors import as_ours
 
-
 MEANT = {  # by another code or name of the language, a region, an order, a spelling
     "nomiracl_de": "nomiracl_ger nomiracl_deu nomiracl_german nomiracl_germna NoMIRACL-DE nomirac_de",
     "nomiracl_sw": "nomiracl_swahili nomiracl_swa nomiracl_swh",
