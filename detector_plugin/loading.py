@@ -147,7 +147,7 @@ def _automatic(task: str, **options: Any) -> AutomaticDetector:
     def choose(language: str) -> tuple[str, str]:
         name, own = resolve(AUTO, options, language, task)
         if name == DEFAULT_DETECTOR and (foreign := [option for option in own if not has_option(name, option)]):
-            log.warning("detector %s: %s has no option %s, and runs without", AUTO, name, ", ".join(foreign))
+            log.info("detector %s: %s has no option %s, and runs without", AUTO, name, ", ".join(foreign))
             own = {option: value for option, value in own.items() if option not in foreign}
         return name, json.dumps(own, sort_keys=True)
 
