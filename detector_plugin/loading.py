@@ -131,10 +131,12 @@ def _find_kind(name: str) -> _Kind:
 
     if name == AUTO:
 
-        def check_options(task: str, **options: Any) -> None:
+        def with_known(call: Callable[..., Any], /, task: str, **options: Any) -> Any:
             refuse_unknown(f"detector {AUTO}", options, TransformersDetector, UnusableDetector)
+            return call(task=task, **options)
 
-        return _Kind(_automatic, check_options, lambda options: AUTO, signature_of(TransformersDetector))
+        signature = signature_of(TransformersDetector)
+        return _Kind(partial(with_known, _automatic), partial(with_known, dict), lambda options: AUTO, signature)
     make, check_only = partial(TransformersDetector, name), partial(check_model, name)
     return _Kind(make, check_only, lambda options: name.rstrip("/") or name, signature_of(TransformersDetector))
 
@@ -145,7 +147,7 @@ def _automatic(task: str, **options: Any) -> AutomaticDetector:
     def choose(language: str) -> tuple[str, str]:
         name, own = resolve(AUTO, options, language, task)
         if name == DEFAULT_DETECTOR and (foreign := [option for option in own if not has_option(name, option)]):
-            log.warning("detector %s: %s has no option %s, and runs without", AUTO, name, ", ".join(foreign))
+            log.info("detector %s: %s has no option %s, and runs without", AUTO, name, ", ".join(foreign))
             own = {option: value for option, value in own.items() if option not in foreign}
         return name, json.dumps(own, sort_keys=True)
 

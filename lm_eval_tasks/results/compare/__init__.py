@@ -21,6 +21,7 @@ from custom_metrics.statistics.intervals import Z95
 from custom_metrics.statistics.multiple_comparisons import holm
 from custom_metrics.statistics.strata import mean_of, mean_of_strata
 from custom_metrics.statistics.units import is_measurable
+from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric, parts_of
@@ -163,7 +164,7 @@ def compare_runs(
             raise Incomparable(f"the runs cannot be compared. {'; '.join(why)}")
         if missing:
             listed = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
-            raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(listed)}")
+            raise UsageError(f"no common task has the metric {', '.join(missing)}{known_instead(missing[0], listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
     messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()]
     rows = [*_difference_rows(runs, chosen_groups, compared, messages, balanced)]
