@@ -2,36 +2,28 @@
 
 :func:`compare_runs` takes runs (:func:`lm_eval_tasks.runs.read_runs`) and gives a
 :class:`~lm_eval_tasks.results.compare.comparison.Comparison`. It joins the answers of each task by their documents
-(:mod:`~lm_eval_tasks.results.compare.joining`), and measures each metric on the common ones
-(:mod:`~lm_eval_tasks.results.compare.measuring`).
+(:mod:`~lm_eval_tasks.results.compare.joining`), measures each metric on the common ones
+(:mod:`~lm_eval_tasks.results.compare.measuring`), and makes a row of each difference
+(:mod:`~lm_eval_tasks.results.compare.rows`).
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain, combinations, product
+from itertools import combinations
 
-import numpy as np
-
-from custom_metrics.statistics.figures import Figure, mean_figure, share_figure
-from custom_metrics.statistics.intervals import Z95
-from custom_metrics.statistics.multiple_comparisons import holm
-from custom_metrics.statistics.strata import mean_of, mean_of_strata
-from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric, parts_of
 from lm_eval_tasks.definition.task_names import hint
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, DocumentCounts, Incomparable, Refusal
 from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
-from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure, pooled
+from lm_eval_tasks.results.compare.measured_task import MeasuredTask, measure_task
 from lm_eval_tasks.results.compare.pairing import hint_at_variants, pair_tasks
-from lm_eval_tasks.runs import Answers, Run, TaskRun, headline_filter, labels
-from lm_eval_tasks.runs.other_tasks import described, is_weighted
+from lm_eval_tasks.results.compare.rows import difference_rows
+from lm_eval_tasks.runs import Answers, Run, TaskRun, labels
+from lm_eval_tasks.runs.other_tasks import described
 from lm_eval_tasks.runs.settings import differing, settings_of
 
 __all__ = ["Comparison", "Difference", "DocumentCounts", "Incomparable", "Refusal", "compare_runs"]
@@ -43,16 +35,6 @@ _REMEDIES = {
     "calibrations": "Correct both alike: `lm-eval-grounded score RUN --calibration NAME -o DIR`.",
     "answers": "",
 }
-
-
-@dataclass
-class _Task:
-    """A task that is compared: one of its runs, the filter that reads the answers, and its metrics; some have values."""
-
-    run: TaskRun
-    filter: str
-    metrics: Sequence[Metric]
-    measured: dict[str, Measured] = field(default_factory=dict)
 
 
 def compare_runs(
@@ -113,8 +95,7 @@ def compare_runs(
     refused: list[Refusal] = []
     notes: dict[str, list[str]] = {}  # text to the tasks that it concerns
     joined: list[DocumentCounts] = []
-    compared: dict[str, _Task] = {}
-    uncompared: dict[str, str] = {}  # metric to why not
+    compared: dict[str, MeasuredTask] = {}
     for name in progress(_chosen_tasks(runs, models, groups, tasks, other_names)):
         task_runs = {number: run.tasks[name] for number, run in enumerate(runs) if name in run.tasks}
         if not refuse:
@@ -126,48 +107,34 @@ def compare_runs(
             task_runs = {number: run for number, run in task_runs.items() if run.samples is not None}
             if len(task_runs) < 2:
                 continue
-        task_notes: list[str] = []
         of_runs = {number: read_answers(run) for number, run in task_runs.items()}
         answers = {n: (models[n], described(task_runs[n], of_run), of_run) for n, of_run in of_runs.items()}
         task = JoinedTask.join(name, answers)
-        refusals = check_joined(task, task_notes, across)
-        read_by = "" if refusals else _chosen_filter(task, filter_name)
-        refusals = refusals or _refuse_unread(task, read_by, task_notes)
-        refused += refusals
-        if not refusals:
-            chosen = _chosen_metrics(task, metrics, every_metric)
-            joined.append(task.count_documents(len(runs)))
-            compared[name] = _Task(task.any_run, read_by, chosen)
-            if not chosen and not metrics:
-                task_notes.append("no metric is in two runs (answers of --predict_only are scored by `score`)")
-            other_filters = [other for other in task.filters if other != read_by]
-            if task.any_run.is_other and not metrics and len(chosen) < len(task.any_run.metrics):
-                task_notes.append(f"{len(chosen)} of {len(task.any_run.metrics)} metrics are compared (--all)")
-            if other_filters and filter_name is None:
-                task_notes.append(f"the filter {read_by} counts; there is also {', '.join(other_filters)} (--filter)")
-            for metric in chosen:
-                try:
-                    compared[name].measured[metric.name] = measure(task, metric.name, read_by, metric.aggregation)
-                except NotMeasured as error:
-                    figures = {run.model: run.task.figure(metric.name, read_by).value for run in task.runs.values()}
-                    known = ", ".join(f"{value:.5g} for {m}" for m, value in figures.items() if not math.isnan(value))
-                    reported = f" (the results files say {known})" if known and task.any_run.is_other else ""
-                    task_notes.append(f"{metric.name} is not compared: {error}{reported}")
-                    uncompared.setdefault(metric.name, str(error))
+        task_notes: list[str] = []
+        if refusals := check_joined(task, task_notes, across):
+            refused += refusals
+        else:
+            measured = measure_task(task, metrics, every_metric, filter_name)
+            refused += measured.refusals
+            task_notes += measured.notes
+            if not measured.refusals:
+                joined.append(task.count_documents(len(runs)))
+                compared[name] = measured
         for note in task_notes:
             notes.setdefault(note, []).append(name)
     if refused and refuse:
         raise Incomparable(_refusal_message(refused, varied))
     if metrics and not refused:
         missing = [name for name in metrics if not any(name in task.measured for task in compared.values())]
-        if why := [f"{metric}: {uncompared[metric]}" for metric in missing if metric in uncompared]:
+        reasons = {metric: why for task in reversed(compared.values()) for metric, why in task.unmeasured.items()}
+        if why := [f"{metric}: {reasons[metric]}" for metric in missing if metric in reasons]:
             raise Incomparable(f"the runs cannot be compared. {'; '.join(why)}")
         if missing:
             listed = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
             raise UsageError(f"no common task has the metric {', '.join(missing)}{known_instead(missing[0], listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
     messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()]
-    rows = [*_difference_rows(runs, chosen_groups, compared, messages, balanced)]
+    rows = difference_rows(runs, chosen_groups, compared, messages, balanced)
     for model, run in zip(models, runs, strict=True):
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:
@@ -182,7 +149,7 @@ def compare_runs(
     paired = {name: dict.fromkeys(run.tasks[name].task for run in runs if name in run.tasks) for name in compared}
     return Comparison(
         tuple(models),
-        tuple(_sorted(_corrected(rows))),
+        tuple(rows),
         tuple(joined),
         tuple(dict.fromkeys(messages)),
         tuple(refused),
@@ -235,57 +202,6 @@ def _abbreviated(names: Sequence[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _chosen_metrics(task: JoinedTask, requested: Sequence[str] | None, every: bool) -> Sequence[Metric]:
-    """The metrics that at least two runs have; a run without a detector or a calibration lacks some."""
-    runs = task.runs.values()
-    listed = [entry for run in runs for entry in run.task.metrics]
-    times = Counter(entry.name for entry in listed)
-    common = {entry.name: entry for entry in listed if times[entry.name] > 1 and entry.name != "bypass"}
-    if not listed:  # a task of a user's own, without its results file
-        names = dict.fromkeys(
-            name for run in runs for readings in run.answers.readings.values() for name in readings.columns
-        )
-        metrics = (task.any_run.metric(name) for name in names)
-        common = {m.name: replace(m, aggregation="", higher_is_better=None, denominator="") for m in metrics}
-    if requested:
-        return [common[name] for name in requested if name in common]
-    first = [entry for name, entry in common.items() if task.any_run.is_headline(name)]
-    return list(dict.fromkeys((*first, *common.values()))) if every or not first else first
-
-
-def _chosen_filter(task: JoinedTask, requested: str | None) -> str:
-    """The requested filter, or that of the headlines, even where no answers have its rows."""
-    listed = [name for run in task.runs.values() for name in run.task.filters]
-    names = tuple(dict.fromkeys((*listed, *task.filters)))
-    if requested is not None and requested in names:
-        return requested
-    if requested is not None and len(names) > 1:
-        raise UsageError(f"{task.name}: no filter {requested}; there are {', '.join(names)}")
-    return headline_filter(names, task.any_run.metrics)
-
-
-def _refuse_unread(task: JoinedTask, filter_name: str, notes: list[str]) -> list[Refusal]:
-    """Refusals of runs whose samples lack a filter of the task altogether: their file was cut. Runs that lack only some
-    rows of it get a note."""
-    refusals = []
-    for model, run, answers, _ in task.runs.values():
-        readings = answers.readings.get(filter_name)
-        rows = int(readings.present.sum()) if readings is not None else 0
-        file = run.samples.name if run.samples is not None else "its samples file"
-        if answers and rows == 0:
-            reason = (
-                f"the samples of {model} have no row of the filter {filter_name}, only of {', '.join(answers.readings)}: "
-                f"{file} was cut, or is of another version of the task; run it again, or say "
-                f"--filter {next(iter(answers.readings), 'none')}"
-            )
-            refusals.append(Refusal(task.name, "answers", reason))
-        elif rows < len(answers):
-            notes.append(
-                f"{rows} of the {len(answers)} documents of {model} have a row of the filter {filter_name}: {file} was cut"
-            )
-    return refusals
-
-
 def _refusal_message(refused: Sequence[Refusal], across: Sequence[str]) -> str:
     """One message for all refusals; a reason that several tasks share is given once. Where all could be compared across
     settings, the message ends with them, and with those that are named already."""
@@ -301,139 +217,3 @@ def _refusal_message(refused: Sequence[Refusal], across: Sequence[str]) -> str:
     if "" not in settings:
         lines.append(f"To compare them all the same, across what differs: --across {','.join(settings)}")
     return "the runs cannot be compared. " + " ".join(lines)
-
-
-def _difference_rows(
-    runs: Sequence[Run],
-    groups: Mapping[str, Sequence[str]],
-    compared: Mapping[str, _Task],
-    notes: list[str],
-    balanced: bool,
-) -> Iterator[Difference]:
-    """The differences of all pairs of runs: first on groups whose tasks are all compared, then on the tasks. Groups that
-    are weighted, or cannot be compared, are added to `notes`."""
-    for name, members in (*groups.items(), *((name, [name]) for name in compared)):
-        if name in catalogue.without_mean() or not all(member in compared for member in members):
-            continue
-        tasks = [compared[member] for member in members]
-        task_run, group = tasks[0].run, name not in members
-        all_parts = parts_of(tasks[0].metrics) if balanced else {metric: (metric.name,) for metric in tasks[0].metrics}
-        for (metric, parts), filter_name in product(all_parts.items(), dict.fromkeys(task.filter for task in tasks)):
-            of_filter = [task.measured for task in tasks if task.filter == filter_name]
-            of_tasks = [[by_metric[part] for part in parts] for by_metric in of_filter if {*parts} <= by_metric.keys()]
-            weighted = False
-            if group and task_run.is_other and of_tasks:
-                kind, note = _kind_of_group(
-                    runs, name, f"{metric.name},{filter_name}", [*chain(*of_tasks)], len(members)
-                )
-                notes += [f"{name}: {note}"] * bool(note)
-                if kind is None:
-                    continue
-                weighted = kind
-            own = []
-            for number, run in enumerate(runs):
-                done = [run.tasks[task] for task in members if task in run.tasks]
-                figures = [task.figure(part, filter_name) for task in done for part in parts]
-                of_run = [part for part in chain(*of_tasks) if number in part.values]
-                own.append(_own_value(number, pooled(of_run, [number]) if weighted else of_run, figures, metric))
-            for pair in combinations(range(len(runs)), 2):
-                first, second = pair
-                shared = [task for task in of_tasks if all({*pair} <= part.values.keys() for part in task)]
-                if group or len(parts) > 1:  # a single task keeps its row, which then says that no document counts
-                    shared = [
-                        task for task in shared if all(part.counted(run).any() for part, run in product(task, pair))
-                    ]
-                both = [*chain(*shared)]
-                if len({(measured.is_mean, measured.errors is None) for measured in both}) != 1:
-                    continue
-                if weighted:
-                    both = pooled(both, pair)
-                result = compare_measured(both, first, second)
-                if math.isnan(result.standard_error):
-                    result = result._replace(standard_error=(result.high - result.low) / (2 * Z95))
-                values, unit = result._asdict(), both[0].unit
-                documents = sum(int((task.counted(first) & task.counted(second)).sum()) for task in both)
-                yield Difference(
-                    task=name,
-                    benchmark=task_run.benchmark,
-                    language="" if group else task_run.language,
-                    group=group,
-                    tasks=len(shared),
-                    metric=metric.name,
-                    filter=filter_name,
-                    higher_is_better=metric.higher_is_better,
-                    headline=any(map(task_run.is_headline, parts)),
-                    first=first,
-                    second=second,
-                    first_value=values.pop("first"),
-                    second_value=values.pop("second"),
-                    p_adjusted=result.p,
-                    family=1,
-                    unit="passages" if result.n < documents and unit == "documents" else unit,  # that tasks share
-                    only_first=sum(int((task.counted(first) & ~task.counted(second)).sum()) for task in both),
-                    only_second=sum(int((task.counted(second) & ~task.counted(first)).sum()) for task in both),
-                    first_own=own[first][0],
-                    second_own=own[second][0],
-                    denominator=metric.denominator,
-                    measured=metric,
-                    first_measurable=own[first][1],
-                    second_measurable=own[second][1],
-                    documents=documents,
-                    **values,
-                )
-
-
-def _kind_of_group(
-    runs: Sequence[Run], group: str, key: str, tasks: Sequence[Measured], members: int
-) -> tuple[bool | None, str]:
-    """What the number of a group that is not ours is in the results files: the mean over its tasks (False), or over their
-    documents (True); ``None`` where it is neither, or fewer than two runs have it. And a note on it."""
-    values = [run.group_results.get(group, {}).get(key) for run in runs]
-    reported = {number: value for number, value in enumerate(values) if isinstance(value, float)}
-    kinds = {
-        is_weighted(value, [t.run_value(run) for t in tasks], [int(t.counted(run).sum()) for t in tasks])
-        for run, value in reported.items()
-    }
-    if None in kinds or len(tasks) < members:
-        return (
-            None,
-            f"its {key.partition(',')[0]} is not compared: it is not the mean of what can be read of its tasks",
-        )
-    if len(reported) < 2:
-        return None, ""
-    weighted = True in kinds
-    return weighted, "each of its tasks counts by its number of documents, as in the results file" if weighted else ""
-
-
-def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], metric: Metric) -> tuple[float, bool]:
-    """The value of a run (by its number) over all tasks that it has, and whether it may be shown, by the bounds of its
-    results files' figures. For shares and means without any, bounds are computed from the documents' values."""
-    value = mean_of_strata([Figure(task.run_value(run)) for task in tasks]).value
-    figure_of = {DEFINED_MEAN: mean_figure, DEFINED_SHARE: share_figure}.get(metric.aggregation)
-    if figure_of and all(math.isnan(figure.low) for figure in figures):
-        figures = [figure_of(task.values[run].tolist()) for task in tasks if task.is_mean and run in task.values]
-    return value, is_measurable(mean_of(figures, metric.is_share), metric.unit)
-
-
-def _corrected(rows: Sequence[Difference]) -> list[Difference]:
-    """Rows with p corrected by Holm over a metric's comparisons: all languages and pairs of models; groups apart."""
-    families: dict[tuple[object, ...], list[int]] = {}
-    for index, row in enumerate(rows):
-        families.setdefault((row.benchmark or row.task, row.metric, row.filter, row.group), []).append(index)
-    corrected = list(rows)
-    for indices in families.values():
-        adjusted = holm([rows[index].p for index in indices])
-        tested = max(1, np.isfinite(adjusted).sum())
-        for index, p in zip(indices, adjusted.tolist(), strict=True):
-            corrected[index] = replace(rows[index], p_adjusted=p, family=int(tested))
-    return corrected
-
-
-def _sorted(rows: Sequence[Difference]) -> list[Difference]:
-    """Rows sorted by benchmark, in the order of the runs; within one, headlines first, and groups before tasks."""
-    benchmarks = list(dict.fromkeys(row.benchmark for row in rows if not row.group))
-    metrics = list(dict.fromkeys(row.metric for row in rows))
-    return sorted(
-        rows,
-        key=lambda row: (benchmarks.index(row.benchmark), not row.headline, metrics.index(row.metric), not row.group),
-    )
