@@ -195,6 +195,7 @@ def _chosen_metrics(task: JoinedTask, requested: Sequence[str] | None, every: bo
     listed = [entry for run in runs for entry in run.task.metrics]
     times = Counter(entry.name for entry in listed)
     common = {entry.name: entry for entry in listed if times[entry.name] > 1 and entry.name != "bypass"}
+    common |= {entry.name: entry for entry in listed if entry.name in common and not entry.is_share}  # of any run
     if not listed:  # a task of a user's own, without its results file
         names = dict.fromkeys(
             name for run in runs for readings in run.answers.readings.values() for name in readings.columns
