@@ -116,6 +116,8 @@ def compare_runs(
             if not chosen and not metrics:
                 task_notes.append("no metric is in two runs (answers of --predict_only are scored by `score`)")
             other_filters = [other for other in task.filters if other != read_by]
+            if task.any_run.is_other and not task.any_run.results_file:
+                task_notes.append("without a results file nothing says which of its numbers are means, or are better")
             if task.any_run.is_other and not metrics and len(chosen) < len(task.any_run.metrics):
                 task_notes.append(f"{len(chosen)} of {len(task.any_run.metrics)} metrics are compared (--all)")
             if other_filters and filter_name is None:
