@@ -59,7 +59,7 @@ def metric_of(name: str, table: Benchmark | None = None) -> Metric:
 
     Returns:
         The entry of that name, or of a name that ends in ``_`` and is a prefix of it. A finer figure, such as
-        ``rougeL_missed`` or ``ndcg@3``, has the unit of its metric. For any other name, a share without a sentence.
+        ``rougeL_missed`` or ``ndcg@3``, has the unit of its metric. For any other name, a number without a sentence.
     """
     metrics = {**_all_metrics(), **table.metrics} if table else _all_metrics()
     if name in metrics:
@@ -69,7 +69,7 @@ def metric_of(name: str, table: Benchmark | None = None) -> Metric:
         return replace(metrics[starts[0]], name=name, rest=name.removeprefix(starts[0]))
     stem = name.partition("@")[0]
     units = (metric.unit for other, metric in metrics.items() if f"{stem}_".startswith(f"{other.partition('@')[0]}_"))
-    return Metric(name, unit=next(units, "share"))
+    return Metric(name, unit=next(units, "number"))
 
 
 @lru_cache(maxsize=1)

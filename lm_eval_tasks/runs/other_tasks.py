@@ -58,10 +58,12 @@ def described(task: TaskRun, answers: Answers) -> TaskRun:
             values = [FloatWithCounts(number, cluster=cluster) for number, cluster in numbers if number == number]
             is_share = {*values} <= {0.0, 1.0} and metric.aggregation != DEFINED_MEAN  # by another filter
             entry = (share_figure if is_share else mean_figure)(values).as_json("documents")
-            aggregation = DEFINED_SHARE if is_share else DEFINED_MEAN
-            metric = replace(metric, aggregation=aggregation, sentence=f"Its mean {name} is {{value}}", prominence=1)
+            metric = replace(metric, sentence=f"Its mean {name} is {{value}}", prominence=1)
+            if is_share:
+                metrics[name] = replace(metric, aggregation=DEFINED_SHARE, unit="score")
+            else:
+                metrics[name] = replace(metric, aggregation=DEFINED_MEAN, unit="number")
         figures.setdefault(filter_name, {})[name] = entry
-        metrics[name] = replace(metric, unit="score" if 0 <= reported.value <= 1 else metric.unit)
     return replace(task, figures=figures, metrics=tuple(metrics.values()))
 
 

@@ -85,7 +85,8 @@ def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Se
     where = f"{first.task} (mean of {most} tasks{partly})" if first.group else first.task
     better = {True: ", higher is better", False: ", lower is better", None: ""}[first.higher_is_better]
     filtered = f", {first.filter}" if first.filter not in ("answer", "tags", "none") else ""
-    before = f"{first.measured.heading}: {first.metric}{filtered}{better}; {where}"
+    title = first.measured.title and f"{first.measured.title}: "
+    before = f"{title}{first.metric}{filtered}{better}; {where}"
     second = "; ".join(filter(None, (across, _detectable(rows))))
     heading = tuple(map(on_one_line, filter(None, (before, second))))
     return Section(("no.", "model", "value", "rank", "better than"), tuple(cells), heading)

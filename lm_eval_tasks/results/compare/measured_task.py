@@ -40,6 +40,8 @@ def measure_task(
     chosen = _chosen_metrics(task, requested, every_metric)
     if not chosen and not requested:
         notes.append("no metric is in two runs (answers of --predict_only are scored by `score`)")
+    if run.is_other and not run.results_file:
+        notes.append("without a results file nothing says which of its numbers are means, or are better")
     if run.is_other and not requested and len(chosen) < len(run.metrics):
         notes.append(f"{len(chosen)} of {len(run.metrics)} metrics are compared (--all)")
     others = [name for name in task.filters if name != read_by]
@@ -65,6 +67,7 @@ def _chosen_metrics(task: JoinedTask, requested: Sequence[str] | None, every: bo
     listed = [entry for run in runs for entry in run.task.metrics]
     times = Counter(entry.name for entry in listed)
     common = {entry.name: entry for entry in listed if times[entry.name] > 1 and entry.name != "bypass"}
+    common |= {entry.name: entry for entry in listed if entry.name in common and not entry.is_share}  # of any run
     if not listed:  # a task of a user's own, without its results file
         names = dict.fromkeys(
             name for run in runs for readings in run.answers.readings.values() for name in readings.columns

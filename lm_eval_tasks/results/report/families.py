@@ -94,7 +94,8 @@ def families(run: Run) -> list[Family]:
         by_name.setdefault(task.family, {})[task.task if task.is_other else task.language] = task
     listed: list[Family] = []
     for name, tasks in by_name.items():
-        members = {*(catalogue.groups().get(name) or run.groups.get(name, ()))}
+        of_others = any(task.is_other for task in tasks.values())
+        members = {*(run.groups if of_others else catalogue.groups()).get(name, ())}
         is_whole = bool(members) and members <= {task.task for task in tasks.values()}
         outside = {language: task for language, task in tasks.items() if is_whole and task.task not in members}
         inside = {language: task for language, task in tasks.items() if language not in outside}
