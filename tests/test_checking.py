@@ -75,21 +75,18 @@ def test_the_cost_of_a_run_and_its_time_at_a_speed(capsys: pytest.CaptureFixture
         (("--speed", "0.5 tokens"), "; at most 9.2 hours at 0.5 tokens a second, without loading the model"),
     ):
         assert next(line for line in said(capsys, 0, *run, *more) if line.startswith("in all")) == cost + time
-    for wrong in ("fast", "0", "-3"):
-        with pytest.raises(SystemExit):
-            main(["check", *run, f"--speed={wrong}"])
-        assert "is no speed, such as 2500" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["check", *run, "--speed", "0"])
+    assert "'0' is no speed, such as 2500" in capsys.readouterr().err
 
 
 def test_long_prompts_are_cut(capsys: pytest.CaptureFixture[str]) -> None:
     run = ("--tasks", "nomiracl_de", *SAMPLE)
     cut, full = said(capsys, 0, *run), said(capsys, 0, "--full", *run)
-    at = next(place for place, line in enumerate(cut) if line.endswith(" characters left out; --full shows them]"))
-    number = int(cut[at].split()[0].strip("[").replace(",", ""))
     shown, whole = ("\n".join(line[4:] for line in lines if line.startswith("  | ")) for lines in (cut, full))
-    assert len(whole) == len(shown) - 1 + number  # which joins the two parts by a line break
-    assert whole.startswith(shown[:1000])
-    assert whole.endswith(shown[-300:])
+    number = len(whole) - len(shown) + 1  # which joins the two parts by a line break
+    assert f"  [{number:,} characters left out; --full shows them]" in cut
+    assert (whole[:1000], whole[-300:]) == (shown[:1000], shown[-300:])
 
 
 def test_the_options_of_lm_eval_are_read_as_it_reads_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.task_names import hint
 from lm_eval_tasks.harness.short_errors import as_ours
@@ -53,7 +52,6 @@ def test_other_names_are_nobodys() -> None:
 
 def test_errors_of_the_harness_about_ours() -> None:
     tasks = as_ours(ValueError("Tasks not found: nomiracl_ger, hellaswg, mfava_ger"))
-    assert isinstance(tasks, UsageError)
     assert str(tasks) == "Tasks not found: nomiracl_ger, hellaswg, mfava_ger; did you mean nomiracl_de, mfava_de?"
     model = as_ours(
         ValueError("Attempted to load model 'grounded-basline', but no model for this name found! Supported")

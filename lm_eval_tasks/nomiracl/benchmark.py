@@ -73,7 +73,7 @@ def _group(prompt: str) -> Group:
     return Group(f"nomiracl{suffix(prompt)}", tasks, folder=prompt)
 
 
-LITE_LANGUAGES = ("ar", "de", "en", "es", "fr", "ja", "sw", "yo", "zh")  # for these, answers of models are public
+LITE_LANGUAGES = ("ar", "de", "en", "es", "fr", "ja", "sw", "yo", "zh")  # whose released answers it was tried on
 LITE_DOCUMENTS = 50
 """Questions of each subset in ``nomiracl_lite_<language>``."""
 
