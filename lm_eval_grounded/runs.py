@@ -113,10 +113,13 @@ def compare(
     every_metric: bool = False,
     filter: str | None = None,
     pairs: bool = False,
+    across: str | Sequence[str] = (),
+    pair: str | Sequence[str] = (),
 ) -> Comparison:
     """Compare two models or more: what :func:`read` gives, single runs, or paths. Options (`every_metric` is ``--all``) and
     errors are those of ``lm-eval-grounded compare``."""
     from lm_eval_tasks.results.compare import compare_runs
+    from lm_eval_tasks.results.compare.pairing import check_across
     from lm_eval_tasks.runs import Run
 
     chosen: list[Run] = []
@@ -124,5 +127,7 @@ def compare(
         if not isinstance(each, (Run, Runs, str, os.PathLike)):
             raise UsageError(f"compare takes what read() gives, single runs, or paths; got {type(each).__name__}")
         chosen += [each] if isinstance(each, Run) else each if isinstance(each, Runs) else read(each)
-    tasks, metrics = [tasks] if isinstance(tasks, str) else tasks, [metrics] if isinstance(metrics, str) else metrics
-    return Comparison(compare_runs(chosen, tasks, metrics, every_metric, filter), pairs)
+    names = [[given] if isinstance(given, str) else given for given in (tasks, metrics)]
+    settings, paired = ([given] if isinstance(given, str) else given for given in (across, pair))
+    compared = compare_runs(chosen, *names, every_metric, filter, across=check_across(settings), pairs=paired)
+    return Comparison(compared, pairs)
