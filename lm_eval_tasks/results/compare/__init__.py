@@ -273,14 +273,12 @@ def _difference_rows(
             if group and task_run.is_other and all_measured:
                 values = [run.group_results.get(name, {}).get(f"{metric.name},{filter_name}") for run in runs]
                 reported = {number: value for number, value in enumerate(values) if isinstance(value, float)}
-                kinds = set()
+                kinds: set[bool | None] = {None} if len(all_measured) < len(members) else set()
                 for n, value in reported.items():
                     sizes = [int(task.counted(n).sum()) for task in all_measured]
                     kinds.add(is_weighted(value, [task.run_value(n) for task in all_measured], sizes))
-                if None in kinds or len(all_measured) < len(members):
-                    kinds = {None}
-                    reason = "it is not the mean of what can be read of its tasks"
-                    notes.append(f"{name}: its {metric.name} is not compared: {reason}")
+                if None in kinds:
+                    notes.append(f"{name}: its {metric.name} is not compared: no mean of what can be read of its tasks")
                 if None in kinds or len(reported) < 2:  # or the harness has no number of the group
                     continue
                 if weighted := True in kinds:
