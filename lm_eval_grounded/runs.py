@@ -127,7 +127,7 @@ def compare(
         if not isinstance(each, (Run, Runs, str, os.PathLike)):
             raise UsageError(f"compare takes what read() gives, single runs, or paths; got {type(each).__name__}")
         chosen += [each] if isinstance(each, Run) else each if isinstance(each, Runs) else read(each)
-    names = [[given] if isinstance(given, str) else given for given in (tasks, metrics)]
+    tasks, metrics = [tasks] if isinstance(tasks, str) else tasks, [metrics] if isinstance(metrics, str) else metrics
     settings, paired = ([given] if isinstance(given, str) else given for given in (across, pair))
-    compared = compare_runs(chosen, *names, every_metric, filter, across=check_across(settings), pairs=paired)
+    compared = compare_runs(chosen, tasks, metrics, every_metric, filter, across=check_across(settings), pairs=paired)
     return Comparison(compared, pairs)

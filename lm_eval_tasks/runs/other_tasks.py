@@ -19,6 +19,7 @@ import numpy as np
 from custom_metrics.statistics.figures import Figure, FloatWithCounts, mean_figure, share_figure
 from custom_metrics.statistics.intervals import Z95, wilson
 from custom_metrics.statistics.strata import mean_of
+from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.runs.answers import Answers, Column
 from lm_eval_tasks.runs.run import Run, TaskRun
@@ -58,11 +59,9 @@ def described(task: TaskRun, answers: Answers) -> TaskRun:
             values = [FloatWithCounts(number, cluster=cluster) for number, cluster in numbers if number == number]
             is_share = {*values} <= {0.0, 1.0} and metric.aggregation != DEFINED_MEAN  # by another filter
             entry = (share_figure if is_share else mean_figure)(values).as_json("documents")
-            metric = replace(metric, sentence=f"Its mean {name} is {{value}}", prominence=1)
-            if is_share:
-                metrics[name] = replace(metric, aggregation=DEFINED_SHARE, unit="score")
-            else:
-                metrics[name] = replace(metric, aggregation=DEFINED_MEAN, unit="number")
+            metric = replace(metric, aggregation=DEFINED_SHARE if is_share else DEFINED_MEAN, prominence=1)
+            unit: Unit = "score" if is_share else "number"
+            metrics[name] = replace(metric, unit=unit, sentence=f"Its mean {name} is {{value}}")
         figures.setdefault(filter_name, {})[name] = entry
     return replace(task, figures=figures, metrics=tuple(metrics.values()))
 

@@ -136,7 +136,7 @@ def _kind_of_group(
     }
     if None in kinds or len(tasks) < members:
         metric = key.partition(",")[0]
-        return None, f"its {metric} is not compared: it is not the mean of what can be read of its tasks"
+        return None, f"its {metric} is not compared: no mean of what can be read of its tasks"
     if len(reported) < 2:
         return None, ""
     weighted = True in kinds

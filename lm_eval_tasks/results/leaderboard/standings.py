@@ -182,8 +182,7 @@ def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Tab
     """
     tables = []
     titles = {(False, False): "Models", (True, False): "Detectors", (False, True): "Other tasks of the harness"}
-    for (of_detectors, is_other), title in titles.items():
-        kind = of_detectors, is_other
+    for kind, title in titles.items():
         parts = [each for each in sections if (each.of_detectors, each.is_other) == kind and each.number < 2]
         columns: list[Column] = []
         cells: dict[int, dict[Column, Cell]] = {}
@@ -200,7 +199,7 @@ def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Tab
             for theirs in section.summary.published:
                 values = {renamed[column]: value for column, value in theirs.values.items() if column in renamed}
                 published.append(theirs._replace(values=values))
-        if of_detectors and any(entries[number].speed for number in cells):
+        if title == "Detectors" and any(entries[number].speed for number in cells):
             columns.append(speed := Column("", SPEED, True))
             for number, by_column in cells.items():
                 if entries[number].speed:

@@ -1,5 +1,4 @@
-"""Families of tasks: the same task in several languages, such as ``nomiracl_de`` and ``nomiracl_fr``; of tasks that are in
-no table of ours, a group of the harness."""
+"""Families of tasks: the same task in several languages, such as ``nomiracl_de`` and ``nomiracl_fr``; or a group."""
 
 from __future__ import annotations
 
@@ -58,8 +57,7 @@ class Family:
     def mean(self, metric: str) -> Figure:
         """The unweighted mean of a metric over the languages, with bounds of :mod:`custom_metrics.statistics.strata`; for a
         single task, its figure. If languages share passages, the standard error is that of the group's results,
-        which is clustered by passage. Of a group of other tasks, the number of its results; with bounds where it is the
-        mean of the tasks', unweighted or by their numbers of documents."""
+        which is clustered by passage. Of a group of other tasks, :func:`mean_of_group`."""
         figures = [*self.figures(metric).values()]
         share = all(task.metric(metric).is_share for task in self.tasks.values())
         value, error = (self.results.get(f"{name},{self.filter}") for name in (metric, f"{metric}_stderr"))

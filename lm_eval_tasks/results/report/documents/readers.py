@@ -109,10 +109,6 @@ class TaskReader:
 class OtherReader(TaskReader):
     """Documents of a task that is in no table of ours: by its first metric that is 1 or 0, right or wrong."""
 
-    def __init__(self, task: TaskRun) -> None:
-        super().__init__(task)
-        self.filter = task.headline_filter
-
     def judge(self, answer: Answer) -> ShownAnswer:
         for metric in self.task.metrics:
             value = self._value(answer, metric.name)
@@ -137,7 +133,7 @@ class OtherReader(TaskReader):
         read = reading.answer if reading is not None and not options else None
         why = (
             f"Log-likelihoods of its options: {likely}." if len(options) > 1 else "",
-            f"Read by {self.filter}: {read}" if isinstance(read, str) and read != answer.response else "",
+            f"Read by {self.task.headline_filter}: {read}" if isinstance(read, str) and read != answer.response else "",
             f"The first of {repeats} answers." if isinstance(repeats, int) and repeats > 1 else "",
         )
         is_number = str(self.task.config.get("output_type")).startswith("loglikelihood")  # of one text
