@@ -37,8 +37,9 @@ def metric_of_other(name: str) -> Metric:
     return Metric(name, unit="number", label=name, sentence=sentence, counted="documents")
 
 
-def described(task: TaskRun, answers: Answers) -> TaskRun:
-    """A task that is in no table of ours, with figures by the values of its documents; any other task as it is."""
+def described(task: TaskRun, answers: Answers, bounds: bool = True) -> TaskRun:
+    """A task that is in no table of ours, with figures by the values of its documents; any other task as it is. Bounds of
+    means take seconds for 10,000 documents."""
     if not task.is_other or not task.results:
         return task
     metrics = {metric.name: metric for metric in task.metrics}
@@ -58,7 +59,8 @@ def described(task: TaskRun, answers: Answers) -> TaskRun:
             numbers = zip(column.numbers.tolist(), clusters, strict=True)
             values = [FloatWithCounts(number, cluster=cluster) for number, cluster in numbers if number == number]
             is_share = {*values} <= {0.0, 1.0} and metric.aggregation != DEFINED_MEAN  # by another filter
-            entry = (share_figure if is_share else mean_figure)(values).as_json("documents")
+            figure_of = share_figure if is_share else mean_figure
+            entry = (figure_of(values) if bounds else reported).as_json("documents")
             metric = replace(metric, aggregation=DEFINED_SHARE if is_share else DEFINED_MEAN, prominence=1)
             unit: Unit = "score" if is_share else "number"
             metrics[name] = replace(metric, unit=unit, sentence=f"Its mean {name} is {{value}}")

@@ -103,7 +103,9 @@ def compare_runs(
                 continue
         task_notes: list[str] = []
         of_runs = {number: read_answers(run) for number, run in task_runs.items()}
-        answers = {n: (models[n], described(task_runs[n], of_run), of_run) for n, of_run in of_runs.items()}
+        answers = {
+            n: (models[n], described(task_runs[n], of_run, bounds=False), of_run) for n, of_run in of_runs.items()
+        }
         task = JoinedTask.join(name, answers)
         differing = check_joined(task, task_notes)
         read_by = "" if differing else _chosen_filter(task, filter_name)
@@ -337,7 +339,7 @@ def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], m
     results files' figures. For shares and means without any, bounds are computed from the documents' values."""
     value = mean_of_strata([Figure(task.run_value(run)) for task in tasks]).value
     figure_of = {DEFINED_MEAN: mean_figure, DEFINED_SHARE: share_figure}.get(metric.aggregation)
-    if figure_of and all(math.isnan(figure.low) for figure in figures):
+    if figure_of and metric.unit != "number" and all(math.isnan(figure.low) for figure in figures):
         figures = [figure_of(task.values[run].tolist()) for task in tasks if task.is_mean and run in task.values]
     return value, is_measurable(mean_of(figures, metric.is_share), metric.unit)
 
