@@ -30,6 +30,9 @@ WHY_NO_MEAN = "why_no_mean"
 # The harness's aggregations that are no means, though some are of numbers; of one that is not listed the values decide.
 _OF_ALL = "median perplexity weighted_perplexity bits_per_byte f1 matthews_corrcoef brier_score bypass".split()
 
+_SHARES = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match")
+"""Metrics that are shares also where all values are 0: a BLEU can be 0 for all documents, too."""
+
 
 def metric_of_other(name: str) -> Metric:
     """A metric as upstream names it, of which nothing else is known."""
@@ -37,8 +40,9 @@ def metric_of_other(name: str) -> Metric:
     return Metric(name, unit="number", label=name, sentence=sentence, counted="documents")
 
 
-def described(task: TaskRun, answers: Answers) -> TaskRun:
-    """A task that is in no table of ours, with figures by the values of its documents; any other task as it is."""
+def described(task: TaskRun, answers: Answers, bounds: bool = True) -> TaskRun:
+    """A task that is in no table of ours, with figures by the values of its documents; any other task as it is. Bounds of
+    means take seconds for 10,000 documents."""
     if not task.is_other or not task.results:
         return task
     metrics = {metric.name: metric for metric in task.metrics}
@@ -57,8 +61,10 @@ def described(task: TaskRun, answers: Answers) -> TaskRun:
             clusters = answers.passages or [""] * len(answers)
             numbers = zip(column.numbers.tolist(), clusters, strict=True)
             values = [FloatWithCounts(number, cluster=cluster) for number, cluster in numbers if number == number]
-            is_share = {*values} <= {0.0, 1.0} and metric.aggregation != DEFINED_MEAN  # by another filter
-            entry = (share_figure if is_share else mean_figure)(values).as_json("documents")
+            is_share = {*values} == {0.0, 1.0} or (name in _SHARES and {*values} <= {0.0, 1.0})
+            is_share &= metric.aggregation != DEFINED_MEAN  # by another filter
+            figure_of = share_figure if is_share else mean_figure
+            entry = (figure_of(values) if bounds else reported).as_json("documents")
             metric = replace(metric, aggregation=DEFINED_SHARE if is_share else DEFINED_MEAN, prominence=1)
             unit: Unit = "score" if is_share else "number"
             metrics[name] = replace(metric, unit=unit, sentence=f"Its mean {name} is {{value}}")

@@ -108,7 +108,9 @@ def compare_runs(
             if len(task_runs) < 2:
                 continue
         of_runs = {number: read_answers(run) for number, run in task_runs.items()}
-        answers = {n: (models[n], described(task_runs[n], of_run), of_run) for n, of_run in of_runs.items()}
+        answers = {
+            n: (models[n], described(task_runs[n], of_run, bounds=False), of_run) for n, of_run in of_runs.items()
+        }
         task = JoinedTask.join(name, answers)
         task_notes: list[str] = []
         if refusals := check_joined(task, task_notes, across):

@@ -148,7 +148,7 @@ def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], m
     results files' figures. For shares and means without any, bounds are computed from the documents' values."""
     value = mean_of_strata([Figure(task.run_value(run)) for task in tasks]).value
     figure_of = {DEFINED_MEAN: mean_figure, DEFINED_SHARE: share_figure}.get(metric.aggregation)
-    if figure_of and all(math.isnan(figure.low) for figure in figures):
+    if figure_of and metric.unit != "number" and all(math.isnan(figure.low) for figure in figures):
         figures = [figure_of(task.values[run].tolist()) for task in tasks if task.is_mean and run in task.values]
     return value, is_measurable(mean_of(figures, metric.is_share), metric.unit)
 

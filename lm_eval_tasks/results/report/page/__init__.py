@@ -58,7 +58,7 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
         plots, why_no_plots = [], _NO_PLOTS
     pictures = {plot.family: plot for plot in plots if plot.family} if is_many else {}
     questions = "Which model makes up less?", f"How much does {names} make up?"
-    if all(task.is_other for run in every for task in run.tasks.values()):
+    if only_others := all(task.is_other for run in every for task in run.tasks.values()):
         questions = "Which model does better?", f"How well does {names} do?"
     listed = headlines(every, read_answers)
     doubts, family_summaries = summaries(listed)
@@ -74,6 +74,7 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
     return {
         "title": f"{names}: grounded evaluation",
         "question": questions[len(runs) == 1],
+        "only_others": only_others,
         "written": f"{datetime.date.today():%-d %B %Y}, version {version(PACKAGE)}",
         "short": short,
         "doubts": doubts,
