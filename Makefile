@@ -49,7 +49,7 @@ RELEASED_MODELS := gpt-4-azure gpt-3.5-turbo-azure Mixtral-8x7B-Instruct-v0.1 Mi
   llama-2-13b-chat llama-2-7b-chat Orca-2-13b Orca-2-7b aya-101 flan-t5-xxl
 NOMIRACL := nomiracl_ar,nomiracl_de,nomiracl_en,nomiracl_es,nomiracl_fr,nomiracl_ja,nomiracl_sw,nomiracl_yo,nomiracl_zh
 
-# The leaderboard of the eleven models whose answers NoMIRACL's authors released, and of two baselines. Some minutes.
+# The leaderboard, and one report, of the eleven models whose answers NoMIRACL's authors released, and of two baselines. Some minutes.
 leaderboard: $(DEV)/.done
 	for model in $(RELEASED_MODELS); do [ -n "$$(ls -d $(RESULTS)/leaderboard/*$$model 2> /dev/null)" ] || \
 	  $(DEV)/bin/lm_eval --model replay --model_args path=$(RELEASED),model=$$model --tasks $(NOMIRACL) \
@@ -57,6 +57,7 @@ leaderboard: $(DEV)/.done
 	for strategy in answer abstain; do $(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=$$strategy \
 	  --tasks $(NOMIRACL) --metadata mirror=$(MIRROR) --output_path $(RESULTS)/leaderboard --log_samples || exit 1; done
 	$(DEV)/bin/lm-eval-grounded leaderboard $(RESULTS)/leaderboard -o $(RESULTS)/leaderboard/site
+	$(DEV)/bin/lm-eval-grounded report $(RESULTS)/leaderboard -o $(RESULTS)/leaderboard/report.html
 
 leaderboard-picture: $(DEV)/.browser leaderboard
 	$(DEV)/bin/python -m tests.environment.page_picture $(RESULTS)/leaderboard/site/index.html .github leaderboard

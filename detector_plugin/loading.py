@@ -18,12 +18,11 @@ from typing import Any, NamedTuple
 from custom_metrics.usage import entry_points
 from custom_metrics.usage.options import known_instead, refuse_unknown, signature_of
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.shipped_tables import shipped_rows
+from detector_plugin.automatic import AUTO, CLOSED_BOOK, AutomaticDetector, chosen
 from detector_plugin.detector import DEFAULT_DETECTOR, RAG, Detector, UnusableDetector, check_choice
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-AUTO, CLOSED_BOOK = "auto", "closed-book"
 _ATTRIBUTES = ("name", "version", "licence", "detect")
 
 
@@ -42,10 +41,11 @@ def resolve(
 ) -> tuple[str, dict[str, Any]]:
     """The name and options of the detector that is meant. ``auto`` is the one that the table ``automatic.tsv`` has for a
     language and a kind of task (``closed-book`` or ``rag``), the options of these names, by default the arguments;
-    ``lexical`` where it has none. The log says which. Other names come back as they are.
+    ``lexical`` where it has none. The log says which. Without a language it stays ``auto``, with the option ``task``: each
+    answer's language then decides (:class:`detector_plugin.automatic.AutomaticDetector`). Other names stay as they are.
 
     Raises:
-        UnusableDetector: the language is not known, or there is no such kind of task.
+        UnusableDetector: there is no such kind of task.
     """
     if name != AUTO:
         return name, dict(options)
@@ -53,37 +53,15 @@ def resolve(
     language, task = options.pop("language"), options.pop("task")
     check_choice("task", task, (CLOSED_BOOK, RAG))
     if not language:
-        raise UnusableDetector(
-            f"detector {AUTO}: the choice goes by language and kind of task: add the options language=CODE and "
-            f"task={CLOSED_BOOK} or task={RAG}"
-        )
-    return _chosen(str(language), task), options
-
-
-@lru_cache(maxsize=128)  # so that a choice is logged once
-def _chosen(language: str, task: str) -> str:
-    row = next(
-        (
-            row
-            for row in shipped_rows("detector_plugin", "automatic.tsv")
-            if (row["language"], row["task"]) == (language, task)
-        ),
-        None,
-    )
-    if row is None:
-        log.warning("detector %s: no public one is known for %s, %s: %s", AUTO, language, task, DEFAULT_DETECTOR)
-        return DEFAULT_DETECTOR
-    log.info(
-        "detector %s: for %s, %s: %s, licence %s (its authors' figure: %s; %s)",
-        *(AUTO, language, task, row["detector"], row["licence"], row["figure"] or "none", row["source"]),
-    )
-    return row["detector"]
+        return AUTO, {"task": task, **options}
+    return chosen(str(language), task), options
 
 
 def load_detector(name: str, **options: Any) -> Detector:
     """Load a detector by name: ``lexical``; ``llm`` (options ``model`` and the model's arguments); ``auto`` (options
-    ``language`` and ``task``, :func:`resolve`); a name that another package offers; or the name or path of a Hugging Face
-    classifier or PEFT adapter, for which the options of :class:`detector_plugin.transformers.TransformersDetector` apply.
+    ``task`` and perhaps ``language``, :func:`resolve`); a name that another package offers; or the name or path of a
+    Hugging Face classifier or PEFT adapter, which has the options of
+    :class:`detector_plugin.transformers.TransformersDetector`.
 
     Raises:
         UnusableDetector: there is no such detector, it cannot be loaded, or an option is not known.
@@ -144,15 +122,36 @@ def _find_kind(name: str) -> _Kind:
         raise
     except UsageError as error:
         raise UnusableDetector(str(error)) from error
-    if "/" not in name and not Path(name).expanduser().is_dir():
+    if "/" not in name and name != AUTO and not Path(name).expanduser().is_dir():
         raise UnusableDetector(
             f"detector {name}: there is no such detector, and no folder of that name{known_instead(name, known)}, and "
             f"models of the hub, which are called OWNER/NAME"
         )
     from detector_plugin.transformers import TransformersDetector, check_model
 
+    if name == AUTO:
+
+        def with_known(call: Callable[..., Any], /, task: str, **options: Any) -> Any:
+            refuse_unknown(f"detector {AUTO}", options, TransformersDetector, UnusableDetector)
+            return call(task=task, **options)
+
+        signature = signature_of(TransformersDetector)
+        return _Kind(partial(with_known, _automatic), partial(with_known, dict), lambda options: AUTO, signature)
     make, check_only = partial(TransformersDetector, name), partial(check_model, name)
     return _Kind(make, check_only, lambda options: name.rstrip("/") or name, signature_of(TransformersDetector))
+
+
+def _automatic(task: str, **options: Any) -> AutomaticDetector:
+    """``auto`` for answers in several languages. ``lexical`` gets those of the options that it has."""
+
+    def choose(language: str) -> tuple[str, str]:
+        name, own = resolve(AUTO, options, language, task)
+        if name == DEFAULT_DETECTOR and (foreign := [option for option in own if not has_option(name, option)]):
+            log.info("detector %s: %s has no option %s, and runs without", AUTO, name, ", ".join(foreign))
+            own = {option: value for option, value in own.items() if option not in foreign}
+        return name, json.dumps(own, sort_keys=True)
+
+    return AutomaticDetector(choose, check_detector, lambda name, own: load_detector(name, **json.loads(own)))
 
 
 def _entry_point_kind(offer: entry_points.Offer) -> _Kind:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import PlainError
 from lm_eval_tasks import commands
 from lm_eval_tasks.harness.short_errors import one_line
@@ -53,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             subparser.epilog = f"examples:\n{examples.rstrip()}" if examples else None
             command.add_arguments(subparser)
             subparser.set_defaults(run=command.run)
+    if not argv[0].startswith("-") and argv[0] not in command_names():
+        parser.error(f"there is no command {argv[0]!r}{known_instead(argv[0], command_names())}")
     arguments, unknown = parser.parse_known_args(argv)
     if unknown and not hasattr(arguments, "unknown"):
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "ARCHITECTURE.md"
-PACKAGES = ("lm_eval_tasks", "detector_plugin", "custom_metrics")
+PACKAGES = ("lm_eval_grounded", "lm_eval_tasks", "detector_plugin", "custom_metrics")
 BEGIN = "<!-- picture of rooms: written by `python -m tests.architecture` -->"
 END = "<!-- end of the picture -->"
 

@@ -3,6 +3,7 @@ file."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import sources
@@ -19,6 +21,8 @@ from lm_eval_tasks.definition import catalogue, generated
 from lm_eval_tasks.definition.loading import TaskLoader
 from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.harness.autoload import task_folder
+from lm_eval_tasks.nomiracl.dataset import first_by_hash
+from lm_eval_tasks.nomiracl.dataset import load as nomiracl
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard import write_leaderboard
 from lm_eval_tasks.results.report import write_report
@@ -26,17 +30,18 @@ from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.report.model_card import model_card
 from lm_eval_tasks.runs import read_runs
 from tests.conftest import figures_of
+from tests.logged_runs import in_this_process
 
 Harness = Callable[..., dict[str, Any]]
 
 
 WRITTEN = {
-    "clapnq": 2 + 8 * 3,
+    "clapnq": 2 + 8 * 3 + 1,
     "making": 4 * (1 + 32),
     "memerag": 2 * (1 + 1 + 5),
     "mfava": 3 + 31 + 1 + 2 * (5 + 30 + 2),
     "mushroom": 1 + 14 + 1,
-    "nomiracl": 1 + 4 * (18 + 1),
+    "nomiracl": 1 + 4 * (18 + 1) + 9 + 1,
 }
 
 
@@ -55,6 +60,38 @@ def test_the_generated_files_are_current(name: str) -> None:
     assert {path: (folder / path).read_text("utf-8") for path in written} == written
     by_hand = {*folder.glob("judge/*.yaml"), *folder.glob("retrieval/*.yaml")}
     assert {path.relative_to(folder).as_posix() for path in {*folder.rglob("*.yaml")} - by_hand} <= written.keys()
+
+
+def test_groups_of_tasks_with_different_metrics_average_nothing() -> None:
+    groups = catalogue.groups()
+    assert groups["clapnq"] == ("clapnq_gold", "clapnq_rag")
+    lite = tuple(f"nomiracl_lite_{language}" for language in ("ar", "de", "en", "es", "fr", "ja", "sw", "yo", "zh"))
+    assert groups["grounded_lite"] == (*groups["nomiracl_lite"], "clapnq_gold") == (*lite, "clapnq_gold")
+    assert catalogue.without_mean() == {"clapnq", "grounded_lite"}
+    written = yaml.safe_load((Path(task_folder()) / "_grounded_lite.yaml").read_text("utf-8"))
+    assert written["task"] == list(catalogue.ACROSS["grounded_lite"])
+    assert "aggregate_metric_list" not in written
+
+
+def test_runs_of_such_a_group_are_compared_task_by_task(tmp_path: Path) -> None:
+    for strategy in ("abstain", "answer"):
+        in_this_process(["clapnq"], "grounded-baseline", f"strategy={strategy}", tmp_path)
+    comparison = compare_runs(read_runs([tmp_path]), ["clapnq"])
+    assert {row.task for row in comparison.differences} == {"clapnq_gold", "clapnq_rag"}
+
+
+@pytest.mark.parametrize("language", ["de", "yo"])
+def test_the_questions_of_a_lite_task_are_of_the_whole_one(language: str, hub: str) -> None:
+    """The first of each subset by a hash of their id, whatever their order; no other, and all where there are fewer."""
+    whole = nomiracl(language, mirror=hub)["evaluation"].to_list()
+    lite = nomiracl(language, mirror=hub, documents="50")["evaluation"].to_list()
+    for subset in ("relevant", "non_relevant"):
+        of_subset, chosen = ([row for row in rows if row["subset"] == subset] for rows in (whole, lite))
+        by_hash = sorted(of_subset, key=lambda row: hashlib.sha256(row["query_id"].encode()).hexdigest())
+        assert len(chosen) == min(50, len(of_subset))
+        assert {row["query_id"] for row in chosen} == {row["query_id"] for row in by_hash[:50]}
+        assert [row for row in of_subset if row in chosen] == chosen
+        assert first_by_hash(of_subset[::-1], 50) == chosen[::-1]
 
 
 def test_names_of_languages_come_from_all_tables() -> None:

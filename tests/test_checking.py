@@ -59,8 +59,34 @@ def test_a_run_that_can_start(capsys: pytest.CaptureFixture[str]) -> None:
         f"The first prompt of {task}:" for task in ("nomiracl_de", "clapnq_rag", "mfava_de")
     ]
     assert "  | Wann wurde der Kölner Dom fertiggestellt?" in lines
-    assert "note: prompts are counted in characters: no tokenizer is named" in lines[-2]
+    assert "note: tokens are estimated, 3.8 bytes of UTF-8 each: no tokenizer is named" in lines[-2]
     assert lines[-1] == "ready: every file is here, every prompt could be made"
+
+
+def test_the_cost_of_a_run_and_its_time_at_a_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    """A request for each question, prompts by their bytes, answers by what they may have at most."""
+    run = ("--tasks", "mfava_de,nomiracl_lite_de", *SAMPLE)
+    cost = "in all: 17 requests; about 6,000 tokens of prompts, up to 10,816 of answers"
+    assert 9 * 1024 + 8 * 200 == 10_816
+    for more, time in (
+        ((), ""),
+        (("--speed", "10"), "; at most 27 minutes at 10 tokens a second, without loading the model"),
+        (("--speed", "17requests"), "; 1 s at 17 requests a second, without loading the model"),
+        (("--speed", "0.5 tokens"), "; at most 9.2 hours at 0.5 tokens a second, without loading the model"),
+    ):
+        assert next(line for line in said(capsys, 0, *run, *more) if line.startswith("in all")) == cost + time
+    with pytest.raises(SystemExit):
+        main(["check", *run, "--speed", "0"])
+    assert "'0' is no speed, such as 2500" in capsys.readouterr().err
+
+
+def test_long_prompts_are_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    run = ("--tasks", "nomiracl_de", *SAMPLE)
+    cut, full = said(capsys, 0, *run), said(capsys, 0, "--full", *run)
+    shown, whole = ("\n".join(line[4:] for line in lines if line.startswith("  | ")) for lines in (cut, full))
+    number = len(whole) - len(shown) + 1  # which joins the two parts by a line break
+    assert f"  [{number:,} characters left out; --full shows them]" in cut
+    assert (whole[:1000], whole[-300:]) == (shown[:1000], shown[-300:])
 
 
 def test_the_options_of_lm_eval_are_read_as_it_reads_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,6 +155,7 @@ def test_all_missing_files_of_all_tasks_are_said_at_once_with_one_command(
             f"--output_path: nothing can be written to {__file__}/out: Not a directory",
         ),
         (("--tasks", "nomiracl_de", *SAMPLE, "--model", "hfff"), "model hfff: ValueError: "),
+        (("--tasks", "nomiracl_de", *SAMPLE, "--model", "repaly"), "there is no model repaly; did you mean replay?"),
         (("--tasks", "nomiracl_de", *SAMPLE, "--model", "replay"), "model replay: replay: say where the answers are"),
         (
             ("--tasks", "nomiracl_de", *SAMPLE, "--model", "hallucination-detector"),
@@ -177,7 +204,7 @@ def test_prompts_are_counted_by_the_models_own_tokenizer(
 
     model = Path(shutil.copytree(llama, tmp_path / "model"))  # changed below
     tokenizer = AutoTokenizer.from_pretrained(model)
-    arguments = ("--tasks", "nomiracl_de", *SAMPLE, "--model_args", f"pretrained={model}")
+    arguments = ("--full", "--tasks", "nomiracl_de", *SAMPLE, "--model_args", f"pretrained={model}")
     lines = said(capsys, 0, *arguments)
     prompt = "\n".join(line[4:] for line in lines if line.startswith("  | ")).rstrip("\n")
     assert load("de", mirror="sample")["evaluation"][0]["query"] in prompt
@@ -204,7 +231,7 @@ def test_a_detector_named_as_the_model_is_found_out(tmp_path: Path, capsys: pyte
     lines = said(capsys, 1, "--tasks", "nomiracl_de", *SAMPLE, "--model_args", f"pretrained={tmp_path}")
     (found,) = problems(lines)
     assert "is a ModernBertForTokenClassification: it marks words and writes no answers" in found
-    assert any(line.startswith("note: prompts are counted in characters: the tokenizer of ") for line in lines)
+    assert any(line.startswith("note: tokens are estimated, ") and ": the tokenizer of " in line for line in lines)
 
 
 def test_a_tokenizer_that_is_not_here_is_no_problem(capsys: pytest.CaptureFixture[str]) -> None:

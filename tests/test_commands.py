@@ -122,7 +122,8 @@ More:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["no-such"], "argument command: invalid choice: 'no-such'"),
+        (["chek"], "there is no command 'chek'; did you mean 'check'?"),
+        (["no-such"], "there is no command 'no-such'; there are abstention, "),
         (["path", "--tasks", "x"], "lm-eval-grounded: error: unrecognized arguments: --tasks x"),
         (["separate", "x"], "lm-eval-grounded separate: error: the following arguments are required: -o/--output"),
     ],

@@ -231,7 +231,7 @@ def changed_model(two_models: Path, folder: Path, place: str, value: Any) -> tup
         (f"{RECORD} detector threshold", 0.9, "the detector differs.*0.9"),
         (f"{RECORD} calibration file", "mine.json@1", "the calibration differs.*mine.json@1"),
         (f"{RECORD} prompt template_sha256", "f" * 64, "the prompt's template differs"),
-        ("n-shot mfava_de", 2, "the number of shots differs: 2 for .*0 for"),
+        ("n-shot mfava_de", 2, "the number of shots differs: 2 shots for .*0 shots for"),
         ("system_instruction", "Be brief.", "the system instruction differs.*Be brief."),
     ],
 )
@@ -361,7 +361,7 @@ def test_shares_of_unknown_detectors_are_not_compared(tmp_path: Path) -> None:
         ({"tasks": ["nomiracl_xx"]}, "no two runs have the task nomiracl_xx; they have nomiracl,"),
         (
             {"metrics": ["rouge"], "tasks": ["clapnq_gold"]},
-            "no common task has the metric rouge; there are answerable_",
+            "no common task has the metric rouge; did you mean 'rougeL'.*There are answerable_",
         ),
         ({"filter_name": "loose", "tasks": ["nomiracl_de"]}, "nomiracl_de: no filter loose; there are strict, robust"),
     ],

@@ -52,11 +52,12 @@ ROW = Difference(
     method="McNemar mid-p, Tango score interval",
     denominator="non-relevant questions",
     measured=metric_of("hallucination_rate"),
+    standard_error=0.05,
+    documents=200,
 )
 EQUAL = replace(ROW, task="nomiracl_fi", difference=0.02, low=-0.1, high=0.14, p=0.7, p_adjusted=1.0)
-UNKNOWN = replace(
-    ROW, task="nomiracl_ar", difference=math.nan, low=math.nan, high=math.nan, p=math.nan, p_adjusted=math.nan, n=0
-)
+UNDEFINED = dict.fromkeys(("difference", "low", "high", "p", "p_adjusted", "standard_error"), math.nan)
+UNKNOWN = replace(ROW, task="nomiracl_ar", n=0, **UNDEFINED)
 GROUP = replace(ROW, task="nomiracl", group=True, tasks=18, language="", p_adjusted=0.0004, family=1)
 
 
@@ -129,7 +130,10 @@ def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than()
         ("4", "unsure", "not measurable", "-", "-"),
     )
     title = metric_of("hallucination_rate").heading
-    assert section.before == (f"{title}: hallucination_rate, strict, lower is better; nomiracl (mean of 18 tasks)",)
+    assert section.before == (
+        f"{title}: hallucination_rate, strict, lower is better; nomiracl (mean of 18 tasks)",
+        "200 documents show a difference of 0.140 (power 80 %, one comparison)",
+    )
     assert max(map(len, render_sections([section], "text").split("\n\n")[1].splitlines())) <= 100
     fewer = [*rows[1:], replace(rows[0], tasks=17, first_own=0.9)]  # its value is that over the most tasks
     (partly,) = matrices(comparison(*fewer, models=("a", "b", name, "unsure")))
@@ -171,7 +175,7 @@ def test_no_name_becomes_markup_or_a_command(name: str, form: str) -> None:
         assert not re.search(r"(?<!\\)!\[|(?<!\\)\]\(", text)
         rows = [line for line in text.splitlines() if line.startswith("|")]
         assert len(rows) == 3  # header, line, one row
-        assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {9}
+        assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {10}
     if form == "latex":
         allowed = r"begin|end|toprule|midrule|bottomrule|text\w+|downarrow|uparrow"
         assert not re.sub(rf"\\(?:{allowed}|[&%$#_{{}}\\])", "", text).count("\\")
@@ -198,7 +202,7 @@ def test_csv_and_json_hold_every_number_and_null_for_none() -> None:
     read = json.loads(render(found, "json"))
     assert read["differences"][0]["low"] == -0.4
     assert read["differences"][1]["low"] is None
-    assert set(read) == {"models", "differences", "joined", "notes", "refused"}
+    assert set(read) == {"models", "differences", "joined", "notes", "refused", "across", "paired"}
 
 
 @pytest.fixture

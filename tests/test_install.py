@@ -74,7 +74,7 @@ def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     environment = Environment(tmp_path_factory.mktemp(request.param))
     environment.before = environment.files()  # type: ignore[attr-defined]
     source = environment.empty.parent / "source"  # a copy: building must not write into the tree under test
-    names = ["lm_eval_tasks", "custom_metrics", "detector_plugin"]
+    names = ["lm_eval_grounded", "lm_eval_tasks", "custom_metrics", "detector_plugin"]
     source.mkdir()
     for name in names:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -104,6 +104,16 @@ def test_models_filters_and_aggregations_are_registered_beside_the_harness_own(i
         "1.0 False",
         "['GroundedBaseline', 'Replay', 'DummyLM'] NomiraclLabel defined_share True True",
     ]
+
+
+def test_the_import_for_python_is_there_with_its_types_and_metrics(installed: Environment) -> None:
+    code = (
+        "import importlib.resources, lm_eval_grounded as g\n"
+        "print(g.abstains('Keine Ahnung.', language='de'), (importlib.resources.files(g) / 'py.typed').is_file())\n"
+        "import evaluate; rate = evaluate.load(g.evaluate_folder(), 'abstention_rate')\n"
+        "print(rate.compute(predictions=['Paris'])['abstention_rate'])"
+    )
+    assert installed("-c", code) == "True True\n0.0\n"
 
 
 def test_the_users_include_path_is_stronger(installed: Environment, tmp_path: Path) -> None:

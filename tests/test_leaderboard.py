@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def tables(page: Any, family: str) -> list[Any]:
 def cells(table: Any) -> dict[str, dict[str, tuple[float, str, str]]]:
     """Model to column to value, rank and bounds. A column is called by its metric, and in a table by language by both."""
     heads = [
-        (head.text.strip(), *(each.text.partition(",")[0] for each in head[-1:]))
+        (head.get("data-name"), *(each.text.partition(",")[0] for each in head[-1:]))
         for head in table.xpath("./thead/tr/th")[1:]
     ]
     columns = [" ".join(head) if table.xpath("./ancestor::details") else head[-1] for head in heads]
@@ -414,3 +415,25 @@ def test_all_figures_are_files_too_with_what_a_user_says_of_the_models(
         tags.write_text(content)
         assert main(["leaderboard", str(folder), "-o", str(site), "--tags", str(tags)]) == 2
         assert says in capsys.readouterr().err
+
+
+def test_links_have_a_picture_where_the_address_of_the_site_is_known(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capsys: Any
+) -> None:
+    """Previews take absolute addresses only. Names are drawn as text: a dollar sign is no formula."""
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    named(folder / "baseline-answer", "org/$\\frac{1}{$ \x00\u202e<b>")
+    site, command = tmp_path / "site", ["leaderboard", str(folder), "-o", str(tmp_path / "site")]
+    images = "//meta[@property='og:image']/@content"
+    assert main(command) == 0
+    assert page_of(site / "index.html").xpath(images) == []
+    assert main([*command, "--url", "https://example.org/board/"]) == 0
+    assert page_of(site / "index.html").xpath(images) == ["https://example.org/board/leaderboard.png"]
+    picture = (site / "leaderboard.png").read_bytes()
+    assert (picture[:8], picture[16:24]) == (b"\x89PNG\r\n\x1a\n", (1200).to_bytes(4, "big") + (630).to_bytes(4, "big"))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main([*command, "--url", "https://example.org/board"]) == 0
+    assert page_of(site / "index.html").xpath(images) == []
+    assert "no picture for links: plots need matplotlib" in caplog.text
+    assert main([*command, "--url", "javascript:alert(1)"]) == 2
+    assert "give the address of the site" in capsys.readouterr().err

@@ -89,3 +89,15 @@ def test_rows_are_searched_by_name(opened: Any, site: Path) -> None:
     assert " of " in page.get_by_role("status").text_content()
     page.get_by_label("Show only models with").fill("")
     assert shown.count() == 5
+
+
+def test_one_language_is_shown_alone_its_best_model_first(opened: Any, site: Path) -> None:
+    page = opened(site / "index.html").page
+    page.get_by_label("Language").select_option(label="Persian")
+    shown = page.locator("details[open] table:visible").first
+    heads = shown.locator("thead th:visible")
+    assert {each.split("\n")[0] for each in heads.all_inner_texts()[1:]} == {"Persian"}
+    assert heads.nth(1).get_attribute("aria-sort") == "ascending"
+    assert shown.locator("tbody th bdi").first.text_content() == "lm-eval-grounded/baseline-lexical"
+    page.get_by_label("Language").select_option("")
+    assert page.locator("details[open] table").count() == 0

@@ -218,3 +218,8 @@ def test_verdicts() -> None:
 def test_what_cannot_be_asked(options: dict[str, str], message: str) -> None:
     with pytest.raises(UnusableDetector, match=message):
         load_detector("llm", **options)
+
+
+def test_an_option_that_neither_the_harness_nor_the_model_knows(llama: Path) -> None:
+    with pytest.raises(UnusableDetector, match="detector llm, model hf: no option 'foo'; there are pretrained, "):
+        load_detector("llm", model="hf", pretrained=str(llama), foo=1)

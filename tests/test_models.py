@@ -89,7 +89,7 @@ def test_sentences_end_at_the_marks_of_their_script() -> None:
 @pytest.mark.parametrize(
     ("arguments", "document", "message"),
     [
-        ({"strategy": "clever"}, None, "unknown strategy 'clever'; known are abstain, answer, full_passage, lexical"),
+        ({"strategy": "clever"}, None, "unknown strategy 'clever'; there are abstain, answer, full_passage, lexical"),
         ({"strategy": "answer"}, {"passages": []}, r"no 'query' or 'question', only \['passages'\]"),
         ({"strategy": "answer"}, {"query": "x"}, r"no 'passages' or 'reference', only \['query'\]"),
     ],

@@ -275,7 +275,7 @@ def test_without_a_mirror_the_files_are_those_of_the_hub(
 def test_what_differs_from_the_paper_is_said(
     changed: dict[str, Any], kept: tuple[int, int], reasons: list[str]
 ) -> None:
-    papers = dataset._Settings("de", "test", "both", 250, 42, 370, None)
+    papers = dataset._Settings("de", "test", "both", 250, 42, 370, None, None)
     numbers = dict(zip(dataset.SUBSETS, kept, strict=True))
     assert dataset._not_comparable(papers._replace(**changed), numbers, sampled=True) == reasons
     if "seed" in changed:

@@ -142,9 +142,7 @@ def test_runs_have_names_that_differ(tmp_path: Path) -> None:
     assert labels([one, three]) == ["m", "other"]
     assert labels([one, two]) == ["m (a)", "m (b)"]
     assert labels([one, four]) == ["m (a, 2026-01-01T00-00-00)", "m (a, 2026-03-03T00-00-00)"]
-    assert labels([one, two, one]) == [
-        *("m (a, 2026-01-01T00-00-00) #1", f"m (b, {DATE}) #1", "m (a, 2026-01-01T00-00-00) #2")
-    ]
+    assert labels([one, two, one]) == [*("m (a, 2026-01-01T00-00-00) #1", "m (b)", "m (a, 2026-01-01T00-00-00) #2")]
     assert one.files == (tmp_path / "a" / "results_2026-01-01T00-00-00.json",)
     # without a name it has that of its kind, or of its folder
     for config, name in (({"model": "hf"}, "hf"), ({}, "f")):

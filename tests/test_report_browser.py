@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.browser import SCHEMES, WIDTHS, Tab
 from tests.report_runs import HOSTILE
-from tests.test_report_page import big_page, hostile_page, page  # noqa: F401
+from tests.test_report_page import big_page, hostile_many, hostile_page, page, pair_page  # noqa: F401
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -23,7 +24,7 @@ def open_everything(tab: Tab) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["page", "hostile_page", "big_page"])
+@pytest.mark.parametrize("name", ["page", "pair_page", "hostile_page", "hostile_many", "big_page"])
 def test_it_opens_without_a_request_an_error_or_an_overflow(
     opened: Any, name: str, width: int, scheme: str, request: pytest.FixtureRequest
 ) -> None:
@@ -36,7 +37,7 @@ def test_it_opens_without_a_request_an_error_or_an_overflow(
 
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
-    [("page", 1400, "light"), ("page", 400, "dark"), ("hostile_page", 400, "light")],  # seconds each
+    [("page", 1400, "light"), ("pair_page", 400, "dark"), ("hostile_page", 400, "light")],  # seconds each
 )
 def test_axe_finds_no_fault(opened: Any, name: str, width: int, scheme: str, request: pytest.FixtureRequest) -> None:
     tab = opened(request.getfixturevalue(name), width, scheme)
@@ -140,6 +141,56 @@ def test_tables_are_sorted(opened: Any, page: Path) -> None:  # noqa: F811
         assert table.locator("th").nth(4).get_attribute("aria-sort") == direction
 
 
+def test_a_language_is_opened_by_its_link_and_sorted_by_the_keyboard(opened: Any, page: Path) -> None:  # noqa: F811
+    tab = opened(page)
+    tab.page.goto("about:blank")
+    tab.page.goto(f"{tab.address}#nomiracl_sw")
+    table = tab.page.locator("#nomiracl_sw table")
+    assert table.is_visible()
+    values = "table => Array.from(table.tBodies[0].rows, row => row.cells[2].dataset.sort)"
+    known, unknown = table.evaluate(values)
+    assert (float(known), unknown) == (0, "")  # not measurable
+    button = table.get_by_role("button", name="Errs, either way")
+    button.focus()
+    for direction in ("ascending", "descending"):
+        tab.page.keyboard.press("Enter")
+        assert table.locator("th[aria-sort]").get_attribute("aria-sort") == direction
+        assert table.evaluate(values) == [known, unknown]  # what is not known is last either way
+
+
+def test_documents_are_flagged_by_the_keyboard_kept_and_saved(opened: Any, page: Path) -> None:  # noqa: F811
+    tab = opened(page)
+    assert not tab.page.locator("#save-flags").is_visible()
+    tab.page.goto("about:blank")
+    tab.page.goto(f"{tab.address}#nomiracl_de-1")
+    note = 'passage 3 answers it </script><img src=x onerror="window.pwned = 1">'
+    tab.page.locator("#nomiracl_de-1 .flag input").first.focus()
+    tab.page.keyboard.press("Space")
+    tab.page.keyboard.press("Tab")
+    tab.page.keyboard.insert_text(note)
+    tab.page.reload()
+    assert tab.page.locator("details.flagged").evaluate_all("found => found.map(e => e.id)") == ["nomiracl_de-1"]
+    with tab.page.expect_download() as download:
+        tab.page.get_by_role("button", name="Save flagged (1)").press("Enter")
+    (entry,) = json.loads(download.value.path().read_text("utf-8"))
+    key = tab.page.locator("#nomiracl_de-1 .key").text_content()
+    models = ["lm-eval-grounded/baseline-answer", "lm-eval-grounded/baseline-lexical"]
+    assert entry == {"task": "nomiracl_de", "document": key, "models": models, "note": note}
+    tab.page.locator("#nomiracl_de-1 .flag input").first.uncheck()
+    assert not tab.page.locator("#save-flags").is_visible()
+    assert tab.said == []
+
+
+def test_flags_last_as_long_as_a_page_that_may_keep_nothing(opened: Any, page: Path) -> None:  # noqa: F811
+    tab = opened(page)
+    tab.page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('no') } })")
+    tab.page.goto(f"{tab.address}#nomiracl_de-1")
+    tab.page.reload()
+    tab.page.locator("#nomiracl_de-1 .flag input").first.check()
+    assert tab.page.get_by_role("button", name="Save flagged (1)").is_visible()
+    assert tab.said == []
+
+
 def test_a_link_opens_its_document(opened: Any, page: Path) -> None:  # noqa: F811
     tab = opened(page)
     tab.page.goto("about:blank")
@@ -147,8 +198,8 @@ def test_a_link_opens_its_document(opened: Any, page: Path) -> None:  # noqa: F8
     assert tab.page.locator("#mfava_ar-2 .answers").is_visible()
 
 
-def test_without_script_everything_is_there(opened: Any, page: Path) -> None:  # noqa: F811
-    tab = opened(page, java_script_enabled=False)
+def test_without_script_everything_is_there(opened: Any, pair_page: Path) -> None:  # noqa: F811
+    tab = opened(pair_page, java_script_enabled=False)
     assert not tab.page.locator(".filters").is_visible()
     assert tab.page.locator("#nomiracl table").is_visible()
     assert tab.page.locator("#plots img.plot").first.is_visible()

@@ -10,9 +10,11 @@ import pytest
 from lxml import html
 
 from lm_eval_tasks.cli import main
+from lm_eval_tasks.results.report.answers import caching_reader
 from lm_eval_tasks.results.report.differences import differences, published_tables
 from lm_eval_tasks.results.report.headlines import headlines
-from lm_eval_tasks.runs import read_runs
+from lm_eval_tasks.results.report.page import page_of
+from lm_eval_tasks.runs import labels, read_runs
 from tests.golden import golden
 from tests.logged_runs import generate
 from tests.report_runs import changed
@@ -81,3 +83,12 @@ def test_a_run_that_answers_every_question_alike_is_said_to_be_better_than_none(
     assert [said.text for said in found.verdicts["clapnq_gold", "unanswerable_accuracy"]] == [
         "baseline-abstain answers every question alike, and is said to be better than no other model."
     ]
+    runs = read_runs([two_models, abstaining])
+    page = page_of(dict(zip(labels(runs), runs, strict=True)), False, caching_reader(runs))
+    (overview,) = (each for each in page["overviews"] if each.summary.family == "clapnq_gold")
+    assert [(row.model, row.rank) for row in overview.rows] == [
+        (LEXICAL, 1),
+        (ANSWER, 2),
+        ("lm-eval-grounded/baseline-abstain", None),
+    ]
+    assert (overview.beaten, overview.equals) == (1, [])  # it is neither beaten, nor not told from the best

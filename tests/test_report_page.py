@@ -29,7 +29,7 @@ from tests.shared_once import SharedOnce
 FILES = ROOT / "lm_eval_tasks/results/report/page"
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=4)
 def parsed(path: Path) -> Any:
     """A page that nobody changes."""
     return html.document_fromstring(path.read_text("utf-8"))
@@ -49,8 +49,10 @@ def written(name: str, runs: str, **options: Any) -> Any:
     return make
 
 
-page = written("page", "two_models closed_book")
+page = written("page", "two_models closed_book")  # three models: overviews, and matrices of pairs
+pair_page = written("pair_page", "two_models")
 hostile_page = written("hostile_page", "hostile_runs", documents=None, at_most=None)
+hostile_many = written("hostile_many", "hostile_runs closed_book", documents=1)
 big_page = written("big_page", "big_runs")
 
 
@@ -67,9 +69,9 @@ def test_the_sections_stand_in_order(page: Path) -> None:
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-def test_the_top_of_the_page(page: Path) -> None:
+def test_the_top_of_the_page(pair_page: Path) -> None:
     """Cards, verdicts, numbers with their bounds, sentences and doubts, and the doubts about everything."""
-    root = parsed(page)
+    root = parsed(pair_page)
     (top,), (results,) = root.xpath("//header//ul[@class='doubts']"), root.xpath("//*[@id='summary']")
     lines = (" ".join(line.split()) for part in (top, results) for line in part.text_content().splitlines())
     text = "\n".join(filter(None, lines)) + "\n"
@@ -138,7 +140,7 @@ def test_samples_without_results_say_that_the_command_is_not_known(two_models: P
 
 
 @pytest.mark.one_python("what a page holds")
-@pytest.mark.parametrize("name", ["page", "hostile_page", "big_page"])
+@pytest.mark.parametrize("name", ["page", "pair_page", "hostile_page", "hostile_many", "big_page"])
 def test_a_page_loads_nothing_has_our_script_and_style_alone_and_links_lead_somewhere(
     name: str, request: pytest.FixtureRequest
 ) -> None:

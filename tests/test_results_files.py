@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import pickle
 import re
@@ -297,6 +298,10 @@ def test_results_are_filed_under_what_the_model_was_set_to(model: str, model_arg
         ({"path": "runs/first/samples_t_2026-01-01T00-00-00.1.jsonl"}, "org/first"),
         ({"path": "runs"}, "runs"),  # of two models
         ({"path": "runs/without"}, "without"),
+        ({"path": "runs/first/samples_*.jsonl"}, "org/first"),
+        ({"path": "runs/org__third"}, "org/third"),  # as the harness names the folder of a model's run
+        ({"path": "runs/org__third/samples_t_2026-01-01T00-00-00.1.jsonl"}, "org/third"),
+        ({"path": "runs/*/samples_*.jsonl"}, "runs"),
         ({"path": "stored/broken.jsonl"}, "broken"),
     ],
 )
@@ -314,14 +319,27 @@ def test_stored_answers_keep_the_name_of_their_model(
     for stem, line in lines.items():
         (tmp_path / "stored" / f"{stem}.jsonl").write_text(f"\n{json.dumps(line)}\n", "utf-8")
     (tmp_path / "stored" / "broken.jsonl").write_text("[" * 100_000, "utf-8")
-    for run_of in ("first", "second", "without"):
+    for run_of in ("first", "second", "without", "org__third"):
         folder = tmp_path / "runs" / run_of
         folder.mkdir(parents=True)
         (folder / "samples_t_2026-01-01T00-00-00.1.jsonl").touch()
         results = {"results": {}, "configs": {}, "config": {"model": "hf"}, "model_name": f"org/{run_of}"}
-        if run_of != "without":
+        if run_of in ("first", "second"):
             (folder / "results_2026-01-01T00-00-00.1.json").write_text(json.dumps(results), "utf-8")
     assert name_of("replay", model_args) == name
+
+
+def test_no_model_without_weights_is_said_to_lack_a_chat_template(caplog: pytest.LogCaptureFixture) -> None:
+    """The harness says it of every model whose options hold "chat" or "inst", such as the path of a replay."""
+
+    def simple_evaluate(model: str, text: str) -> None:
+        logging.getLogger("lm_eval.evaluator").warning(text)
+
+    warning = "pretrained=None appears to be an\n instruct or chat variant but chat template is not\n applied."
+    for model in ("replay", "grounded-baseline", "hf"):
+        simple_evaluate(model, warning)
+        simple_evaluate(model, "other")
+    assert [record.getMessage() for record in caplog.records] == ["other", "other", warning, "other"]
 
 
 def test_a_replay_has_its_models_name_and_a_folder_of_its_own(tmp_path: Path) -> None:

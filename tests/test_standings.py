@@ -257,6 +257,22 @@ def test_runs_under_other_conditions_are_apart(condition: str) -> None:
     assert all(row.cells[ERROR].rank is None for row in found[1].summary.rows)
 
 
+def test_runs_of_one_model_that_were_asked_otherwise_are_rows_beside_each_other() -> None:
+    """Where the first of them is ranked; answers tagged by another detector stay apart, and so do other models."""
+    shots = [
+        task("de", values, {**ASKED, "shots": n, "detector": "x"})
+        for values, n in ((GOOD, "0"), (BAD, "5"), (FAIR, "5"), (BAD, "0"))
+    ]
+    tagged = task("de", GOOD, {**ASKED, "shots": "0", "detector": "other"})
+    runs = [*zip(("a", "a", "b", "c", "a"), (*shots, tagged), strict=True)]
+    for order in (runs, runs[::-1]):
+        found = sections_of([entry(name, of_run) for name, of_run in order])
+        models = [sorted(order[row.entry][0] for row in section.summary.rows) for section in found]
+        assert [models[0], *sorted(models[1:])] == [["a", "a", "c"], ["a"], ["b"]]
+    assert [row.cells[ERROR].rank for row in found[0].summary.rows] == [1, 2, 2]
+    assert (found[0].conditions["shots"], found[0].conditions["prompt"]) == ("as the runs are named", "p")
+
+
 def test_an_entry_is_what_was_kept_of_it_and_its_numbers_have_the_figure_as_their_mean(two_models: Path) -> None:
     for run in read_runs([two_models]):
         made = entry_of(run, ".")

@@ -12,7 +12,7 @@ import yaml
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks import nomiracl
 from lm_eval_tasks.harness.autoload import task_folder
-from lm_eval_tasks.nomiracl.benchmark import PROMPTS, suffix
+from lm_eval_tasks.nomiracl.benchmark import LITE_LANGUAGES, PROMPTS, suffix
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
 
 CLAPNQ_PROMPTS = ("", "_gpt", "_llama")
@@ -27,6 +27,7 @@ def test_the_harness_knows_every_task_and_group() -> None:
     manager = TaskManager(include_path=task_folder(), include_defaults=False)
     assert set(manager.all_subtasks) == {
         *(f"nomiracl_{language}{suffix(prompt)}" for language in LANGUAGES for prompt in PROMPTS),
+        *(f"nomiracl_lite_{language}" for language in LITE_LANGUAGES),
         *(f"clapnq_gold{prompt}" for prompt in CLAPNQ_PROMPTS),
         *(f"clapnq_rag{retriever}{prompt}" for retriever in CLAPNQ_RETRIEVERS for prompt in CLAPNQ_PROMPTS),
         "clapnq_judge",
@@ -41,7 +42,7 @@ def test_the_harness_knows_every_task_and_group() -> None:
     }
     assert set(manager.all_groups) == {
         *("nomiracl", "nomiracl_role", "nomiracl_repeat", "nomiracl_explanation", "mfava", "mushroom"),
-        *("memerag", "memerag_judge"),
+        *("memerag", "memerag_judge", "clapnq", "nomiracl_lite", "grounded_lite"),
         *(f"mfava_detection_{kind}{variant}" for kind in ("gold", "silver") for variant in VARIANTS),
     }
 

@@ -51,6 +51,7 @@ class PairedDifference(NamedTuple):
     n: int  # pairs: of documents, or of clusters of them (articles)
     method: str  # of the bounds and p
     p_exact: float = math.nan  # of the exact test, where `p` is its mid-p version
+    standard_error: float = math.nan  # of the difference; nan where only the bounds are known
 
 
 NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, 0, "")
@@ -112,7 +113,10 @@ def compare_means(strata: Sequence[tuple[Any, Any]], *others: NoReturn, method: 
     difference = float(pivots.differences[0])
     if pivots.errors[0] == 0 and n > 1:
         method = SAME_EVERYWHERE if difference else NONE_DIFFERS
-    return PairedDifference(float(values[0]), float(values[1]), difference, low, high, p, n, method)
+    error = float(pivots.errors[0])
+    return PairedDifference(
+        float(values[0]), float(values[1]), difference, low, high, p, n, method, standard_error=error
+    )
 
 
 class Pivots(NamedTuple):

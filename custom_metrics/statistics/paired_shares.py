@@ -61,8 +61,9 @@ def compare_shares(strata: Sequence[tuple[Any, Any]], *others: NoReturn) -> Pair
         below, above = (np.sqrt(np.sum((differences - bound) ** 2)) / len(pairs) for bound in bounds)
         low, high = difference - below, difference + above
         p, exact, method = stratified_mcnemar(b, c, n), math.nan, STRATIFIED
+    error = np.sqrt(np.sum(((b + c) / n - differences**2) / n)) / len(pairs)  # McNemar 1947; Agresti 2002, section 10.1
     first, second, difference, low, high, p = map(float, (first, second, difference, low, high, p))
-    return PairedDifference(first, second, difference, low, high, p, int(n.sum()), method, float(exact))
+    return PairedDifference(first, second, difference, low, high, p, int(n.sum()), method, float(exact), float(error))
 
 
 def discordant(values: Floats) -> tuple[Floats, Floats, Floats]:

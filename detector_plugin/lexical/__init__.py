@@ -93,11 +93,11 @@ class LexicalDetector:
             OSError: the weights cannot be read.
         """
         if threshold is not None and not (isinstance(threshold, (int, float)) and 0 <= threshold <= 1):
-            raise ValueError(f"detector lexical: a threshold is a probability, got {threshold!r}")
+            raise ValueError(f"a threshold is a probability, got {threshold!r}")
         if not isinstance(held_out, bool):
-            raise ValueError(f"detector lexical: held_out is True or False, got {held_out!r}")
+            raise ValueError(f"held_out is True or False, got {held_out!r}")
         if spans not in SPANS:
-            raise ValueError(f"detector lexical: spans is one of {', '.join(SPANS)}, got {spans!r}")
+            raise ValueError(f"spans is one of {', '.join(SPANS)}, got {spans!r}")
         self.threshold = threshold
         self.spans = spans
         self.held_out = held_out

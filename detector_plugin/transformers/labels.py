@@ -75,10 +75,11 @@ def class_meanings(
             if unclear
             else f"none of them says that a {unit} is {'hallucinated' if BORNE_OUT in meanings else 'borne out'}"
         )
-        example = ";".join(f"{name}={HALLUCINATION if index else BORNE_OUT}" for index, name in enumerate(names))
+        first = HALLUCINATION if unclear and BORNE_OUT in meanings else BORNE_OUT
+        examples = (f"{name}={HALLUCINATION if index else first}" for index, name in enumerate(unclear or names))
         raise UnusableDetector(
             f"{model}: has the labels {_quoted(names)}, and {what}. Say so with the option labels, for instance "
-            f"labels={example}; a meaning is O (borne out), {HALLUCINATION}, {', '.join(CATEGORIES)}."
+            f"labels={';'.join(examples)}; a meaning is O (borne out), {HALLUCINATION}, {', '.join(CATEGORIES)}."
         )
     return [None if meaning == BORNE_OUT else meaning for meaning in meanings]
 

@@ -1,4 +1,5 @@
-"""The tasks of CLAPnq: ``clapnq_gold*`` (the gold passage) and ``clapnq_rag*`` (a retriever's), each under three prompts.
+"""The tasks of CLAPnq: ``clapnq_gold*`` (the gold passage) and ``clapnq_rag*`` (a retriever's), each under three prompts,
+and the group ``clapnq`` of the first of each.
 
 The prompts are written by hand (``_prompt_*``), as are the judge's tasks (``judge/``).
 """
@@ -9,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS
-from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Metric, Task
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
 from lm_eval_tasks.detection.marked import MARKED_RATE, NEEDS, REMEDY
 
 _PROMPTS = {"": "_prompt_flan", "_gpt": "_prompt_gpt", "_llama": "_prompt_llama"}
@@ -255,9 +256,13 @@ def _task(prompt: str, retriever: str = "") -> Task:
     return Task(name, base, options, folder, (base.file, _PROMPTS[prompt]))
 
 
+_GOLD_TASKS = tuple(map(_task, _PROMPTS))
+_RAG_TASKS = tuple(_task(prompt, retriever) for prompt in _PROMPTS for retriever in RETRIEVERS)
+
 BENCHMARK = Benchmark(
     version=1.9,
-    tasks=(*map(_task, _PROMPTS), *(_task(prompt, retriever) for prompt in _PROMPTS for retriever in RETRIEVERS)),
+    tasks=(*_GOLD_TASKS, *_RAG_TASKS),
+    groups=(Group("clapnq", (_GOLD_TASKS[0], _task("", "bm25"))),),
     languages={"en": "English"},
     title="CLAPnq",
     questions={

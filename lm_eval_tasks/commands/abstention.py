@@ -25,15 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from custom_metrics.abstention.explained import explain
-    from custom_metrics.abstention.phrases import LANGUAGES, supported_language
+    from lm_eval_tasks.detection.language_tags import with_phrases
 
-    if arguments.language and supported_language(arguments.language) is None:
-        raise ValueError(f"no phrase table for {arguments.language!r}; there are {', '.join(LANGUAGES)}")
+    language = with_phrases(arguments.language or None)
     answer = sys.stdin.read() if arguments.text == "-" else arguments.text
     if not answer.strip():
         raise ValueError("the answer is empty; an empty answer does not abstain")
-    explanations = explain(answer, arguments.language)
-    if not arguments.language:
+    explanations = explain(answer, language)
+    if language is None:
         abstaining = [explanation.language for explanation in explanations if explanation.abstains]
         languages = " and ".join(explanation.language for explanation in explanations)
         why = f"{abstaining[0]} reads it as one, and one is enough" if abstaining else "neither reads it as one"

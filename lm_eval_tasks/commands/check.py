@@ -1,13 +1,13 @@
 """All of an `lm_eval` run but the answers: files, prompts, detector, calibration.
 
 Takes the options of `lm_eval` (see `lm_eval run --help`) and does everything but generate: looks for every file (one
-command fetches those that are missing), makes the documents and prompts, counts them by the model's tokenizer where that is
-on this machine, loads detector and calibration, and shows a prompt. Nothing is downloaded. Exit status 0: the run can
-start; 1: it cannot; 2: it is not a run.
+command fetches those that are missing), makes the documents and prompts, counts requests and tokens (by the model's
+tokenizer where that is on this machine, else estimated), tries the folder of the results, loads detector and calibration,
+and shows a prompt. Nothing is downloaded. Exit status 0: the run can start; 1: it cannot; 2: it is not a run.
 
 Examples:
-  lm-eval-grounded check --model hf --model_args pretrained=gpt2 --tasks nomiracl_de
-  lm-eval-grounded check --model vllm --model_args pretrained=MODEL --tasks mfava_de --metadata mirror=DIR
+  lm-eval-grounded check --model hf --model_args pretrained=gpt2 --tasks nomiracl_de --output_path results
+  lm-eval-grounded check --model vllm --model_args pretrained=MODEL --tasks grounded_lite --speed 2500
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from custom_metrics.usage.printable import on_one_line, printable
 from lm_eval_tasks.commands import say
+from lm_eval_tasks.harness.short_errors import as_ours
 
 if TYPE_CHECKING:
     from lm_eval.config.evaluate_config import EvaluatorConfig
@@ -32,13 +34,33 @@ if TYPE_CHECKING:
 
 _TOKENIZERS = ("tokenizer", "pretrained", "model")  # model arguments that name a tokenizer, the most specific first
 _WINDOWS = ("max_length", "max_model_len", "context_length")  # of hf, vllm, sglang
+_DEFAULT_ANSWER = 256  # tokens, of the harness's models
+# Of NoMIRACL's released prompts in nine languages by Mistral's Tekken (131,072 tokens): from 2.4 (yo) to 5.9 (ar).
+_BYTES_A_TOKEN = 3.8
+_HEAD, _TAIL = 1000, 400  # characters of a prompt that are shown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add no options: unknown ones are the harness's."""
-    parser.usage = "lm-eval-grounded check --tasks TASK[,TASK...] [any option of lm_eval]"
+    """Add the options that are not the harness's."""
+    parser.usage = "lm-eval-grounded check --tasks TASK[,TASK...] [--speed N] [--full] [any option of lm_eval]"
+    parser.add_argument(
+        "--speed",
+        type=_speed,
+        metavar="N",
+        help="tokens a second of prompts and answers together (as `vllm bench throughput` prints it), or e.g. 3requests: "
+        "says how long the run takes at most",
+    )
+    parser.add_argument("--full", action="store_true", help="show prompts whole, not their beginning and end")
     parser.allow_abbrev = False
     parser.set_defaults(unknown=[])
+
+
+def _speed(text: str) -> tuple[float, str]:
+    """Number and unit (``tokens`` or ``requests``) of a speed a second."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(tokens|requests)?", text.strip())
+    if not match or float(match[1]) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no speed, such as 2500 (tokens a second) or 3requests")
+    return float(match[1]), match[2] or "tokens"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,12 +86,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise no_task
     # Few-shot examples have files of their own, which tasks look for only if they know of the shots.
     shots = {"num_fewshot": config.num_fewshot} if config.num_fewshot else {}
-    manager = config.process_tasks({**config.metadata, **shots})
+    try:
+        manager = config.process_tasks({**config.metadata, **shots})
+    except ValueError as error:  # no such task
+        raise as_ours(error) from error
     dry_run = _DryRun(config)
     dry_run.find_model(is_named=bool(typed.model))
     requests = [request for spec in _split_groups(manager, config.tasks) for request in dry_run.prepare(manager, spec)]
     dry_run.try_model(requests)
-    say(*dry_run.report())
+    say(*dry_run.report(arguments.speed, arguments.full))
     return 0 if dry_run.ready else 1
 
 
@@ -99,6 +124,7 @@ class _DryRun:
         self.tokenizer: Any = None  # if None, prompts are counted in characters
         self.window: int | None = None  # largest number of tokens of prompt and answer together
         self.lines: list[str] = []
+        self.requests = self.prompt_tokens = self.answer_tokens = 0
         self.examples: dict[str, tuple[str, str]] = {}  # template to its first task, and that task's first prompt
         self.notes: list[str] = []
         self.problems: list[str] = []
@@ -130,9 +156,9 @@ class _DryRun:
                 self.model = kind.create_from_arg_obj(config.model_args, options)
                 return
         except Exception as error:  # an unknown name, a library that is not installed, a wrong argument
-            self.problems.append(f"model {config.model}: {_in_one_line(error)}")
+            self.problems.append(f"model {config.model}: {_in_one_line(as_ours(error))}")
         if why := self._find_tokenizer(config.model_args):
-            self.notes.append(f"prompts are counted in characters: {why}")
+            self.notes.append(f"tokens are estimated, {_BYTES_A_TOKEN} bytes of UTF-8 each: {why}")
         elif config.apply_chat_template and not self.tokenizer.chat_template:
             self.problems.append("--apply_chat_template: the tokenizer has no chat template")
 
@@ -252,10 +278,15 @@ class _DryRun:
         if not prompts:
             return
         counts = [len(prompt) for prompt in prompts]
+        estimate = round(sum(len(prompt.encode("utf-8", "replace")) for prompt in prompts) / _BYTES_A_TOKEN)
         if self.tokenizer is not None:
             counts = [len(ids) for ids in self.tokenizer(prompts, add_special_tokens=False)["input_ids"]]
         unit = "characters" if self.tokenizer is None else "tokens"
         answer = (task.config.generation_kwargs or {}).get("max_gen_toks") or self.config.model_args.get("max_gen_toks")
+        self.requests += len(prompts)
+        self.prompt_tokens += estimate if self.tokenizer is None else sum(counts)
+        if task.config.output_type == "generate_until":
+            self.answer_tokens += len(prompts) * (answer or _DEFAULT_ANSWER)
         questions = len({(request.task_name, request.doc_id) for request in requests})
         lengths = f"{min(counts)} to {max(counts)} {unit}, median {round(median(counts))}"
         limit = f"; answers of up to {answer} tokens" if answer else ""
@@ -281,14 +312,36 @@ class _DryRun:
         except PlainError as error:
             self.problems.append(_in_one_line(error))
 
-    def report(self) -> Iterator[str]:
+    def _cost(self, speed: tuple[float, str] | None) -> str:
+        """The number of requests and tokens of the run, and its time at a speed."""
+        prompts = f"{self.prompt_tokens:,}" if self.tokenizer else f"about {round(self.prompt_tokens, -3):,}"
+        cost = (
+            f"in all: {self.requests:,} requests; {prompts} tokens of prompts, up to {self.answer_tokens:,} of answers"
+        )
+        if speed is None:
+            return cost
+        number, unit = speed
+        seconds = (self.requests if unit == "requests" else self.prompt_tokens + self.answer_tokens) / number
+        most = "at most " if unit == "tokens" else ""
+        minutes, hours = seconds / 60, seconds / 3600
+        time = f"{hours:.1f} hours" if hours >= 2 else f"{minutes:.0f} minutes" if minutes >= 2 else f"{seconds:.0f} s"
+        return f"{cost}; {most}{time} at {number:,g} {unit} a second, without loading the model"
+
+    def report(self, speed: tuple[float, str] | None = None, full: bool = False) -> Iterator[str]:
         """The findings as lines of text."""
         from lm_eval_tasks.data import sources
 
         yield from self.lines
+        if self.requests:
+            yield self._cost(speed)
         for task, prompt in self.examples.values():
             yield f"\nThe first prompt of {task}:"
-            yield from (f"  | {printable(line)}" for line in prompt.splitlines())
+            left_out = 0 if full else len(prompt) - _HEAD - _TAIL
+            parts = [prompt[:_HEAD], prompt[-_TAIL:]] if left_out > 0 else [prompt]
+            for number, part in enumerate(parts):
+                if number:
+                    yield f"  [{left_out:,} characters left out; --full shows them]"
+                yield from (f"  | {printable(line)}" for line in part.splitlines())
         yield ""
         yield from (f"note: {on_one_line(note)}" for note in self.notes)
         for problem, tasks in self.problems_of_tasks.items():

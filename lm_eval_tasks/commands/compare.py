@@ -2,12 +2,13 @@
 
 Joins the answers of runs by the content of their documents, and refuses runs whose documents, prompts or detectors differ.
 Prints both values of each headline metric, their paired difference with 95 % bounds, and p, corrected by Holm where there
-are several languages or pairs of models. A run is what `lm_eval --output_path DIR --log_samples`, a replay or
-`lm-eval-grounded score` wrote. --paper adds the published figures of the same tasks; one run is then enough.
+are several languages or pairs of models; and the smallest difference that so many documents show. A run is what `lm_eval
+--output_path DIR --log_samples`, a replay or `lm-eval-grounded score` wrote. --paper adds the published figures of the same
+tasks; one run is then enough.
 
 Examples:
   lm-eval-grounded compare results/MODEL_A results/MODEL_B
-  lm-eval-grounded compare results/* --tasks nomiracl --pairs
+  lm-eval-grounded compare results/ZERO_SHOT results/FIVE_SHOTS --across shots
 """
 
 from __future__ import annotations
@@ -28,6 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="folder, results file or samples file; two runs or more in all",
     )
+    parser.add_argument(
+        "--across",
+        metavar="S,...",
+        help="compare runs of one model that differ in these settings alone: prompt, system_instruction, template (chat "
+        "template), shots, retriever, detector, generation, or all; model: also of several models",
+    )
+    parser.add_argument(
+        "--pair", metavar="A=B", action="append", default=[], help="compare task A with task B; repeatable"
+    )
     parser.add_argument("--tasks", metavar="T,...", help="tasks and groups (default: all that two runs have)")
     parser.add_argument("--metrics", metavar="M,...", help="default: the headline metrics of each benchmark")
     parser.add_argument("--all", action="store_true", help="all metrics")
@@ -39,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="put the published figures beside; their difference where a run was measured as they were, else why there is "
         "none (--format csv: these alone)",
     )
+    plan_help = "how many documents a difference of D needs (power 80 %%), by the answers seen; one run is enough"
+    parser.add_argument("--plan", type=float, metavar="D", help=plan_help)
     parser.add_argument("--pairs", action="store_true", help="of three models or more, every pair and language")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     add_output(parser, metavar="FILE", help="default: standard output")
@@ -47,19 +59,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
+    from custom_metrics.usage.plain_errors import UsageError
     from detector_plugin import calibration
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
-    from lm_eval_tasks.results.compare.matrix import matrices
+    from lm_eval_tasks.results.compare.matrix import tables_of
+    from lm_eval_tasks.results.compare.pairing import check_across
+    from lm_eval_tasks.results.compare.planning import plan, render_plan
     from lm_eval_tasks.results.compare.rendering import render, render_sections
     from lm_eval_tasks.runs import labels, read_runs
 
+    across = check_across(split_names(arguments.across))
     if arguments.calibration is not None:
         calibration.load(str(arguments.calibration))
     runs = read_runs(arguments.runs)
     tasks, metrics = split_names(arguments.tasks) or None, split_names(arguments.metrics) or None
+    if arguments.paper and (across or arguments.pair or arguments.plan is not None):
+        raise UsageError("--paper goes without --across, --pair and --plan: published figures are of one setting")
     comparison = None
-    if not (arguments.paper and len(runs) == 1):
+    if len(runs) > 1 or across or arguments.pair or not (arguments.paper or arguments.plan is not None):
         comparison = compare_runs(
             runs,
             tasks,
@@ -67,12 +85,18 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.all,
             arguments.filter,
             progress=lambda tasks: iter(tqdm(tasks, "compared", unit="task", disable=None, leave=False)),
+            across=across,
+            pairs=arguments.pair,
         )
     if arguments.paper:
         published = select_published(runs, tasks, metrics, arguments.all)
         text = render_with_paper(comparison, published, labels(runs), arguments.format)
+    elif arguments.plan is not None:
+        planned = plan(comparison or runs[0], arguments.plan, tasks, metrics)
+        text = render_plan(*planned, arguments.plan, arguments.format)
     elif comparison is not None:
-        many = len(comparison.models) > 2 and not arguments.pairs and arguments.format not in ("csv", "json")
-        text = render_sections(matrices(comparison), arguments.format) if many else render(comparison, arguments.format)
+        tables = tables_of(comparison, arguments.pairs)
+        data = arguments.format in ("csv", "json")
+        text = render(comparison, arguments.format) if data else render_sections(tables, arguments.format)
     print_or_write(text, arguments.output)
     return 0

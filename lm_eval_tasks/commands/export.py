@@ -1,17 +1,21 @@
-"""Write training examples whose prompts are those of a benchmark's tasks.
+"""Write the figures of runs as one table, or training examples with the tasks' own prompts.
 
-CLAPnq: JSON lines with `prompt` and `completion` (plain text) and `messages` (a chat), which TRL, Axolotl, LLaMA-Factory
+`figures`: a row for each figure of the runs: model, task, language, filter, metric, value, bounds, number of documents,
+denominator, settings. FILE ends in `.csv` or `.json`.
+
+`clapnq`: JSON lines with `prompt` and `completion` (plain text) and `messages` (a chat), which TRL, Axolotl, LLaMA-Factory
 and transformers' Seq2SeqTrainer read. The tasks themselves render the prompts. FILE.provenance.json says where the examples
 come from.
 
 Examples:
-  lm-eval-grounded export clapnq -o train.jsonl
+  lm-eval-grounded export figures results -o figures.csv
   lm-eval-grounded export clapnq --setting rag --retriever bm25 --split dev -o dev.jsonl
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options, retriever_options, say
+from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options, print_or_write, retriever_options, say
 
 if TYPE_CHECKING:
     from lm_eval_tasks.clapnq.corpus import Corpus
@@ -34,7 +38,8 @@ Document = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("benchmark", choices=("clapnq",))
+    parser.add_argument("kind", choices=("figures", "clapnq"), help="figures of runs; training examples of CLAPnq")
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="figures: folders, or results files")
     parser.add_argument("--split", default="train", help="train (the default) or validation (also dev)")
     parser.add_argument(
         "--setting",
@@ -53,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--retriever", metavar="NAME", help="rag: who finds the passages (default: bm25)")
     parser.add_argument("--top_k", "--top-k", type=int, default=3, help="passages of a prompt with rag (default: 3)")
     parser.add_argument("--seed", type=int, default=1234, help="rag-gold: of the gold passages' places (default: 1234)")
-    add_output(parser, "FILE", "where the examples go", required=True)
+    add_output(parser, "FILE", "where figures or examples go", required=True)
     add_mirror(parser, "folder of the public files, or `sample`")
     add_retriever_options(parser)
 
@@ -62,6 +67,16 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.data.provenance import sidecar_of
 
     names = ("output", "split", "setting", "prompt", "retriever", "top_k", "seed", "mirror")
+    if arguments.kind == "figures":
+        defaults = inspect.signature(export_clapnq).parameters
+        options = [name for name in names[1:] if getattr(arguments, name) != defaults[name].default]
+        if options or retriever_options(arguments) or not arguments.runs:
+            wrong = "its other options are of export clapnq" if arguments.runs else "name the runs"
+            raise UsageError(f"{_WHO} figures RUN... -o FILE.csv: {wrong}")
+        say(f"{export_figures(arguments.runs, arguments.output)} figures", arguments.output)
+        return 0
+    if arguments.runs:
+        raise UsageError(f"{_WHO} clapnq takes no runs; got {arguments.runs[0]}")
     exported = export_clapnq(
         **{name: getattr(arguments, name) for name in names},
         columns=[name.strip() for name in arguments.columns.split(",")],
@@ -75,6 +90,22 @@ def run(arguments: argparse.Namespace) -> int:
     say(arguments.output)
     say(sidecar_of(arguments.output))
     return 0
+
+
+def export_figures(places: Sequence[Path], output: Path) -> int:
+    """Write the figures of runs (:func:`lm_eval_tasks.results.tidy.figure_rows`) as CSV or JSON, as the name ends; a
+    UsageError for another ending. Returns how many there are."""
+    from lm_eval_tasks.results.compare.rendering import csv_of, json_of
+    from lm_eval_tasks.results.tidy import figure_rows
+    from lm_eval_tasks.runs import read_runs
+
+    if output.suffix not in (".csv", ".json"):
+        raise UsageError(f"{_WHO} figures: {output}: the name of a table ends in .csv or .json")
+    rows = [*figure_rows(read_runs(places))]
+    if not rows:
+        raise UsageError(f"{_WHO} figures: no results file has a figure in {', '.join(map(str, places))}")
+    print_or_write(csv_of(rows) if output.suffix == ".csv" else json_of({"figures": rows}), output)
+    return len(rows)
 
 
 class Exported(NamedTuple):

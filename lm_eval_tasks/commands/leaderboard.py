@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tags", type=Path, metavar="CSV", help="columns model and others (size, licence, ...) to show"
     )
+    parser.add_argument("--url", default="", help="address the site will have: links to it then show a picture")
     add_output(parser, "SITE", "folder of the site", required=True)
 
 
@@ -31,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     from custom_metrics.usage.printable import on_one_line
     from lm_eval_tasks.results.leaderboard import write_leaderboard
 
-    site = write_leaderboard(arguments.folder, arguments.output, arguments.reports, arguments.tags)
+    site = write_leaderboard(arguments.folder, arguments.output, arguments.reports, arguments.tags, arguments.url)
     say(site.overviews)
     say(f"{site.index}: {site.runs} runs, {site.updated} folders read")
     for folder, reason in site.unreadable.items():

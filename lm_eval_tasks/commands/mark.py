@@ -127,8 +127,11 @@ def write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[P
 
 
 def _task_of(run: Run, name: str) -> TaskRun:
+    from lm_eval_tasks.definition.task_names import hint
+
     if name not in run.tasks:
-        raise UsageError(f"{run.folder}: the run of {run.model} has no {name}; it has {', '.join(run.tasks)}")
+        near = hint([name], [*run.groups, *run.tasks])
+        raise UsageError(f"{run.folder}: the run of {run.model} has no {name}{near}; it has {', '.join(run.tasks)}")
     return run.tasks[name]
 
 

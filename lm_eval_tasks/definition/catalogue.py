@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
@@ -92,12 +93,51 @@ def base_of(task: str) -> Base | None:
     return listed[1].base if listed else None
 
 
+_VARIED = ("retriever",)  # options that do not change what a task asks
+
+
+@lru_cache(maxsize=1024)
+def variant_of(task: str) -> tuple[str, Mapping[str, str]]:
+    """What a task asks, and how: the first task of its table that asks the same documents, and its prompt and retriever.
+
+    Two tasks ask the same documents if they share a base, and their other options are equal. A task that is in no table
+    stands for itself. A prompt has the name of the last file that has it: ``role`` for ``_nomiracl_role``.
+    """
+    listed = task_named(task)
+    if listed is None:
+        return task, {}
+    folder, entry = listed
+    prompt = (entry.include or entry.base.include or (entry.base.file,))[-1].rpartition("_")[2]
+    settings = {"prompt": prompt, **{name: entry.options[name] for name in _VARIED if name in entry.options}}
+    return next(other.name for other in tables()[folder].tasks if _asks(other) == _asks(entry)), settings
+
+
+def _asks(task: Task) -> tuple[str, Mapping[str, str]]:
+    options = task.options.items()
+    return task.base.file, {name: value for name, value in options if name not in _VARIED and value != task.name}
+
+
+ACROSS = {"grounded_lite": ("nomiracl_lite", "clapnq_gold")}
+"""Groups over several benchmarks, to their tasks and groups. Their YAML files, in the folder above, are written by hand."""
+
+
 @lru_cache(maxsize=1)
 def groups() -> dict[str, tuple[str, ...]]:
     """Group name to the names of its tasks, for every group."""
-    return {
+    of_benchmarks = {
         group.name: tuple(task.name for task in group.tasks) for table in tables().values() for group in table.groups
     }
+    across = {
+        name: tuple(t for each in parts for t in of_benchmarks.get(each, (each,))) for name, parts in ACROSS.items()
+    }
+    return of_benchmarks | across
+
+
+@lru_cache(maxsize=1)
+def without_mean() -> frozenset[str]:
+    """The groups whose tasks have different metrics: nothing is averaged over them."""
+    groups_of_benchmarks = (group for table in tables().values() for group in table.groups)
+    return frozenset((*ACROSS, *(group.name for group in groups_of_benchmarks if not group.averaged)))
 
 
 @lru_cache(maxsize=1)

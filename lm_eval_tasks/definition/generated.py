@@ -59,16 +59,16 @@ def _metric(metric: Metric) -> dict[str, Any]:
 
 
 def _group(group: Group, version: float) -> str:
-    (base,) = {task.base.file: task.base for task in group.tasks}.values()
     averages = [
         {"metric": metric.name, "aggregation": "mean", "weight_by_size": False, "filter_list": list(base.filters)}
+        for base in group.averaged
         for metric in base.metrics
     ]
     return _dumped(
         {
             "group": group.name,
             "task": [task.name for task in group.tasks],
-            "aggregate_metric_list": averages,
+            **({"aggregate_metric_list": averages} if averages else {}),
             "metadata": {"version": version},
         }
     )

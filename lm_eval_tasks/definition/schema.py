@@ -100,6 +100,33 @@ class Metric:
         """Whether it is a share of its documents, not a mean of numbers or another rate."""
         return self.aggregation == DEFINED_SHARE
 
+    @property
+    def is_error_rate(self) -> bool:
+        """Whether it is a share of documents that went wrong."""
+        return self.is_share and self.higher_is_better is False
+
+
+BALANCED_ERROR = Metric(
+    "balanced_error",
+    DEFINED_SHARE,
+    False,
+    definition="mean of two error rates, either bought with the other; 0.5 for declining everything, or nothing",
+    title="Errs, either way",
+)
+"""Sorts models where two error rates are traded against each other."""
+
+
+def parts_of(metrics: Sequence[Metric]) -> dict[Metric, tuple[str, ...]]:
+    """Each metric with the names of the metrics whose mean it is: its own; and, before two error rates that are traded
+    against each other, :data:`BALANCED_ERROR`."""
+    rates = {metric.name for metric in metrics if metric.is_error_rate}
+    parts: dict[Metric, tuple[str, ...]] = {}
+    for metric in metrics:
+        if {metric.name, metric.traded_against} <= rates:
+            parts[BALANCED_ERROR] = metric.name, metric.traded_against
+        parts[metric] = (metric.name,)
+    return parts
+
 
 def preferred_first(metrics: Sequence[Metric]) -> list[Metric]:
     """Metrics in their order, except that a fallback follows the metric that it replaces."""
@@ -166,7 +193,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Group:
-    """Tasks of one base, with the unweighted averages of their metrics.
+    """Tasks, with the unweighted averages of their metrics where they share a base.
 
     Attributes:
         name: as users type it.
@@ -177,6 +204,12 @@ class Group:
     name: str
     tasks: tuple[Task, ...]
     folder: str = ""
+
+    @property
+    def averaged(self) -> tuple[Base, ...]:
+        """The base of its tasks, whose metrics are averaged; none where they have several."""
+        by_file = {task.base.file: task.base for task in self.tasks}
+        return tuple(by_file.values()) if len(by_file) == 1 else ()
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,12 @@ def code_of(tag: str) -> str:
     UsageError where the registry has no such tag."""
     import langcodes
 
-    if not langcodes.tag_is_valid(tag):
+    if not isinstance(tag, str) or not langcodes.tag_is_valid(tag):
         from lm_eval_tasks.definition.catalogue import languages
 
-        suggestion = {english.casefold(): code for code, english in languages().items()}.get(tag.strip().casefold())
+        suggestion = {english.casefold(): code for code, english in languages().items()}.get(
+            str(tag).strip().casefold()
+        )
         hint = f"; did you mean {suggestion!r}?" if suggestion else ""
         raise UsageError(f"{tag!r} is no language; give a BCP 47 tag, such as de, pt-BR, zh-Hant or yue{hint}")
     code = langcodes.Language.get(tag).language
@@ -45,6 +47,16 @@ def code_of(tag: str) -> str:
         raise UsageError(f"{tag!r} names no one language; give its BCP 47 tag, or none to have it guessed")
     near, _ = langcodes.closest_match(code, _known(), max_distance=_NEAR)
     return str(code if near == "und" else near)
+
+
+def with_phrases(tag: str | None) -> str | None:
+    """The ISO 639 code of a BCP 47 tag; UsageError where abstention has no table of phrases in that language."""
+    from custom_metrics.abstention.phrases import LANGUAGES
+
+    code = None if tag is None else code_of(tag)
+    if code is not None and code not in LANGUAGES:
+        raise UsageError(f"no phrase table for {tag!r}; there are {', '.join(LANGUAGES)}")
+    return code
 
 
 def guess(answer: str, reference: str) -> Guess:

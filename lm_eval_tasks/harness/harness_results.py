@@ -1,7 +1,7 @@
 """Changes to the harness for our metrics: their own standard errors, no undefined rates, the headline first.
 
-:func:`extend` changes three functions of ``lm_eval.evaluator_utils``, and :func:`name_models` two of
-``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
+:func:`extend` changes three functions of ``lm_eval.evaluator_utils`` and the log of ``lm_eval.evaluator``, and
+:func:`name_models` two functions of ``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
 
 - ``stderr_for_metric`` returns the ``standard_error`` of our ``Aggregation``.
 - ``_compute_task_aggregations`` passes its metrics through ``GroundedTask.reported``, which removes undefined rates and
@@ -10,6 +10,8 @@
   group's standard error is clustered by passage. The harness treats its tasks as independent. Where the tasks differ in an
   option, such as the kind of reference, the group's name in the table says which have which.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models: the harness finds no name in their arguments.
+- The harness warns of a missing chat template where an option's value holds "inst" or "chat". Our models without weights
+  are never prompted: for them the warning is dropped.
 - ``EvaluationTracker`` is remembered, so that our tasks can check its folder before the first request. The harness tries
   it after the last one, and loses the results where it cannot write.
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -112,6 +115,19 @@ def _name_with_options(group: str, tasks: Sequence[Any]) -> str:
     return f"{group} ({'; '.join(parts)})" if parts else group
 
 
+def _is_not_about_templates(record: logging.LogRecord) -> bool:
+    """Whether a record of the harness's evaluator is anything but its warning of a missing chat template about one of our
+    models without weights (the argument `model` of ``simple_evaluate``)."""
+    if record.funcName != "simple_evaluate" or "chat template is not applied" not in " ".join(
+        record.getMessage().split()
+    ):
+        return True
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_name != record.funcName:
+        frame = frame.f_back
+    return frame.f_locals.get("model") not in WEIGHTLESS
+
+
 def extend(evaluator_utils: ModuleType) -> None:
     """Extend ``lm_eval.evaluator_utils``, once. ``AttributeError`` where it differs from lm-eval 0.4.13."""
     ask, compute = evaluator_utils.stderr_for_metric, evaluator_utils._compute_task_aggregations
@@ -146,6 +162,7 @@ def extend(evaluator_utils: ModuleType) -> None:
                 result.metrics[group.name] = ordered(metrics, listed)
         return result
 
+    logging.getLogger("lm_eval.evaluator").addFilter(_is_not_about_templates)
     setattr(_compute_task_aggregations, _MARK, True)
     evaluator_utils.aggregate_groups = aggregate_groups  # type: ignore[attr-defined]
     evaluator_utils.stderr_for_metric = stderr_for_metric  # type: ignore[attr-defined]

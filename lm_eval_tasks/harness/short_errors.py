@@ -1,19 +1,21 @@
 """Under ``lm_eval``, our errors end in one line with their message, without a traceback.
 
 The harness shows errors with 40 lines of traceback and more. The hook here shortens
-:class:`~custom_metrics.usage.plain_errors.PlainError` alone. Every other error goes to the hook that was there before.
-With the harness's debug verbosity (``LMEVAL_LOG_LEVEL=DEBUG``, ``--verbosity DEBUG``) ours go there too.
+:class:`~custom_metrics.usage.plain_errors.PlainError`, and the harness's errors about unknown tasks and models where one of
+ours was meant (:func:`as_ours`). Every other error goes to the hook that was there before. With the harness's debug
+verbosity (``LMEVAL_LOG_LEVEL=DEBUG``, ``--verbosity DEBUG``) these go there too.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import traceback
 from types import TracebackType
 from typing import Any
 
-from custom_metrics.usage.plain_errors import PlainError
+from custom_metrics.usage.plain_errors import PlainError, UsageError
 from custom_metrics.usage.printable import on_one_line
 
 
@@ -24,13 +26,33 @@ def install() -> None:
         return
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        if isinstance(error, PlainError) and not _debugging(trace):
-            print(one_line(error), file=sys.stderr)  # noqa: T201 (the interpreter would print here too)
+        plain = None if _debugging(trace) else as_ours(error)
+        if isinstance(plain, PlainError):
+            print(one_line(plain), file=sys.stderr)  # noqa: T201 (the interpreter would print here too)
         else:
             before(kind, error, trace)
 
     hook.is_one_line = True  # type: ignore[attr-defined]
     sys.excepthook = hook
+
+
+_NO_TASK = re.compile(r"Tasks not found: (.+)")
+_NO_MODEL = re.compile(r"Attempted to load model '([^']+)', but no model for this name found!")
+
+
+def as_ours(error: BaseException) -> BaseException:
+    """The harness's error about unknown tasks or an unknown model as a UsageError with the name of ours that was meant; any
+    other error as it is."""
+    from custom_metrics.usage.options import misspelt
+    from lm_eval_tasks.definition import task_names
+    from lm_eval_tasks.harness import WEIGHTLESS
+
+    text = str(error) if type(error) is ValueError else ""
+    if (tasks := _NO_TASK.match(text)) and (meant := task_names.hint(tasks[1].split(", "))):
+        return UsageError(text + meant)
+    if (model := _NO_MODEL.match(text)) and (near := misspelt(model[1], WEIGHTLESS)):
+        return UsageError(f"there is no model {model[1]}; did you mean {near}?")
+    return error
 
 
 def one_line(error: BaseException, program: str = "lm_eval: error") -> str:

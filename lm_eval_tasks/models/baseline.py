@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from custom_metrics.abstention.folding import NO_SPACES
 from custom_metrics.relevance import ANSWER, NO_ANSWER
+from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.models.answering import DocumentAnswerer
@@ -53,7 +54,7 @@ class GroundedBaseline(DocumentAnswerer):
     def __init__(self, strategy: str = "lexical", threshold: float | None = None, sentences: int = 3) -> None:
         super().__init__()
         if strategy not in STRATEGIES:
-            raise UsageError(f"grounded-baseline: unknown strategy {strategy!r}; known are {', '.join(STRATEGIES)}")
+            raise UsageError(f"grounded-baseline: unknown strategy {strategy!r}{known_instead(strategy, STRATEGIES)}")
         self.strategy = strategy
         self.threshold = None if threshold is None else float(threshold)
         self.sentences = int(sentences)

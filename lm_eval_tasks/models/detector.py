@@ -14,6 +14,7 @@ from typing import Any
 
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
+from detector_plugin.automatic import AutomaticDetector
 from detector_plugin.detector import DEFAULT_DETECTOR, SPEED, Detector, describe
 from detector_plugin.filters import as_text
 from detector_plugin.loading import has_option, load_detector, resolve
@@ -28,7 +29,8 @@ class HallucinationDetector(DocumentAnswerer):
     """A harness model that tags the answers of a detection task.
 
     Args:
-        detector: see :func:`detector_plugin.load_detector`; ``auto`` needs the options ``language`` and ``task``.
+        detector: see :func:`detector_plugin.load_detector`; ``auto`` goes by the language of each document, and takes the
+            option ``task``.
         device, batch_size, max_batch_size: passed by the harness; for detectors that have these options.
         options: of the detector.
 
@@ -59,12 +61,14 @@ class HallucinationDetector(DocumentAnswerer):
             options.setdefault("batch_size", int(batch_size))
         self.options = options
         self.detector: Detector = load_detector(detector, **options)
+        self._automatic = self.detector if isinstance(self.detector, AutomaticDetector) else None
         self.documents, self.seconds = 0, 0.0
 
     def get_model_info(self) -> dict[str, Any]:
         """Description of the detector for the results file."""
         speed = {SPEED: round(self.documents / self.seconds, 2)} if self.seconds else {}
-        return {"detector": {**describe(self.detector), "options": self.options, **speed}}
+        chosen = {"by_language": self._automatic.by_language()} if self._automatic else {}
+        return {"detector": {**describe(self.detector), "options": self.options, **chosen, **speed}}
 
     def set_cache_hook(self, cache_hook: Any) -> None:
         """With ``--use_cache FILE``, store the detector's spans in ``FILE_rank<n>.spans.jsonl``.

@@ -93,14 +93,19 @@ class Replay(DocumentAnswerer):
     @classmethod
     def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
         """The option ``name``; else the model of the answers, from the option ``model``, the results file beside logged
-        samples, or the answers themselves; else the name of their file or folder."""
+        samples, the folder that the harness named after it, or the answers themselves; else the name of their file or
+        folder."""
         options = options_of(model_args)
         place = Path(str(options.get("path") or "")).expanduser()
         named = options.get("name") or options.get("model") or _model_of(place)
         if named:
             return str(named)
-        place = place.parent if "*" in place.name else place
-        return place.name.split(".jsonl")[0] or place.resolve().name or "unnamed"
+        is_logged = dated_task(place) is not None or any(place.glob("samples_*.jsonl"))
+        place = place.parent if dated_task(place) is not None else place
+        while "*" in place.name:
+            place = place.parent
+        name = place.name.split(".jsonl")[0] or place.resolve().name or "unnamed"
+        return name.replace("__", "/", 1) if is_logged else name
 
     @classmethod
     def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
@@ -198,10 +203,12 @@ def _model_of(place: Path) -> str:
     """The model of stored answers, from the results beside samples or the first line of a file; empty where it is unknown,
     or there are several."""
     try:
-        if place.is_dir() or dated_task(place) is not None:
+        places = [place] if place.exists() else _paths(str(place))
+        if place.is_dir() or all(dated_task(path) is not None for path in places):
             models = {
                 str(read_results(files.results[date]).get("model_name") or "")
-                for files in find_files(place)
+                for path in places
+                for files in find_files(path)
                 for date in files.samples.keys() & files.results.keys()
             }
             return models.pop() if len(models) == 1 else ""

@@ -1,5 +1,5 @@
-"""The tasks of NoMIRACL: ``nomiracl_<language>``, the same under the paper's other three prompts, and a group for each
-prompt."""
+"""The tasks of NoMIRACL: ``nomiracl_<language>``, the same under the paper's other three prompts and with fewer questions,
+and a group for each."""
 
 from __future__ import annotations
 
@@ -73,7 +73,19 @@ def _group(prompt: str) -> Group:
     return Group(f"nomiracl{suffix(prompt)}", tasks, folder=prompt)
 
 
-_GROUPS = tuple(map(_group, PROMPTS))
+LITE_LANGUAGES = ("ar", "de", "en", "es", "fr", "ja", "sw", "yo", "zh")  # whose released answers it was tried on
+LITE_DOCUMENTS = 50
+"""Questions of each subset in ``nomiracl_lite_<language>``."""
+
+_LITE = Group(
+    "nomiracl_lite",
+    tuple(
+        Task(f"nomiracl_lite_{code}", _BASE, {"language": code, "documents": str(LITE_DOCUMENTS)}, folder="lite")
+        for code in LITE_LANGUAGES
+    ),
+    folder="lite",
+)
+_GROUPS = (*map(_group, PROMPTS), _LITE)
 
 BENCHMARK = Benchmark(
     version=1.7,

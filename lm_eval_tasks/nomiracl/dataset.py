@@ -6,6 +6,7 @@ longer runs the repository's loading script.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import random
 import re
@@ -70,6 +71,7 @@ def load(
     max_passage_tokens: int = PAPER_WORDS,
     passage_tokenizer: str | None = None,
     mirror: str | None = None,
+    documents: int | str | None = None,
     **ignored: Any,
 ) -> dict[str, Dataset]:
     """Load the questions of a language.
@@ -88,6 +90,7 @@ def load(
             without spaces are hardly ever cut), or those of `passage_tokenizer`.
         passage_tokenizer: name or path of a Hugging Face tokenizer to count (and cut) by; needs ``transformers``.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
+        documents: number of questions of each subset that are left of the sample (:func:`first_by_hash`); ``None``: all.
 
     Returns:
         ``{"evaluation": documents}`` and the same under the split's name. Columns: ``query_id``, ``language``,
@@ -98,7 +101,7 @@ def load(
         ValueError: language, split or subset is unknown, or no question is left.
         MissingSource, CorruptSource: a file is not available, or damaged.
     """
-    task = f"nomiracl_{language}"
+    task = _task(language, documents)
     metadata.choice("language", language, LANGUAGES, task)
     metadata.choice("split", split, SPLITS, task)
     metadata.choice("subset", subset, (*SUBSETS, "both"), task)
@@ -119,9 +122,11 @@ def load(
         *(task, split, subset, max_samples, seed, max_passage_tokens),
         *(f"tokens of {passage_tokenizer}" if passage_tokenizer else "words", folder or "the Hugging Face hub"),
     )
-    sample = _Settings(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer)
-    documents = _documents(sample, folder)
-    return {"evaluation": documents, split: documents}
+    kept = None if documents is None else int(documents)
+    questions = _documents(
+        _Settings(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer, kept), folder
+    )
+    return {"evaluation": questions, split: questions}
 
 
 def _files(options: Options) -> Places:
@@ -138,8 +143,12 @@ def _files(options: Options) -> Places:
     return [(REPOSITORY, f"{folder}/{name}") for name in (*names, "corpus.jsonl.gz")]
 
 
-load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("passages", "titles"))
+load_task = TaskLoader(load, _files, of_task=("language", "documents"), logged_elsewhere=("passages", "titles"))
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
+
+
+def _task(language: str, documents: object) -> str:
+    return f"nomiracl_{language}" if documents is None else f"nomiracl_lite_{language}"
 
 
 class _Settings(NamedTuple):
@@ -152,10 +161,11 @@ class _Settings(NamedTuple):
     seed: int
     max_passage_tokens: int
     passage_tokenizer: str | None
+    documents: int | None
 
     @property
     def task(self) -> str:
-        return f"nomiracl_{self.language}"
+        return _task(self.language, self.documents)
 
     def locate(self, name: str, mirror: Path | None) -> Path:
         return sources.locate(REPOSITORY, f"data/{LANGUAGES[self.language]}/{name}", mirror)
@@ -172,6 +182,8 @@ def _documents(settings: _Settings, mirror: Path | None) -> Dataset:
     rows = {
         name: list(_rows(settings.language, name, chosen[name], judged[name], corpus, cut, seen)) for name in chosen
     }
+    if settings.documents is not None:
+        rows = {name: first_by_hash(of_subset, settings.documents) for name, of_subset in rows.items()}
     kept = {name: len(subset_rows) for name, subset_rows in rows.items()}
     documents = [row for pair in zip_longest(*rows.values()) for row in pair if row is not None]
     log.info(
@@ -195,7 +207,7 @@ def _documents(settings: _Settings, mirror: Path | None) -> Dataset:
         left_out=seen,
         corpus={"passages": passages},
         split=settings.split,
-        options=settings._asdict(),
+        options={name: value for name, value in settings._asdict().items() if name != "documents" or value is not None},
     )
     return provenance.documents_of(documents, record)
 
@@ -333,6 +345,13 @@ def _rows(
             "docids": docids,
             "label": ANSWER if subset == "relevant" else NO_ANSWER,
         }
+
+
+def first_by_hash(rows: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
+    """So many rows, those whose SHA-256 of the query id comes first, in their order."""
+    by_hash = sorted(rows, key=lambda row: hashlib.sha256(row["query_id"].encode()).digest())
+    chosen = {row["query_id"] for row in by_hash[:number]}
+    return [row for row in rows if row["query_id"] in chosen]
 
 
 _WORD = re.compile(r"\S+")

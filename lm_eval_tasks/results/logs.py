@@ -30,6 +30,7 @@ from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import processes
+from detector_plugin.automatic import AutomaticDetector
 from detector_plugin.detector import DEFAULT_DETECTOR, RAG, describe
 from detector_plugin.filters import as_text, shared_detector
 from detector_plugin.span_store import StoredDetector
@@ -107,6 +108,10 @@ def detect_log(
     source.open("rb").close()  # before anything is made
     named = calibration or calibrated.NO_CALIBRATION
     settings = calibrated.settings_of("detect", detector, detector_args, named, RAG, language=language, kinds=(RAG,))
+    automatic = shared_detector(settings["detector"], settings["detector_args"])
+    if isinstance(automatic, AutomaticDetector):  # what it lacks is said before any work
+        lines = (line for block in _blocks(source, language, defaultdict(list)) for line in block)
+        automatic.prepare(doc["language"] for _, doc, _ in lines)
     job = source, folder, settings, language
     left_out: dict[str, list[int]] = defaultdict(list)
     folder.mkdir(parents=True, exist_ok=True)
@@ -229,7 +234,8 @@ def _tagged(job: _Job, left_out: dict[str, list[int]], number: int = 0, size: in
         references, codes, questions = ([doc[name] for doc in docs] for name in ("reference", "language", "query"))
         tags = stored.detect(references, answers, [None if code == UNKNOWN else code for code in codes], questions)
         for (line, doc, answer), spans in zip(block, tags, strict=True):
-            tagged = {"answer": answer, "spans": spans, "detector": describe(stored)}
+            chosen = detector.of(doc["language"]) if isinstance(detector, AutomaticDetector) else stored
+            tagged = {"answer": answer, "spans": spans, "detector": describe(chosen)}
             yield line, {"id": f"line {line}", **doc, **settings}, tagged
 
 
@@ -270,6 +276,7 @@ def _write_rows(
     `record` is the beginning of the provenance, `name` that of the model where no line names one."""
     counts, clusters, values = array("d"), array("Q"), list[Any]()
     answered: dict[str, list[float | None]] = {_FLAGGED.name: [], "abstention_rate": []}
+    detectors: dict[str, dict[str, str]] = {}  # by language
     seen: dict[str, Counter[str]] = {"languages": Counter(), "models": Counter(), "kept": Counter()}
     with (
         (partial / "samples").open("w", encoding="utf-8") as samples,
@@ -285,6 +292,7 @@ def _write_rows(
             shares = {"flagged_share": row[_SHARE.name], "expected_share": row["expected_share"]}
             spans.write(json.dumps({**entry, **shares, "spans": tagged["spans"]}, ensure_ascii=False) + "\n")
             seen["languages"][doc["language"]] += 1
+            detectors[doc["language"]] = tagged["detector"]
             seen["models"][doc["model"] or name] += 1
             seen["kept"].update(answers=1, guessed=doc["guessed"], untagged=tagged["spans"] is None)
             words = of_words["words"] if of_words else 0
@@ -303,6 +311,11 @@ def _write_rows(
         log.warning(
             "no corrected rate: %s does not fit the log's languages (%s)", key.calibration, ", ".join(languages)
         )
+    used = tagged["detector"]
+    if any(detector != used for detector in detectors.values()):
+        names = {language: detector["name"] for language, detector in detectors.items()}
+        log.warning("the shares are of several detectors, and differ by language for that reason, too: %s", names)
+        used = {"name": doc["detector"], "version": "", "licence": "", "by_language": detectors}
     shares = {name: share_figure(of_answers) for name, of_answers in answered.items()}
     every = {marked.METRIC: marked.figure_of(values), **_figures(counts, clusters, shares, errors)}
     figures = {name: figure for name, figure in every.items() if not math.isnan(figure.value)}
@@ -312,7 +325,7 @@ def _write_rows(
         "versions": provenance.versions(),
         "options": {"languages": dict(languages), "language": "" if len(languages) > 1 else next(iter(languages))},
         "kept": dict(seen["kept"]),
-        "detector": {**tagged["detector"], "options": json.loads(doc["detector_args"])},
+        "detector": {**used, "options": json.loads(doc["detector_args"])},
         "calibration": calibrated.describe_calibration(doc),
         "not_comparable": [],
     }

@@ -20,7 +20,8 @@ from lm_eval_tasks.runs.answers import (
     read_answers,
 )
 from lm_eval_tasks.runs.finding import read_runs
-from lm_eval_tasks.runs.run import Run, Settings, TaskRun, headline_filter, labels
+from lm_eval_tasks.runs.run import Run, Settings, TaskRun, headline_filter
+from lm_eval_tasks.runs.settings import labels
 
 __all__ = [
     "Answer",

@@ -160,12 +160,3 @@ class Run:
         tasks = self.tasks.values()
         paths = (*(task.results_file for task in tasks), *(task.samples for task in tasks))
         return tuple(dict.fromkeys(filter(None, paths)))
-
-
-def labels(runs: Sequence[Run]) -> list[str]:
-    """A short, unique name for each run: its model's, with folder, date or number where models are equal."""
-    for form in ("{0.model}", "{0.model} ({0.folder.name})", "{0.model} ({0.folder.name}, {0.date})"):
-        names = [form.format(run) for run in runs]
-        if len({*names}) == len(names):
-            return names
-    return [f"{name} #{names[: index + 1].count(name)}" for index, name in enumerate(names)]

@@ -20,8 +20,8 @@ from lm_eval_tasks.mfava.dataset import read_articles
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.mushroom.html_text import WebPage
 from lm_eval_tasks.nomiracl import dataset as nomiracl
+from lm_eval_tasks.runs import labels
 from lm_eval_tasks.runs.finding import read_runs
-from lm_eval_tasks.runs.run import labels
 from tests.fuzz import texts
 from tests.fuzz.parser import Parser, from_file
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import SIGNIFICANCE
+from custom_metrics.statistics.paired_shares import MCNEMAR, STRATIFIED
+from custom_metrics.statistics.power import detectable_difference
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric
 
@@ -48,6 +50,18 @@ class Difference:
     measured: Metric
     first_measurable: bool = True  # whether its own value may be shown (:mod:`custom_metrics.statistics.units`)
     second_measurable: bool = True  # the paired difference can be measurable where the values are not
+    standard_error: float = math.nan  # of the difference; where only bounds are known, a quarter of their width
+    documents: int = 0  # that were paired; as many as `n`, unless they are in clusters
+
+    @property
+    def of_shares(self) -> bool:
+        """Whether both values are shares of documents."""
+        return self.method in (MCNEMAR, STRATIFIED)
+
+    @property
+    def detectable(self) -> float:
+        """The smallest difference that so many documents show with a power of 80 %, without correction for others."""
+        return detectable_difference(self.standard_error, self.n if self.of_shares else 0)
 
     @property
     def is_measurable(self) -> bool:
@@ -83,11 +97,12 @@ class DocumentCounts:
 @dataclass(frozen=True)
 class Refusal:
     """A reason why a task cannot be compared: the kind of difference (``documents``, ``prompts``, ``detectors``,
-    ``calibrations`` or ``answers``), and a text with the first example."""
+    ``calibrations`` or ``answers``), a text with the first example, and the setting to compare across if that helps."""
 
     task: str
     kind: str
     reason: str
+    setting: str = ""
 
 
 class Incomparable(ValueError):
@@ -103,6 +118,8 @@ class Comparison:
     joined: tuple[DocumentCounts, ...]  # of each task, which documents were compared
     notes: tuple[str, ...]  # what a reader should know: other generation settings, left out documents and metrics
     refused: tuple[Refusal, ...] = ()  # tasks that cannot be compared, and were left out
+    across: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # setting that differs to its value by model
+    paired: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # task to its other names in runs
 
     def select(self, metric: str, task: str | None = None) -> Iterator[Difference]:
         """The differences on a metric, of one task or of all."""
@@ -113,7 +130,7 @@ class Comparison:
         content = asdict(self)
         for row, difference in zip(content["differences"], self.differences, strict=True):
             row["first"], row["second"] = self.models[difference.first], self.models[difference.second]
-            row["significant"] = difference.significant
+            row |= {"significant": difference.significant, "detectable": difference.detectable}
             del row["measured"]
             row |= {name: None for name, value in row.items() if isinstance(value, float) and not math.isfinite(value)}
         for task in content["joined"]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from lm_eval_tasks.results.compare.comparison import DocumentCounts, Refusal
 from lm_eval_tasks.runs import Answers, FilteredAnswers, TaskRun, differing_columns
+from lm_eval_tasks.runs.answers import content_of
+from lm_eval_tasks.runs.settings import differing, settings_of
 
 
 class JoinedRun(NamedTuple):
@@ -76,12 +78,38 @@ class JoinedTask:
         return DocumentCounts(self.name, int((times > 1).sum()), tuple(map(only.get, range(runs))))
 
 
-def check_joined(task: JoinedTask, notes: list[str]) -> list[Refusal]:
-    """Reasons why a task cannot be compared: other documents, prompts, detectors or calibrations. Differences that do no
-    harm are added to the notes."""
-    refusals = _refuse_settings(task, notes)
-    refusals += _refuse_documents(task) or _refuse_prompts(task)
-    if not any(refusal.kind in ("detectors", "calibrations") for refusal in refusals):
+_OF_RETRIEVER = ("passages", "groundings", "retrieved_ids", "gold_ranks", "retriever")
+"""Columns of a document that follow from its retriever. ``gold_ids`` do not: they differ where the corpus does."""
+
+_TITLES = {
+    "prompt": ("prompt's template", "prompts"),
+    "shots": ("number of shots", "prompts"),
+    "system_instruction": ("system instruction", "prompts"),
+    "detector": ("detector", "detectors"),
+    "calibration": ("calibration", "calibrations"),
+    "template": ("chat template", ""),
+    "generation": ("arguments of the generation", ""),
+}
+"""What a setting is called, and the kind of the refusal where it differs; a note where there is none."""
+
+_IN_PROMPT = ("system_instruction", "shots", "retriever")
+"""Settings that change prompts, beside their template and the chat template."""
+
+
+def check_joined(task: JoinedTask, notes: list[str], across: Collection[str] = ()) -> list[Refusal]:
+    """Reasons why a task cannot be compared: other documents, prompts, detectors or calibrations, except for what follows
+    from the settings that it is compared across. Differences that do no harm are added to the notes."""
+    if not task.count_documents(0).documents:
+        first = [
+            f"{run.model} has {task.documents[run.places[np.argsort(run.answers.contents, kind='stable')[0]]]}"
+            for run in task.runs.values()
+            if len(run.places)
+        ]
+        return [Refusal(task.name, "documents", f"no document is in two runs ({'; '.join(first)})")]
+    refusals = _refuse_settings(task, notes, across)
+    explained = any(refusal.kind == "prompts" for refusal in refusals)  # why prompts differ
+    refusals += _refuse_documents(task, across) or ([] if explained else _refuse_prompts(task, across))
+    if "detector" not in across and not any(refusal.setting == "detector" for refusal in refusals):
         keys = {
             run.model: ", ".join(
                 sorted({key for readings in run.answers.readings.values() for key in calibrations_of(readings)})
@@ -90,14 +118,7 @@ def check_joined(task: JoinedTask, notes: list[str]) -> list[Refusal]:
         }
         if different := _distinct({model: run_keys for model, run_keys in keys.items() if run_keys}):
             reason = f"the detector, or its calibration, differs: {different}"
-            refusals.append(Refusal(task.name, "detectors", reason))
-    if not refusals and not task.count_documents(0).documents:
-        first = [
-            f"{run.model} has {task.documents[run.places[np.argsort(run.answers.contents, kind='stable')[0]]]}"
-            for run in task.runs.values()
-            if len(run.places)
-        ]
-        refusals.append(Refusal(task.name, "documents", f"no document is in two runs ({'; '.join(first)})"))
+            refusals.append(Refusal(task.name, "detectors", reason, "detector"))
     return refusals
 
 
@@ -139,26 +160,53 @@ def _first_difference(
     return task.documents[document], (earlier, (run, answer)), int(differs.sum())
 
 
-def _refuse_documents(task: JoinedTask) -> list[Refusal]:
-    """A refusal if documents of one name differ in content."""
+def _refuse_documents(task: JoinedTask, across: Collection[str]) -> list[Refusal]:
+    """A refusal if documents of one name differ in content. Across retrievers or detectors, columns that follow from them,
+    and those that a run has not, may differ."""
     difference = _first_difference(task, lambda answers: answers.contents)
+    if difference is None:
+        return []
+    columns_of = [{*run.answers[0].doc} for run in task.runs.values() if len(run.answers)]
+    shared, columns = set.intersection(*columns_of), {column for of_run in columns_of for column in of_run}
+    of_retriever = columns & {*_OF_RETRIEVER} if "retriever" in columns else set()
+    may_differ = of_retriever if "retriever" in across else set()
+    if may_differ := may_differ | (columns - shared if {"retriever", "detector"} & {*across} else set()):
+        difference = _first_difference(task, lambda answers: _contents_without(may_differ, answers))
     if difference is None:
         return []
     name, places, number = difference
     docs = [run.answers[index].doc for run, index in places]
-    where = "its content"
-    if columns := differing_columns(*docs):
-        values = [f"{_short(doc.get(columns[0]))} in {run.model}" for doc, (run, _) in zip(docs, places, strict=True)]
-        where = f"{', '.join(columns)}: {', '.join(values)}"
+    where, setting = "its content", ""
+    if differ := [column for column in differing_columns(*docs) if column not in may_differ]:
+        values = [f"{_short(doc.get(differ[0]))} in {run.model}" for doc, (run, _) in zip(docs, places, strict=True)]
+        where = f"{', '.join(differ)}: {', '.join(values)}"
+        if shared & {*differ} <= of_retriever:
+            setting = "retriever" if of_retriever & {*differ} else "detector"  # which adds columns
     reason = f"{number} of {len(task.documents)} documents differ; the first is {name}, in {where}"
-    return [Refusal(task.name, "documents", reason)]
+    return [Refusal(task.name, "documents", reason, setting)]
 
 
-def _refuse_prompts(task: JoinedTask) -> list[Refusal]:
-    """A refusal if prompts differ though the chat templates do not."""
-    runs = task.runs.values()
-    if len({run.task.settings.chat_template for run in runs}) > 1:
+def _contents_without(columns: Collection[str], answers: Answers) -> NDArray[np.bytes_]:
+    docs = (answer.doc for answer in answers)
+    digests = [content_of({name: value for name, value in doc.items() if name not in columns}) for doc in docs]
+    return np.array([*map(bytes.fromhex, digests)], dtype=answers.contents.dtype)
+
+
+def _refuse_prompts(task: JoinedTask, across: Collection[str]) -> list[Refusal]:
+    """A refusal if prompts differ of runs that share a chat template, and the other settings that may change prompts."""
+    if "prompt" in across:
         return []
+    alike: dict[str, dict[int, JoinedRun]] = {}
+    for number, run in task.runs.items():
+        settings = settings_of(run.task)
+        varied = [settings.get(setting) for setting in _IN_PROMPT if setting in across]
+        alike.setdefault(repr((run.task.settings.chat_template, varied)), {})[number] = run
+    refusals = (_refuse_unequal_prompts(replace(task, runs=runs)) for runs in alike.values())
+    return next(filter(None, refusals), [])
+
+
+def _refuse_unequal_prompts(task: JoinedTask) -> list[Refusal]:
+    runs = task.runs.values()
     difference = _first_difference(task, lambda answers: answers.prompts)
     if difference is None:
         return []
@@ -170,56 +218,36 @@ def _refuse_prompts(task: JoinedTask) -> list[Refusal]:
         at = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
         first, second = (run.model for run, _ in places)
         reason += f", from character {at} on: {_short(left[at:])} for {first}, {_short(right[at:])} for {second}"
-    return [Refusal(task.name, "prompts", reason)]
+    return [Refusal(task.name, "prompts", reason, "prompt")]
 
 
-def _refuse_settings(task: JoinedTask, notes: list[str]) -> list[Refusal]:
-    """Refusals for settings of the runs that must not differ; those that may are added to `notes`."""
+def _refuse_settings(task: JoinedTask, notes: list[str], across: Collection[str]) -> list[Refusal]:
+    """Refusals for settings of the runs that must not differ; those that may are added to `notes`. Those that the runs are
+    compared across are neither."""
     runs = {run.model: run.task for run in task.runs.values()}
-    with_results = {model: run for model, run in runs.items() if run.results_file}
-    with_record = {model: run for model, run in runs.items() if run.provenance}
-    forbidden: list[tuple[str, str, dict[str, Any]]] = [
-        ("prompts", "prompt's template", {m: s for m, r in runs.items() if (s := r.settings.template[:12])}),
-        ("prompts", "number of shots", {m: r.settings.shots for m, r in with_results.items()}),
-        ("prompts", "system instruction", {m: r.settings.system_instruction for m, r in with_results.items()}),
-        ("detectors", "detector", {m: _describe_detector(r.detector) for m, r in with_record.items() if r.detector}),
-        ("calibrations", "calibration", {m: s for m, r in with_record.items() if (s := _describe_calibration(r))}),
-    ]
-    allowed: list[tuple[str, dict[str, Any]]] = [
-        ("chat template", {m: r.settings.chat_template[:12] for m, r in with_results.items()}),
-        ("arguments of the generation", {m: dict(r.settings.generation) for m, r in with_results.items()}),
-        ("version of the task", {m: r.version for m, r in with_results.items()}),
-        ("way to count words", {m: words for m, r in with_record.items() if (words := r.provenance.get("words"))}),
-    ]
-    notes += [f"another {name}: {different}" for name, values in allowed if (different := _distinct(values))]
-    return [
-        Refusal(task.name, kind, f"the {name} differs: {different}")
-        for kind, name, values in forbidden
-        if (different := _distinct(values))
-    ]
-
-
-def _describe_detector(detector: Mapping[str, Any]) -> str:
-    options = detector.get("options") or {}
-    pairs = sorted(options.items()) if isinstance(options, Mapping) else ()
-    listed = "".join(f", {key}={value}" for key, value in pairs)
-    threshold = detector.get("threshold", "none")
-    return f"{detector.get('name')} (version {detector.get('version')}, threshold {threshold}{listed})"
-
-
-def _describe_calibration(run: TaskRun) -> str:
-    """The calibration in words; empty where there is none, and so no corrected rate."""
-    calibration = run.provenance.get("calibration")
-    if not isinstance(calibration, Mapping):
-        return ""
-    return f"{calibration.get('file')} ({calibration.get('annotations')}, {calibration.get('source')})"
+    refusals = []
+    for name, texts in differing([{task.name: settings_of(run)} for run in runs.values()]).items():
+        setting = "detector" if name == "calibration" else name
+        if name not in _TITLES or setting in across:
+            continue
+        title, kind = _TITLES[name]
+        different = _distinct(dict(zip(runs, texts, strict=True)))
+        if kind:
+            refusals.append(Refusal(task.name, kind, f"the {title} differs: {different}", setting))
+        else:
+            notes.append(f"another {title}: {different}")
+    versions = {model: run.version for model, run in runs.items() if run.results_file}
+    counted = {model: words for model, run in runs.items() if (words := run.provenance.get("words"))}
+    for title, values in (("version of the task", versions), ("way to count words", counted)):
+        notes += [f"another {title}: {different}" for different in [_distinct(values)] if different]
+    return refusals
 
 
 def _distinct(values: Mapping[str, Any]) -> str:
     """The distinct values, each with its first model; empty where all are the same."""
     kinds: dict[str, str] = {}
     for model, value in values.items():
-        kinds.setdefault(_short(value) if value != "" else "none", model)
+        kinds.setdefault((value if isinstance(value, str) else _short(value)) or "none", model)
     return "; ".join(f"{value} for {model}" for value, model in kinds.items()) if len(kinds) > 1 else ""
 
 

@@ -11,7 +11,7 @@ from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference
-from lm_eval_tasks.results.compare.rendering import Section, explanations, number
+from lm_eval_tasks.results.compare.rendering import Section, explanations, number, sections
 
 _LONGEST_NAME = 40  # characters: a table fits into 100 columns
 
@@ -19,6 +19,11 @@ _HOW_TO_READ = (
     f"Rank: one more than the number of models that are significantly better (p < {SIGNIFICANCE}, by paired differences). "
     "Better than: the numbers of those models. --pairs prints every difference with its bounds and p, also by language."
 )
+
+
+def tables_of(comparison: Comparison, pairs: bool = False) -> list[Section]:
+    """The tables that ``compare`` prints: :func:`matrices` of three models and more, unless `pairs` are asked for."""
+    return matrices(comparison) if len(comparison.models) > 2 and not pairs else sections(comparison)
 
 
 def matrices(comparison: Comparison) -> list[Section]:
@@ -29,20 +34,25 @@ def matrices(comparison: Comparison) -> list[Section]:
         if row.group or (row.benchmark, row.metric, row.filter) not in in_groups:
             tables.setdefault((row.task, row.metric, row.filter), []).append(row)
     names = [shortened(on_one_line(name)) for name in comparison.models]
-    sections = [_matrix(rows, names) for rows in tables.values()]
+    across = f"across {', '.join(comparison.across)}" if comparison.across else ""
+    sections = [_matrix(rows, names, across) for rows in tables.values()]
     notes = tuple(map(on_one_line, (_HOW_TO_READ, *explanations(comparison, names, pairs=False))))
     return [*sections[:-1], *(replace(last, after=notes) for last in sections[-1:])]
 
 
-def shortened(name: str) -> str:
-    """A name of at most :data:`_LONGEST_NAME` characters: its beginning and its end, which tell models apart."""
-    if len(name) <= _LONGEST_NAME:
+def shortened(name: str, most: int = _LONGEST_NAME) -> str:
+    """A name of at most so many characters: its beginning and its end, which tell models apart, and if possible the
+    settings behind it."""
+    if len(name) <= most:
         return name
-    head = _LONGEST_NAME // 2
-    return f"{name[: head - 1]}…{name[head - _LONGEST_NAME :]}"
+    model, bracket, settings = name.partition(" (")
+    if bracket and (rest := most - len(settings) - 2) >= 10:
+        return f"{shortened(model, rest)} ({settings}"
+    head = most // 2
+    return f"{name[: head - 1]}…{name[head - most :]}"
 
 
-def _matrix(rows: Sequence[Difference], names: Sequence[str]) -> Section:
+def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Section:
     first, most = rows[0], max(row.tasks for row in rows)
     values: dict[int, float] = {}
     shown: dict[int, bool] = {}
@@ -77,7 +87,17 @@ def _matrix(rows: Sequence[Difference], names: Sequence[str]) -> Section:
     filtered = f", {first.filter}" if first.filter not in ("answer", "tags", "none") else ""
     title = first.measured.title and f"{first.measured.title}: "
     before = f"{title}{first.metric}{filtered}{better}; {where}"
-    return Section(("no.", "model", "value", "rank", "better than"), tuple(cells), (on_one_line(before),))
+    second = "; ".join(filter(None, (across, _detectable(rows))))
+    heading = tuple(map(on_one_line, filter(None, (before, second))))
+    return Section(("no.", "model", "value", "rank", "better than"), tuple(cells), heading)
+
+
+def _detectable(rows: Sequence[Difference]) -> str:
+    """How small a difference the pairs show, in words; empty where that is not known."""
+    smallest = sorted(row.detectable for row in rows if not math.isnan(row.detectable))
+    ends = " to ".join(dict.fromkeys(map(number, (*smallest[:1], *smallest[-1:]))))
+    counts = " to ".join(dict.fromkeys(f"{f((row.n for row in rows if row.n), default=0):,}" for f in (min, max)))
+    return f"{counts} {rows[0].unit} show a difference of {ends} (power 80 %, one comparison)" if ends else ""
 
 
 def _ranges(numbers: Sequence[int]) -> str:

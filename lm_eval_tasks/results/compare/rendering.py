@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import cycle
 from typing import Any
 
@@ -112,13 +113,31 @@ def _languages_sentence(tasks: Sequence[Difference], first: str, second: str) ->
     return f"Of {len(tasks)} tasks, {', '.join(clauses)}."
 
 
+WITH_POWER = f"with a power of 80 % (two-sided p < {SIGNIFICANCE}, this comparison alone)"
+
+
+def across_of(comparison: Comparison, names: Sequence[str]) -> list[str]:
+    """The settings that the runs are compared across, and the tasks of other names that are compared, as lines."""
+    lines = [
+        f"Compared across {setting}: "
+        + "; ".join(f"{name} has {value or 'none'}" for name, value in zip(names, values, strict=True))
+        for setting, values in comparison.across.items()
+    ]
+    if pairs := [" with ".join(tasks) for tasks in comparison.paired.values()]:
+        lines.append(f"Paired: {', '.join(pairs[:2])}{f' and {len(pairs) - 2} more' if len(pairs) > 2 else ''}")
+    return lines
+
+
 def explanations(comparison: Comparison, names: Sequence[str], pairs: bool = True) -> list[str]:
     """Notes below a table: what its columns mean (of one of `pairs`), the methods behind bounds and p, and the notes of the
     comparison."""
     rows = comparison.differences
     lines = []
     if pairs:
-        lines = [f"Difference: first minus second, over what both models have, with 95 % bounds. * p < {SIGNIFICANCE}."]
+        lines = [
+            f"Difference: first minus second, over what both models have, with 95 % bounds. * p < {SIGNIFICANCE}.",
+            f"Shows: the smallest difference that so many documents show {WITH_POWER}.",
+        ]
     if sizes := sorted({row.family for row in rows if row.family > 1}):
         models = " and all pairs of models" if len(comparison.models) > 2 else ""
         lines.append(
@@ -170,7 +189,7 @@ def sections(comparison: Comparison) -> list[Section]:
     filters = {(row.benchmark, row.metric, row.filter) for row in comparison.differences}
     several = len(filters) > len({filtered[:2] for filtered in filters})
     dropped = any(row.only_first or row.only_second for row in comparison.differences)
-    header = ["task", "metric", *(letters if two else ("pair", "first", "second")), "difference", "p", "n"]
+    header = ["task", "metric", *(letters if two else ("pair", "first", "second")), "difference", "p", "n", "shows"]
     rows = []
     for row in comparison.differences:
         cells = [
@@ -182,6 +201,7 @@ def sections(comparison: Comparison) -> list[Section]:
             _difference(row),
             p_value(row.p_adjusted) + ("*" if row.significant else ""),
             f"{row.n}" + ("" if row.unit == "documents" else f" {row.unit}"),
+            number(row.detectable),
             *([f"{row.only_first} / {row.only_second}"] if dropped else []),
         ]
         rows.append(tuple(map(on_one_line, cells)))
@@ -189,7 +209,8 @@ def sections(comparison: Comparison) -> list[Section]:
     texts = sentences(comparison, short if len(set(short)) == len(short) else names)
     after = map(on_one_line, (*texts, *explanations(comparison, letters)))
     columns = (*header, "only one") if dropped else (*header,)
-    return [Section(columns, tuple(rows), legend(comparison.models), tuple(after))]
+    before = (*legend(comparison.models), *map(on_one_line, across_of(comparison, letters)))
+    return [Section(columns, tuple(rows), before, tuple(after))]
 
 
 def _value(value: float, run_value: float) -> str:
@@ -274,9 +295,18 @@ def _latex(tables: Sequence[Section]) -> str:
     return re.sub(r"^\\hline$", lambda _: next(lines), "\n".join(blocks), flags=re.MULTILINE)
 
 
+def _html(tables: Sequence[Section]) -> str:
+    """Tables with their paragraphs, for a notebook."""
+    blocks = []
+    for section in tables:
+        before, after = ("<br>\n".join(map(escape, lines)) for lines in (section.before, section.after))
+        blocks.append(f"<p>{before}</p>\n{_table(section, 'unsafehtml', escape)}\n<p>{after}</p>")
+    return "\n".join(blocks) + "\n"
+
+
 def render_sections(tables: Sequence[Section], form: str) -> str:
-    """Tables as ``text``, ``markdown`` or ``latex``, with a line end."""
-    return {"text": _text, "markdown": _markdown, "latex": _latex}[form](tables)
+    """Tables as ``text``, ``markdown``, ``latex`` or ``html``, with a line end."""
+    return {"text": _text, "markdown": _markdown, "latex": _latex, "html": _html}[form](tables)
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:

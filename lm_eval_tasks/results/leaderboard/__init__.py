@@ -31,9 +31,13 @@ from lm_eval_tasks.data.tables import CorruptSource, read_csv
 from lm_eval_tasks.results.compare.rendering import csv_of, json_of
 from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries
 from lm_eval_tasks.results.leaderboard.listing import FIELDS, Tags, figure_text, overview_text, rows_of
-from lm_eval_tasks.results.leaderboard.standings import Cell, overviews, sections_of
+from lm_eval_tasks.results.leaderboard.standings import Cell, Table, overviews, sections_of
+from lm_eval_tasks.results.report.documents.document import address_of
+from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.numbers import not_measurable
 from lm_eval_tasks.results.report.page import environment_of
+from lm_eval_tasks.results.report.plots import Plot, ranges
+from lm_eval_tasks.results.report.plots.drawing import Axis, wrapped
 from lm_eval_tasks.runs import Run, labels
 from lm_eval_tasks.runs.finding import find_files, read_files
 
@@ -42,7 +46,7 @@ __all__ = ["Site", "write_leaderboard"]
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _GENERATOR = "lm-eval-grounded leaderboard"
-_INDEX, _CACHE, _RUNS = "index.html", ".runs", "runs"
+_INDEX, _CACHE, _RUNS, _PICTURE = "index.html", ".runs", "runs", "leaderboard.png"
 _OURS = re.compile(r"run-[0-9a-f]{16}\.html|report-[0-9a-f]{16}-[0-9a-f]{12}\.html")
 
 
@@ -58,7 +62,7 @@ class Site:
     untagged: Sequence[str]  # models of the file of tags that have no run
 
 
-def write_leaderboard(folder: Path, site: Path, reports: bool = False, tags: Path | None = None) -> Site:
+def write_leaderboard(folder: Path, site: Path, reports: bool = False, tags: Path | None = None, url: str = "") -> Site:
     """Write or update the site of all runs below a folder.
 
     Args:
@@ -67,10 +71,16 @@ def write_leaderboard(folder: Path, site: Path, reports: bool = False, tags: Pat
         reports: whether to write a report of each run that has none, or has changed since.
         tags: CSV file with a column ``model`` and others, such as ``size`` and ``licence``: shown beside the model.
 
+        url: address at which the site will be. Links to it then have a preview with a picture: previews take absolute
+            addresses only. Without matplotlib there is none, and the log says so.
+
     Raises:
         MissingSource: there is no run in `folder`.
-        UsageError: `site` holds an ``index.html`` that is not a leaderboard's, or `tags` has no column ``model``.
+        UsageError: `site` holds an ``index.html`` that is no leaderboard, `tags` has no column ``model``, or `url` is no
+            web address.
     """
+    if url and not address_of(url):
+        raise UsageError(f"--url {url}: give the address of the site, such as https://NAME.github.io/leaderboard/")
     index = site / _INDEX
     if index.is_file() and _GENERATOR not in index.read_text("utf-8", errors="replace")[:4096]:
         raise UsageError(f"{index} is not a leaderboard's; name another folder (-o)")
@@ -78,7 +88,8 @@ def write_leaderboard(folder: Path, site: Path, reports: bool = False, tags: Pat
     entries, unreadable, updated = read_entries(folder, site / _CACHE)
     if reports:
         _write_reports(entries, folder, site)
-    run_labels = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries])
+    of_entries = [Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries]
+    run_labels = labels(of_entries, [entry.settings for entry in entries])
     run_tags = [
         by_model.get(entry.model) or by_model.get(label) or {} for entry, label in zip(entries, run_labels, strict=True)
     ]
@@ -86,13 +97,16 @@ def write_leaderboard(folder: Path, site: Path, reports: bool = False, tags: Pat
     for entry, label, tags_of_run in zip(entries, run_labels, run_tags, strict=True):
         written = (path for path in _report_paths(entry, folder, site) if path.is_file())
         report = next((quote(os.path.relpath(path, site).replace(os.sep, "/")) for path in written), "")
-        run_pages.append(run := {"label": label, "page": f"{_RUNS}/run-{_page_id(entry)}.html", "report": report})
+        page = f"{_RUNS}/run-{_page_id(entry)}.html"
+        run_pages.append(run := {"label": label, "page": page, "report": report, "date": entry.date[:10]})
         to_report = f"../{report}" if report else ""
         _write(site / run["page"], _render("run.html.jinja", entry=entry, run=run, tags=tags_of_run, report=to_report))
     other_tasks = Counter(name for entry in entries for name in entry.others)
     sections = sections_of(entries)
     tables = overviews(sections, entries)
     shown = {"sections": sections, "overviews": tables, "unreadable": unreadable, "other_tasks": other_tasks}
+    has_picture = url and tables and _write_picture(site / _PICTURE, tables[0], run_labels)
+    shown |= {"preview": url.rstrip("/") if has_picture else ""}
     _write(index, _render("index.html.jinja", runs=run_pages, tags=run_tags, **shown))
     rows = [*rows_of(sections, entries, run_labels, run_tags)]
     _write(site / "leaderboard.csv", csv_of(rows))
@@ -130,6 +144,28 @@ def _write(path: Path, text: str) -> None:
     if not path.is_file() or path.read_text("utf-8", errors="replace") != text:
         with whole_file(path) as partial:
             partial.write_text(text, "utf-8")
+
+
+def _write_picture(path: Path, table: Table, run_labels: Sequence[str]) -> bool:
+    """Draw the first column of a table, the best twelve with their bounds, in the size of previews; return whether
+    matplotlib is there."""
+    column = table.columns[0]
+    cells = [(run_labels[row.entry], row.cells[column]) for row in table.rows if column in row.cells]
+    axis = Axis(column.title or column.metric, limits=ranges.SHARE if cells[0][1].unit == "share" else None)
+    lines = [ranges.Line(wrapped(label, 34, 1), [cell.figure]) for label, cell in cells[:12]]
+
+    def draw() -> Any:
+        figure = ranges.draw([ranges.Panel(column.name or table.title, lines, axis)], [""])
+        figure.set_size_inches(6, 3.15)  # 1200 x 630 pixels
+        return figure
+
+    try:
+        with whole_file(path) as partial:
+            Plot("leaderboard", "", "", (), (), draw).write(partial, format="png", dpi=200, facecolor="white")
+    except ModuleNotFoundError as error:
+        log.warning("no picture for links: %s", error)
+        return False
+    return True
 
 
 # ------------------------------------------------------------------------------------------------------------- reports
@@ -172,6 +208,7 @@ def _environment() -> Any:
     environment = environment_of(__name__, "leaderboard", _printable)
     environment.globals |= {"generator": _GENERATOR, "version": version(PACKAGE)}
     environment.filters |= {"figure": figure_text, "unknown": _unknown, "breakable": _breakable, "zip": zip}
+    environment.filters |= {"language_name": language_name}
     return environment
 
 

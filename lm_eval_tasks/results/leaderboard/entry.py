@@ -37,6 +37,7 @@ from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unreadable_dou
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files, read_files
 from lm_eval_tasks.runs.other_tasks import described, mean_of_group
+from lm_eval_tasks.runs.settings import SettingsOfTask, settings_of_run
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -96,6 +97,7 @@ class Entry:
     others: Sequence[str] = ()  # names of the other tasks: of other benchmarks, or not scored
     digest: str = ""  # of its files
     speed: float = 0.0  # documents that a detector read in a second; 0 where it was not measured
+    settings: Mapping[str, SettingsOfTask] = field(default_factory=dict)  # by task, for the labels of runs
 
     def to_json(self) -> dict[str, Any]:
         """The entry as a JSON object. Arrays are 64-bit floats, little-endian, in base 64."""
@@ -131,7 +133,8 @@ def entry_of(run: Run, folder: str) -> Entry:
     detector = run.config.get("detector")
     speed = detector.get(SPEED) if isinstance(detector, Mapping) else None
     others = [name for name in run.tasks if name not in listed]
-    return Entry(run.model, folder, run.date, settings, tasks, others, speed=speed if isinstance(speed, float) else 0.0)
+    speed = speed if isinstance(speed, float) else 0.0
+    return Entry(run.model, folder, run.date, settings, tasks, others, speed=speed, settings=settings_of_run(run))
 
 
 def _grouped(tasks: Sequence[TaskEntry], run: Run) -> Iterator[TaskEntry]:
@@ -244,8 +247,8 @@ def _headline(task: TaskRun, metric: Metric, filter_name: str, joined: JoinedTas
 def _conditions(task: TaskRun) -> dict[str, str]:
     settings = task.settings
     conditions = {"version": str(task.version), "prompt": settings.template[:12], "shots": str(settings.shots)}
-    if settings.system_instruction:
-        conditions["system instruction"] = _digest([settings.system_instruction])
+    instruction = settings.system_instruction
+    conditions["system instruction"] = _digest([instruction]) if instruction else "none"
     if task.detector:
         values = (task.detector.get(key) for key in ("name", "version", "threshold", "options"))
         conditions["detector"] = " ".join(_text(key) for key in values if key)

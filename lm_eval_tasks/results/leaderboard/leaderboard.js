@@ -27,6 +27,23 @@
       });
     });
   }
+  // Of the tables by language, one language alone, its best model first.
+  const inside = Array.from(document.querySelectorAll("details table.sortable"), (table) => [table, Array.from(table.tHead.rows[0].cells)]);
+  const select = document.querySelector(".filter select");
+  for (const [, heads] of inside)
+    for (const { dataset } of heads)
+      if (dataset.name && !select.querySelector(`[value="${CSS.escape(dataset.name)}"]`)) select.append(new Option(dataset.language, dataset.name));
+  select?.addEventListener("change", () => {
+    for (const [table, heads] of inside) {
+      const isShown = heads.map(({ dataset }) => !dataset.name || !select.value || dataset.name === select.value);
+      for (const row of table.rows) Array.from(row.cells).forEach((cell, column) => (cell.hidden = !isShown[column]));
+      const first = heads.find(({ dataset }) => select.value && dataset.name === select.value);
+      table.closest("details").open = Boolean(first);
+      first?.removeAttribute("aria-sort");
+      first?.querySelector("button").click();
+    }
+    document.querySelector("details[open]:has(table)")?.scrollIntoView();
+  });
   const filter = document.querySelector(".filter");
   if (!filter) return;
   filter.hidden = false;

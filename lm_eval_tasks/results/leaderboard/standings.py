@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import NamedTuple
@@ -20,20 +20,11 @@ from custom_metrics.statistics.multiple_comparisons import all_pairs, ranks
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.strata import across_strata, error_across, has_shared, mean_of
 from custom_metrics.statistics.units import Unit, is_measurable
-from lm_eval_tasks.definition.schema import DEFINED_SHARE, Metric
+from lm_eval_tasks.definition.schema import BALANCED_ERROR
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.leaderboard.entry import Entry, HeadlineFigure, TaskEntry
 
 MEAN_COLUMN = "mean"
-
-BALANCED_ERROR = Metric(
-    "balanced_error",
-    DEFINED_SHARE,
-    False,
-    definition="mean of two error rates, of which either is bought with the other",
-    title="Errs, either way",
-)
-"""Sorts runs where two rates of errors are traded against each other: a model that declines everything has 0.5."""
 
 SPEED = "documents a second"
 
@@ -125,16 +116,19 @@ class _RunGroup:
 
     members: dict[int, dict[str, TaskEntry]] = field(default_factory=dict)  # number of the entry to its tasks
     conditions: dict[tuple[str, str], str] = field(default_factory=dict)  # by task and name
+    varied: set[str] = field(default_factory=set)  # names of conditions that are not those of all members
     tested: dict[str, Floats] = field(default_factory=dict)
 
-    def add(self, number: int, tasks: dict[str, TaskEntry]) -> bool:
-        """Add a run if its conditions are the same; return whether they are."""
+    def add(self, number: int, tasks: dict[str, TaskEntry], but_for: Collection[str] = ()) -> bool:
+        """Add a run if its conditions are the same, `but_for` some of them; return whether they are."""
         conditions = {(task, name): value for task in tasks for name, value in tasks[task].conditions.items()}
-        if any(self.conditions.get(key, value) != value for key, value in conditions.items()):
-            return False
-        self.members[number] = tasks
-        self.conditions |= conditions
-        return True
+        differ = {key[1] for key, value in conditions.items() if self.conditions.get(key, value) != value}
+        if differ <= {*but_for}:
+            self.members[number] = tasks
+            self.varied |= differ
+            self.conditions = conditions | self.conditions
+            return True
+        return False
 
     def p_of_pairs(self, strata: Sequence[Floats], by_document: bool) -> Floats:
         """p of all pairs, cached, as two corrections of the same flagged shares have the same."""
@@ -160,8 +154,24 @@ def sections_of(entries: Sequence[Entry]) -> list[Section]:
                 groups.append(_RunGroup())
                 groups[-1].add(number, tasks)
         groups.sort(key=lambda group: -len(group.members))
+        _add_settings(groups, [entry.model for entry in entries])
         sections += [_section(family, place if len(groups) > 1 else 0, group) for place, group in enumerate(groups, 1)]
     return sorted(sections, key=lambda each: (each.is_other, each.of_detectors, each.of_detectors and -each.prominence))
+
+
+_ASKED = ("prompt", "shots", "system instruction")  # conditions that a model can be tried under
+
+
+def _add_settings(groups: list[_RunGroup], models: Sequence[str]) -> None:
+    """Move runs that were asked otherwise into the first group that has another run of their model over the same documents:
+    there they are rows of their own, which the labels of runs tell apart. Groups without a run are removed."""
+    for place, group in enumerate(groups):
+        for other in groups[place + 1 :]:
+            for number, tasks in [*other.members.items()]:
+                tried = any(models[number] == models[member] for member in group.members)
+                if tried and group.add(number, tasks, but_for=_ASKED):
+                    del other.members[number]
+    groups[:] = [group for group in groups if group.members]
 
 
 def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Table]:
@@ -227,7 +237,8 @@ def _section(family: str, number: int, group: _RunGroup) -> Section:
         conditions={
             condition: ", ".join(labels) if len(labels) < 4 else f"{len(labels)} of them, one a language"
             for condition, labels in values.items()
-        },
+        }
+        | dict.fromkeys(group.varied, "as the runs are named"),
         doubts=tuple(
             doubt if len(names) == len(tasks) or len(names) > 3 else f"{', '.join(sorted(names))}: {doubt}"
             for doubt, names in concerned.items()
@@ -262,7 +273,7 @@ def _columns(pair: Sequence[HeadlineFigure], name: str, tasks: Sequence[TaskEntr
     columns: list[tuple[Column, _Parts]] = [
         (_column(name, each), of_metric) for each, of_metric in zip(pair, parts, strict=True) if of_metric
     ]
-    if len(columns) == 2 and all(each.metric.is_share and each.metric.higher_is_better is False for each in pair):
+    if len(columns) == 2 and all(each.metric.is_error_rate for each in pair):
         columns.insert(0, (_column(name, replace(pair[0], metric=BALANCED_ERROR)), [*parts[0], *parts[1]]))
     return columns
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
@@ -12,9 +11,10 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.published.beside import PublishedDifference, compare_with_published
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
-from lm_eval_tasks.results.compare.rendering import p_value
+from lm_eval_tasks.results.compare.matrix import matrices
+from lm_eval_tasks.results.compare.rendering import Section, p_value
 from lm_eval_tasks.results.report.doubts import CORRECTED
-from lm_eval_tasks.results.report.families import language_name, title_of
+from lm_eval_tasks.results.report.families import MANY, language_name, title_of
 from lm_eval_tasks.results.report.headlines import Headline
 from lm_eval_tasks.results.report.numbers import NO_BREAK, as_text, bounds, not_measurable, points, shorten, unbroken
 from lm_eval_tasks.runs import Answers, Run, TaskRun
@@ -23,7 +23,6 @@ _NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's
 _FLAGGED = "detected_rate"
 _ALIKE = "{model} answers every question alike, and is said to be better than no other model."
 _NAMED = 3  # languages that a verdict names
-_PAIRS = 6  # verdicts of one headline; the table has all
 
 
 class MetricDifferences(NamedTuple):
@@ -48,11 +47,13 @@ class Verdict(NamedTuple):
 
 class Differences(NamedTuple):
     """The differences between the models of a report: rows by benchmark, headlines first; verdicts by family and metric;
-    and notes of the comparison, or the reason why there is none."""
+    notes of the comparison, or the reason why there is none; and the comparison. Of many models it is shown as matrices."""
 
     metrics: list[MetricDifferences]
     verdicts: Mapping[tuple[str, str], list[Verdict]]
     notes: tuple[str, ...]
+    comparison: Comparison | None = None
+    matrices: Sequence[Section] = ()
 
 
 def differences(
@@ -62,13 +63,16 @@ def differences(
     if len(runs) < 2:
         return None
     try:
-        comparison = compare_runs(runs, refuse=False, read_answers=read_answers)
+        comparison = compare_runs(runs, refuse=False, balanced=len(runs) >= MANY, read_answers=read_answers)
     except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
         return Differences([], {}, (f"The models are not compared: {error}",))
     refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in comparison.refused)
     titles = {task.benchmark: title_of(task) for run in runs for task in run.tasks.values()}
     metrics = [*_by_metric(comparison, titles)]
     nothing = () if metrics else ("The models are not compared: they were asked nothing that is the same.",)
+    if len(runs) >= MANY:
+        tables = matrices(comparison) if metrics else ()
+        return Differences(metrics, {}, (*nothing, *refused, *comparison.notes), comparison, tables)
     by_metric: dict[tuple[str, str], list[Headline]] = {}
     for headline in headlines:
         by_metric.setdefault((headline.family, headline.metric), []).append(headline)
@@ -130,13 +134,12 @@ def _verdicts(comparison: Comparison, family: str, metric: str, headlines: Seque
     if rows and metric in CORRECTED and all(math.isnan(row.p) for row in rows):
         # Still known: which model the detector flags less.
         flagged, _ = _split_rows(comparison, family, _FLAGGED, languages)
-        return [Verdict(_NOTHING_CORRECTED), *(_verdict(row, comparison) for row in flagged)][: _PAIRS + 1]
+        return [Verdict(_NOTHING_CORRECTED), *(_verdict(row, comparison) for row in flagged)]
     alike = [headline.model for headline in headlines if headline.is_alike]
-    verdicts = [_verdict(row, comparison) for row in rows] or list(_language_verdicts(by_language, comparison))
+    verdicts = [_verdict(row, comparison) for row in rows]
+    if by_language and not verdicts:
+        verdicts = [_language_verdict(by_language, comparison)]
     verdicts = [verdict for verdict in verdicts if verdict.better not in alike]
-    verdicts.sort(key=lambda verdict: not verdict.better)
-    if len(verdicts) > _PAIRS:
-        verdicts = [verdict for verdict in verdicts if verdict.better][:_PAIRS]
     return verdicts + [Verdict(_ALIKE.format(model=_short_name(model))) for model in alike]
 
 
@@ -189,27 +192,21 @@ def _cost_of(row: Difference, comparison: Comparison) -> str:
     return unbroken(f" {row.measured.cost}: {more}, not {less}.")
 
 
-def _language_verdicts(rows: Sequence[Difference], comparison: Comparison) -> Iterator[Verdict]:
-    """A verdict for each pair of models on tasks without a group: the number of languages in which either is better."""
-
-    def pair(row: Difference) -> tuple[int, int]:
-        return row.first, row.second
-
-    for models, group in groupby(sorted(rows, key=pair), key=pair):
-        listed = list(group)
-        won = {model: [language_name(row.language) for row in listed if row.better == model] for model in models}
-        ahead, behind = sorted(models, key=lambda model: -len(won[model]))
-        better, worse = comparison.models[ahead], comparison.models[behind]
-        if not won[ahead]:
-            names = f"{_short_name(better)} and {_short_name(worse)}"
-            yield Verdict(f"Between {names}, no difference is shown in any of {len(listed)} languages.")
-            continue
-        clauses = [f"in {len(won[ahead])} of {len(listed)} languages ({shorten(won[ahead], _NAMED)})"]
-        if lost := won[behind]:
-            clauses.append(f"it is the other way round in {len(lost)} ({shorten(lost, _NAMED)})")
-        if undecided := len(listed) - len(won[ahead]) - len(lost):
-            clauses.append(f"no difference is shown in {undecided}")
-        yield Verdict("; ".join(clauses) + ".", better, worse, listed[0].measured.verdict)
+def _language_verdict(rows: Sequence[Difference], comparison: Comparison) -> Verdict:
+    """The verdict on two models on tasks without a group: the number of languages in which either is better."""
+    models = rows[0].first, rows[0].second
+    won = {model: [language_name(row.language) for row in rows if row.better == model] for model in models}
+    ahead, behind = sorted(models, key=lambda model: -len(won[model]))
+    better, worse = comparison.models[ahead], comparison.models[behind]
+    if not won[ahead]:
+        names = f"{_short_name(better)} and {_short_name(worse)}"
+        return Verdict(f"Between {names}, no difference is shown in any of {len(rows)} languages.")
+    clauses = [f"in {len(won[ahead])} of {len(rows)} languages ({shorten(won[ahead], _NAMED)})"]
+    if lost := won[behind]:
+        clauses.append(f"it is the other way round in {len(lost)} ({shorten(lost, _NAMED)})")
+    if undecided := len(rows) - len(won[ahead]) - len(lost):
+        clauses.append(f"no difference is shown in {undecided}")
+    return Verdict("; ".join(clauses) + ".", better, worse, rows[0].measured.verdict)
 
 
 def _short_name(label: str) -> str:

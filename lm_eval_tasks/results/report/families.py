@@ -14,6 +14,9 @@ from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.other_tasks import mean_of_group
 
+MANY = 3
+"""Models from which on a report shows them all on one axis, and pairs of them as matrices."""
+
 MEAN = "mean"
 """The key, in place of a language, of the mean over a model's languages."""
 

@@ -69,10 +69,13 @@ class Headline:
         return {language: with_bounds(figure, self.measured.unit) for language, figure in self.languages.items()}
 
 
-def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task) -> list[Headline]:
-    """The headlines of runs, ordered by family and metric, so that models are next to each other. `read_answers` is
-    used to find signs of a broken run."""
+def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_language: bool = False) -> list[Headline]:
+    """The headlines of runs, ordered by family and metric, so that models are next to each other; with `by_language`, those
+    of each language by itself. `read_answers` is used to find signs of a broken run."""
     labelled = [(name, family) for run, name in zip(runs, labels(runs), strict=True) for family in families(run)]
+    if by_language:
+        tasks = [(name, task) for name, family in labelled for task in family.tasks.values() if task.language]
+        labelled = [(name, Family(task.task, {task.language: task})) for name, task in tasks]
     listed = [row for name, family in labelled for row in headlines_of_family(name, family, read_answers)]
     order = [*dict.fromkeys(row.family for row in listed)]
     metrics = [*dict.fromkeys((row.family, row.metric) for row in listed)]
@@ -145,7 +148,8 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     details = []
     if mean.n:
         right = sum(round(figure.value * figure.n) for figure in figures.values() if not math.isnan(figure.value))
-        details.append(f"{f'{right} of ' if metric.is_share else ''}{mean.n} {metric.counted}")
+        counted = re.sub(r"s\b", "", metric.counted, count=1) if mean.n == 1 and not metric.is_share else metric.counted
+        details.append(f"{f'{right} of ' if metric.is_share else ''}{mean.n} {counted}")
     unknown = not_measurable(mean, metric.unit, metric.needs)
     if (interval := bounds(mean, metric.unit)) and not unknown:
         details.append(f"95 % bounds {interval}")

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.results.compare import compare_runs
-from lm_eval_tasks.results.compare.rendering import render
+from lm_eval_tasks.results.compare.matrix import matrices
+from lm_eval_tasks.results.compare.rendering import render_sections, sections
 from lm_eval_tasks.results.report.answers import described_runs
+from lm_eval_tasks.results.report.families import MANY
 from lm_eval_tasks.results.report.headlines import Headline, headlines
 from lm_eval_tasks.results.report.numbers import UNDEFINED_TEXT
 from lm_eval_tasks.results.report.provenance import command_files
@@ -30,7 +32,9 @@ def markdown_of(runs: Sequence[Run]) -> str:
     runs, read_answers = described_runs(runs)
     if len(runs) > 1:
         try:
-            compared = render(compare_runs(runs, refuse=False, read_answers=read_answers), "markdown")
+            comparison = compare_runs(runs, refuse=False, balanced=len(runs) >= MANY, read_answers=read_answers)
+            tables = matrices(comparison) if len(runs) >= MANY else sections(comparison)
+            compared = render_sections(tables, "markdown")
         except (ValueError, MissingSource) as error:
             compared = escaped(f"The models are not compared: {error}")
     files = command_files(dict(zip(labels(runs), runs, strict=True)))

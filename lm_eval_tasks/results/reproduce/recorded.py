@@ -11,6 +11,7 @@ from typing import Any
 
 from custom_metrics.usage.printable import shell_word
 from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.definition.task_names import hint
 from lm_eval_tasks.harness import WEIGHTLESS
 from lm_eval_tasks.runs.results_file import leaves_of, mapping, metadata_of, provenance_of, read_results
 
@@ -44,7 +45,8 @@ def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
         leaves = set(leaves_of(task, groups))
         names = [name for name in names if name in leaves]
         if not names:
-            raise ValueError(f"{path} has no task {task}; it has {', '.join([*groups, *results['configs']])}")
+            known = [*groups, *results["configs"]]
+            raise ValueError(f"{path} has no task {task}{hint([task], known)}; it has {', '.join(known)}")
     records = {name: record for name in names if (record := provenance_of(results["configs"][name]))}
     if not records:
         for name in names:

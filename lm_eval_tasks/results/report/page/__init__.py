@@ -22,8 +22,9 @@ from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.results.report.answers import ReadAnswers
 from lm_eval_tasks.results.report.differences import differences, published_tables
 from lm_eval_tasks.results.report.documents.document import KINDS
-from lm_eval_tasks.results.report.families import families, language_name, title_of
+from lm_eval_tasks.results.report.families import MANY, families, language_name, title_of
 from lm_eval_tasks.results.report.headlines import headlines
+from lm_eval_tasks.results.report.page.overview import overviews
 from lm_eval_tasks.results.report.page.summary import examples, summaries
 from lm_eval_tasks.results.report.plots import DARK, LIGHT, plots_of
 from lm_eval_tasks.results.report.plots.drawing import short_names
@@ -46,6 +47,7 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
     page has a comparison with published figures."""
     every, short = [*runs.values()], short_names(runs)
     names = ", ".join(short.values())
+    is_many = len(runs) >= MANY
     plots, why_no_plots = plots_of(every), ""
     try:
         for plot in plots:
@@ -54,11 +56,20 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
         if error.name != "matplotlib":
             raise
         plots, why_no_plots = [], _NO_PLOTS
+    pictures = {plot.family: plot for plot in plots if plot.family} if is_many else {}
     questions = "Which model makes up less?", f"How much does {names} make up?"
     if only_others := all(task.is_other for run in every for task in run.tasks.values()):
         questions = "Which model does better?", f"How well does {names} do?"
     listed = headlines(every, read_answers)
     doubts, family_summaries = summaries(listed)
+    tasks: dict[str, dict[str, str]] = {}
+    for run in every:
+        for family in families(run):
+            tasks.setdefault(family.name, {}).update({code: task.task for code, task in family.tasks.items()})
+    compared, listed_overviews = differences(every, listed, read_answers), []
+    if is_many:
+        _, by_language = summaries(headlines(every, read_answers, by_language=True))
+        listed_overviews = overviews(family_summaries, by_language, tasks, compared.comparison if compared else None)
     benchmarks = {task.benchmark: title_of(task) for run in every for task in run.tasks.values()}
     return {
         "title": f"{names}: grounded evaluation",
@@ -68,12 +79,12 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
         "short": short,
         "doubts": doubts,
         "summaries": family_summaries,
-        "tasks": {
-            family.name: [task.task for task in family.tasks.values()] for run in every for family in families(run)
-        },
-        "plots": plots,
+        "overviews": listed_overviews,
+        "tasks": {family: [*members.values()] for family, members in tasks.items()},
+        "pictures": pictures,
+        "plots": [plot for plot in plots if plot not in pictures.values()],
         "no_plots": why_no_plots,
-        "differences": differences(every, listed, read_answers),
+        "differences": compared,
         "published": [*published_tables(every)] if paper else [],
         "commands": [*command_files(runs)],
         "benchmarks": [
@@ -102,7 +113,7 @@ def render(page: Mapping[str, Any]) -> str:
         "thousands": lambda number: f"{number:,}".replace(",", "\u202f"),
     }
     html: str = environment.get_template("page.html.jinja").render(
-        page=page, kinds=KINDS, examples=examples, significance=SIGNIFICANCE
+        page=page, kinds=KINDS, examples_of=examples, significance=SIGNIFICANCE
     )
     return html
 

@@ -90,6 +90,69 @@
     });
   }
 
+  // ------------------------------------------------------------------------------------------- documents to check
+  // Flags are kept by task and document: another report of the same document has them, too.
+  const FLAGS = "lm-eval-grounded flags";
+  let flags = {}; // task and document to a note
+  const every = groups.flatMap(({ task: { dataset }, documents }) =>
+    documents.map(({ element, answers }) => {
+      const [box, field] = all(".flag input", element);
+      const entry = { task: dataset.task, document: element.querySelector(".key").textContent };
+      const models = answers.map(({ answer }) => answer.querySelector(".model").title);
+      return { element, box, field, name: JSON.stringify(entry), entry: { ...entry, models } };
+    }),
+  );
+
+  function readFlags() {
+    try {
+      flags = JSON.parse(localStorage.getItem(FLAGS)) ?? {};
+    } catch {
+      // A browser may keep nothing of a file: flags then last as long as the page.
+    }
+  }
+
+  function showFlags() {
+    for (const { element, box, field, name } of every) {
+      box.checked = element.classList.toggle("flagged", flags[name] !== undefined);
+      field.parentElement.hidden = !box.checked;
+      if (field !== document.activeElement) field.value = flags[name] ?? "";
+    }
+    const number = all(".flagged").length;
+    id("save-flags").hidden = !number;
+    id("save-flags").textContent = `Save flagged (${number})`;
+  }
+
+  function setFlag({ box, field, name }) {
+    readFlags(); // another tab may have set some since
+    flags[name] = box.checked ? field.value : undefined;
+    try {
+      localStorage.setItem(FLAGS, JSON.stringify(flags));
+    } catch {
+      // as above
+    }
+    showFlags();
+  }
+
+  function saveFlags() {
+    const list = every.filter(({ box }) => box.checked).map(({ entry, name }) => ({ ...entry, note: flags[name] }));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([`${JSON.stringify(list, null, 1)}\n`], { type: "application/json" }));
+    link.download = "flagged_documents.json";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  }
+
+  for (const each of every) {
+    each.box.closest(".flag").hidden = false;
+    each.box.addEventListener("change", () => setFlag(each));
+    each.field.addEventListener("input", () => setFlag(each));
+  }
+  if (filters) {
+    id("save-flags").addEventListener("click", saveFlags);
+    readFlags();
+    showFlags();
+  }
+
   // A link to a document opens it.
   function reveal() {
     const target = location.hash.length > 1 ? id(decodeURIComponent(location.hash.slice(1))) : null;
@@ -102,14 +165,14 @@
   // --------------------------------------------------------------------------------------------------- tables
   function key(row, column) {
     const cell = row.cells[column];
-    return cell.dataset.sort === undefined ? cell.textContent : Number(cell.dataset.sort);
+    return cell.dataset.sort ? Number(cell.dataset.sort) : (cell.dataset.sort ?? cell.textContent);
   }
 
   function sort(table, heading, column) {
     const down = heading.getAttribute("aria-sort") === "ascending";
     const rows = Array.from(table.tBodies[0].rows).map((row) => [key(row, column), row]);
-    rows.sort(([a], [b]) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true })));
-    if (down) rows.reverse();
+    const compared = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
+    rows.sort(([a], [b]) => (a === "") - (b === "") || (down ? compared(b, a) : compared(a, b))); // what is not known is last
     for (const each of all("th", table.tHead)) each.removeAttribute("aria-sort");
     heading.setAttribute("aria-sort", down ? "descending" : "ascending");
     table.tBodies[0].append(...rows.map(([, row]) => row));
@@ -117,10 +180,11 @@
 
   for (const table of all("table.sortable")) {
     all("th", table.tHead).forEach((heading, column) => {
+      if (heading.className === "drawn") return;
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = heading.textContent;
-      heading.replaceChildren(button);
+      button.append(...heading.childNodes);
+      heading.append(button);
       button.addEventListener("click", () => sort(table, heading, column));
     });
   }

@@ -29,6 +29,7 @@ class MetricSummary(NamedTuple):
     """The headlines of all models for a metric of a family, without the doubts that are shown elsewhere."""
 
     headlines: list[Headline]
+    is_tight: bool = False  # whether the scale of shares ends at the next ten percent, not at 100 %
 
     @property
     def measured(self) -> Metric:
@@ -37,9 +38,12 @@ class MetricSummary(NamedTuple):
 
     @property
     def top(self) -> float:
-        """The end of the scale: 1 for shares and scores (or what exceeds it), 4 for ratings, else the largest bound."""
+        """The end of the scale: 1 for shares and scores (or what exceeds it), 4 for ratings, else the largest bound.
+        A tight one ends at the next tenth."""
         values = (value for headline in self.headlines for value in (headline.figure.value, headline.figure.high))
         largest = max((value for value in values if not math.isnan(value)), default=1.0)
+        if self.is_tight and self.measured.unit in ("share", "score"):
+            return math.ceil(10 * largest) / 10 or 1.0
         return max(largest, _SCALES.get(self.measured.unit, 1.0))
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lm_eval_tasks.results.report.families import families
+from lm_eval_tasks.results.report.families import MANY, families
 from lm_eval_tasks.results.report.plots import clapnq, languages
 from lm_eval_tasks.results.report.plots.correlations import correlations
 from lm_eval_tasks.results.report.plots.plot import DARK, LIGHT, Model, Plot, save
@@ -25,8 +25,12 @@ def plots_of(runs: Sequence[Run]) -> list[Plot]:
     for model in models:
         by_family.setdefault(model.family.name, []).append(model)
     plots: list[Plot | None] = []
+    is_many = len(runs) >= MANY
     for alike in by_family.values():  # the same tasks of different models
-        if _have_metrics(alike, languages.ERROR_RATES):
+        metrics = {metric.name: metric for model in alike for metric in model.family.any_task.metrics}
+        traded = [metric for metric in metrics.values() if metric.traded_against in metrics] if is_many else []
+        plots += [languages.trade_off(alike, metric, metrics[metric.traded_against]) for metric in traded[:1]]
+        if {*languages.ERROR_RATES} <= {*metrics} and not is_many:
             plots += [languages.error_rates(alike), languages.heat_map(alike, languages.ERROR_RATES)]
         if _have_metrics(alike, languages.WORD_RATES):
             plots += [languages.word_rates(alike), languages.heat_map(alike, languages.WORD_RATES[1:])]

@@ -42,8 +42,8 @@ class Axis(NamedTuple):
 
 
 def axis_of(metric: str) -> Axis:
-    """The axis of a metric, with its name in prose; shares are in percent."""
-    is_share, name = metric_of(metric).unit == "share", metric_of(metric).in_prose
+    """The axis of a metric, with its title; shares are in percent."""
+    is_share, name = metric_of(metric).unit == "share", metric_of(metric).title or metric_of(metric).in_prose
     return Axis(f"{name} (%)", 100, metric=metric) if is_share else Axis(name, metric=metric)
 
 
@@ -78,7 +78,7 @@ def marker_style(series: int, is_mean: bool = False) -> Mapping[str, Any]:
     """The marker of a series; for a mean it is large and hollow."""
     colour = COLOURS[series % len(COLOURS)]
     return {
-        "marker": MARKERS[series % len(MARKERS)],
+        "marker": MARKERS[(series + series // len(COLOURS)) % len(MARKERS)],  # no two of 64 are alike
         "markersize": 11 if is_mean else 5,
         "color": colour,
         "markerfacecolor": "none" if is_mean else colour,

@@ -10,6 +10,7 @@ from typing import Any
 from custom_metrics.paired_rates import RATES
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from lm_eval_tasks.definition.catalogue import metric_of
+from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.published.beside import mismatches
 from lm_eval_tasks.results.report.families import MEAN, language_name
@@ -20,6 +21,7 @@ from lm_eval_tasks.results.report.plots.plot import (
     Plot,
     Row,
     by_language,
+    by_task,
     cells,
     columns_of,
     is_unknown,
@@ -34,6 +36,32 @@ DETECTOR_FIGURES = ("iou", "rho")
 _CELL = (0.72, 0.24)  # width and height in a heat map, in inches
 
 
+def trade_off(models: Sequence[Model], metric: Metric, price: Metric) -> Plot:
+    """Two metrics that are traded against each other, a point for each model: the mean over its languages."""
+    names, family = short_names(model.name for model in models), models[0].family
+    entries = [
+        each._replace(group=wrapped(names[each.model], 24)) for each in by_task(models, (metric.name, price.name))
+    ]
+    x, y = axis_of(metric.name), axis_of(price.name)
+    return Plot(
+        name=f"{family.name}_trade_off",
+        title=f"{_title(metric, price)} ({family.name})",
+        caption=(
+            f"Each point is a model{', the mean over its languages' if len(family.tasks) > 1 else ''}. To the right: "
+            f"{_title(metric)} ({metric.better} is better). Upwards: {_title(price)} ({price.better} is better). Either is "
+            "bought with the other. Lines are 95 % bounds. In a crowd, some have no label." + not_drawn(entries)
+        ),
+        columns=("model", "name", *columns_of(metric.name, price.name)),
+        rows=rows_of(entries),
+        draw=lambda: scatter.draw([scatter.Panel("", entries, x, y)], same_limits=True),
+        family=family.name,
+    )
+
+
+def _title(*metrics: Metric) -> str:
+    return " / ".join(metric.title or metric.in_prose for metric in metrics)
+
+
 def error_rates(models: Sequence[Model]) -> Plot:
     """NoMIRACL: hallucination rate against error rate, a point for each model and language."""
     entries = by_language(models, ERROR_RATES)
@@ -41,7 +69,7 @@ def error_rates(models: Sequence[Model]) -> Plot:
     family = models[0].family
     return Plot(
         name=f"{family.name}_rates",
-        title=f"Hallucination rate against error rate ({family.name})",
+        title=f"{_title(*map(metric_of, ERROR_RATES))} ({family.name})",
         caption=(
             "Each point is a model in a language. To the right: it claims to see an answer where no passage holds one. "
             "Upwards: it says that it does not know where a passage holds the answer. Near the lower left corner is best. "
@@ -75,7 +103,7 @@ def word_rates(models: Sequence[Model]) -> Plot:
                 for group in languages
             ]
             panels.append(ranges.Panel(wrapped(name, 30), lines, Axis("share of words (%)", 100, ranges.PERCENT)))
-        return ranges.draw(panels, [metric_of(name).in_prose for name in WORD_RATES])
+        return ranges.draw(panels, [metric_of(name).heading for name in WORD_RATES])
 
     family_name = models[0].family.name
     return Plot(
@@ -104,10 +132,9 @@ def heat_map(models: Sequence[Model], metrics: Sequence[str]) -> Plot:
     if len(languages) > 1:
         languages.append(MEAN)
     family_name = models[0].family.name
-    names = " and ".join(metric_of(metric).in_prose for metric in metrics)
     return Plot(
         name=f"{family_name}_languages",
-        title=f"{names[0].upper()}{names[1:]} by language and model ({family_name})",
+        title=f"{_title(*map(metric_of, metrics))}, by language and model ({family_name})",
         caption=(
             "Values are percent; the stronger the tint, the higher the rate. A dash: the rate is undefined, or the "
             "language is not in the run. A question mark: its bounds span more than half of the scale, so it is not "
@@ -130,7 +157,7 @@ def _draw_tables(tables: Mapping[str, Mapping[str, Mapping[str, Figure]]], langu
 
     names = short_names(next(iter(tables.values())))
     width = max(_CELL[0], 1.75 / len(names)) * len(names) + 0.35
-    titles = [f"{metric_of(metric).in_prose} (%)" for metric in tables]
+    titles = [wrapped(f"{metric_of(metric).heading} (%)", max(24, int(10 * width))) for metric in tables]
     figure, grid = drawing.panels(titles, (), width, 0.6 + _CELL[1] * (len(languages) + 3), margin=1.3)
     for axes, colour, table in zip(grid, drawing.COLOURS, tables.values(), strict=False):
         for x, figures in enumerate(table.values()):
@@ -182,7 +209,7 @@ def detectors(models: Sequence[Model]) -> Plot:
         values += [team for line in lines for team in line.behind]
         lowest = min([0.0, *(number for number in values if not math.isnan(number))])  # of a negative correlation
         panels.append(
-            ranges.Panel(metric, lines, Axis(wrapped(metric_of(metric).heading, 34), limits=(lowest - 0.03, 1.03)))
+            ranges.Panel(wrapped(metric_of(metric).heading, 34), lines, Axis(metric, limits=(lowest - 0.03, 1.03)))
         )
     caveat = f" Measured otherwise than the teams: {'; '.join(dict.fromkeys(differing))}." if differing else ""
     names = short_names(model.name for model in models).values()

@@ -144,6 +144,7 @@ class Plot:
     columns: tuple[str, ...]
     rows: tuple[Row, ...]  # in the order of the plot; shares are fractions in [0, 1], as in the results
     draw: Callable[[], Any] = field(repr=False, compare=False)  # makes a ``matplotlib.figure.Figure``
+    family: str = ""  # of whose models it is the overview: means of two metrics that are traded against each other
 
     def svg(self, ink: str = LIGHT) -> str:
         """The picture as an ``<svg>`` element without a background, drawn once for all inks: colours of axes and text.

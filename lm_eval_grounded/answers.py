@@ -1,0 +1,144 @@
+"""Single answers, or lists of them: abstention, labels, scores, and the words that a detector flags.
+
+:func:`abstains` and :func:`relevance_label` alone remove reasoning blocks. A language is a BCP 47 tag."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+from custom_metrics.usage.columns import Texts, one_or_many, rows_of, text_of
+from custom_metrics.usage.plain_errors import UsageError
+
+if TYPE_CHECKING:
+    from custom_metrics.reading.spans import Span
+    from detector_plugin import Detector
+
+Several: TypeAlias = "str | Sequence[str] | None"
+Language: TypeAlias = "str | Sequence[str | None] | None"
+
+
+@one_or_many
+def abstains(text: str, language: str | None = None) -> bool:
+    """Whether an answer, or each of a list, says that it cannot answer (:func:`custom_metrics.abstention.is_abstention`).
+    Without a language, the two count that it most looks like. UsageError where the language has no phrase table."""
+    from custom_metrics.abstention import is_abstention
+    from custom_metrics.reading.response import final_answer
+    from lm_eval_tasks.detection.language_tags import with_phrases
+
+    return is_abstention(final_answer(text), with_phrases(language))
+
+
+@one_or_many
+def relevance_label(
+    response: str,
+    language: str | None = None,
+    question: str | None = None,
+    passages: Several = None,
+    strict: bool = False,
+) -> str:
+    """NoMIRACL's label of a response, or of each of a list: ``Yes, answer is present``, ``I don't know`` or ``Invalid``
+    (:func:`custom_metrics.relevance.robust_label`, which says what `question` and `passages` are for). `strict` reads the
+    response alone, as the released parser does. UsageError where the language has no phrase table."""
+    from custom_metrics.relevance import nomiracl_label, robust_label
+    from lm_eval_tasks.detection.language_tags import with_phrases
+
+    if strict:
+        return nomiracl_label(response)
+    return robust_label(response, with_phrases(language), question, _listed(passages, "passages"))
+
+
+@one_or_many
+def k_precision(answer: str, passages: Several, language: str | None = None) -> float:
+    """The share of the tokens of an answer, or of each of a list, that its passages hold; ``nan`` without a token
+    (:func:`custom_metrics.scores.grounding.k_precision`). The language decides what a token is: of ``en`` ROUGE's, as in
+    CLAPnq. UsageError where nothing here finds its words."""
+    from custom_metrics.scores import grounding
+    from lm_eval_tasks.detection.language_tags import code_of
+
+    code = None if language is None else code_of(language)
+    return grounding.k_precision(answer, _listed(passages, "passages"), code)
+
+
+@one_or_many
+def rouge(answer: str, references: Several, passages: Several = None) -> dict[str, float | None]:
+    """CLAPnq's ``rougeL``, ``recall``, ``rougeLp`` (against `passages`) and ``length`` of an answer, or of each of a list;
+    ``None`` for what has no reference, or no passage (:func:`custom_metrics.scores.grounding.score_answer`)."""
+    from custom_metrics.scores.grounding import score_answer
+
+    return score_answer(answer, _listed(references, "references"), _listed(passages, "passages"))
+
+
+@one_or_many
+def span_iou(answer: str, annotated: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> float:
+    """Intersection over union of the characters that two sides mark in an answer, or in each of a list; 1.0 where both mark
+    none (:func:`custom_metrics.scores.character_labels.iou`). A span is (start, end), or longer, as :func:`detect` gives
+    it. UsageError where it is not in the answer."""
+    from custom_metrics.scores.character_labels import iou
+
+    return iou(_in_text(annotated, answer, "annotated"), _in_text(predicted, answer, "predicted"))
+
+
+@overload
+def detect(
+    reference: str, answer: str, language: Language = ..., detector: str | Detector = ..., **options: Any
+) -> list[Span] | None: ...
+@overload
+def detect(
+    reference: str | Texts, answer: Texts, language: Language = ..., detector: str | Detector = ..., **options: Any
+) -> list[list[Span] | None]: ...
+def detect(
+    reference: str | Texts,
+    answer: str | Texts,
+    language: Language = None,
+    detector: str | Detector = "lexical",
+    question: Language = None,
+    **options: Any,
+) -> list[Span] | list[list[Span] | None] | None:
+    """The spans of an answer, or of each of a list, that its reference does not bear out, in characters; ``None`` where the
+    detector cannot read the answer and was told to leave it out.
+
+    The language is guessed by default. A detector is named as for the command, and kept loaded, or a loaded one; `options`
+    are its own, such as ``threshold``. UnusableDetector, a UsageError, where there is no such detector, option or value."""
+    from detector_plugin.detector import RAG
+    from detector_plugin.loading import resolve
+    from lm_eval_tasks.detection.language_tags import code_of, guess
+
+    groups: dict[Any, list[tuple[int, str, str, str | None, str]]] = {}  # by detector: `auto` goes by language
+    given = rows_of(answer, reference=reference, language=language, question=question)
+    for place, (text, source, tag, asked) in enumerate(given):
+        code = guess(text, text_of(source, "reference")).code if tag is None else code_of(tag)
+        name, chosen = resolve(detector, options, code, RAG) if isinstance(detector, str) else ("", {})
+        row = place, text_of(source, "reference"), text, code, text_of(asked or "", "question")
+        groups.setdefault((name, tuple(sorted(chosen.items()))), []).append(row)
+    spans: list[list[Span] | None] = [None] * len(given)
+    for key, rows in groups.items():
+        loaded = _loaded(*key) if isinstance(detector, str) else detector
+        places, *columns = map(list, zip(*rows, strict=True))
+        for place, detected in zip(places, loaded.detect(*columns), strict=True):
+            spans[place] = detected
+    return spans[0] if isinstance(answer, str) else spans
+
+
+@lru_cache(maxsize=4)
+def _loaded(name: str, options: tuple[tuple[str, Any], ...]) -> Detector:
+    from detector_plugin import load_detector
+
+    return load_detector(name, **dict(options))
+
+
+def _listed(texts: Any, name: str) -> list[str]:
+    """The texts that belong to one answer: one, a list of them, or none."""
+    listed = [texts] if isinstance(texts, (str, Mapping)) else texts or ()
+    return [text_of(text, f"{name}[{at}]") for at, text in enumerate(listed)]
+
+
+def _in_text(spans: Any, text: str, name: str) -> list[tuple[int, int]]:
+    """The places of spans, which are in a text."""
+    for span in spans:
+        whole = all(isinstance(at, Integral) for at in span[:2])
+        if not whole or not 0 <= span[0] <= span[1] <= len(text):
+            raise UsageError(f"{name}: a span is (start, end) in its text of {len(text)} characters, got {span!r:.60}")
+    return [(span[0], span[1]) for span in spans]

@@ -1,0 +1,133 @@
+"""Runs of a results folder as DataFrames, and compared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import on_one_line
+
+if TYPE_CHECKING:
+    import pandas
+
+    from lm_eval_tasks.results.compare import Comparison as Result
+    from lm_eval_tasks.runs import Run
+
+Place: TypeAlias = "str | os.PathLike[str]"
+
+
+class Runs:
+    """The runs in some places: a sequence of :class:`lm_eval_tasks.runs.Run`, and two tables. Files are found when this is
+    made, results read with the first run or :attr:`figures`, and samples with :attr:`answers`."""
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        from lm_eval_tasks.runs.finding import find_files
+
+        self._files = [files for place in places for files in find_files(Path(place))]
+
+    @cached_property
+    def _runs(self) -> list[Run]:
+        from lm_eval_tasks.runs.finding import read_files
+
+        return [run for files in self._files for run in read_files(files)]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def __getitem__(self, number: int) -> Run:
+        return self._runs[number]
+
+    def __repr__(self) -> str:
+        names = [on_one_line(run.model) for run in self]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        return f"<Runs: {', '.join(names[:3])}{more}; tasks: {len({task for run in self for task in run.tasks})}>"
+
+    @cached_property
+    def figures(self) -> pandas.DataFrame:
+        """A row for each figure: :data:`lm_eval_tasks.results.tidy.FIGURE_COLUMNS`."""
+        import pandas
+
+        from lm_eval_tasks.results.tidy import FIGURE_COLUMNS, figure_rows
+
+        table = pandas.DataFrame(list(figure_rows(self)), columns=list(FIGURE_COLUMNS))
+        return table.astype({"value": float, "low": float, "high": float, "standard_error": float, "n": "Int64"})
+
+    @cached_property
+    def answers(self) -> pandas.DataFrame:
+        """A row for each answer and filter: :data:`lm_eval_tasks.results.tidy.ANSWER_COLUMNS`, and each metric of any task.
+        All responses of all runs are in memory then: where they are many, read one run, or one samples file."""
+        import pandas
+
+        from lm_eval_tasks.results.tidy import ANSWER_COLUMNS, answer_rows
+
+        rows = list(answer_rows(self))
+        return pandas.DataFrame(rows, columns=None if rows else list(ANSWER_COLUMNS))
+
+
+def read(places: Place | Iterable[Place], *more: Place) -> Runs:
+    """The runs in a folder (with all folders in it), a results file, a samples file, or several of these. MissingSource: a
+    place is not there, or holds no results; ValueError, when it is read: a results file is damaged."""
+    return Runs([*([places] if isinstance(places, (str, os.PathLike)) else places), *more])
+
+
+class Comparison:
+    """A comparison of runs. ``str()`` is what ``lm-eval-grounded compare`` prints; a notebook shows the same as tables. Its
+    `result` has the same as plain values."""
+
+    def __init__(self, result: Result, pairs: bool = False) -> None:
+        self.result = result
+        self._pairs = pairs
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """A row for each difference of two models, with the columns of ``compare --format csv``."""
+        import pandas
+
+        return pandas.DataFrame(self.result.as_json()["differences"])
+
+    def _repr_html_(self, form: str = "html") -> str:
+        from lm_eval_tasks.results.compare.matrix import tables_of
+        from lm_eval_tasks.results.compare.rendering import render_sections
+
+        return render_sections(tables_of(self.result, self._pairs), form)
+
+    def __str__(self) -> str:
+        return self._repr_html_("text").removesuffix("\n")
+
+    def __repr__(self) -> str:
+        return (
+            f"<Comparison of {on_one_line(', '.join(self.result.models))}: {len(self.result.differences)} differences>"
+        )
+
+
+def compare(
+    *runs: Runs | Run | Place,
+    tasks: str | Sequence[str] | None = None,
+    metrics: str | Sequence[str] | None = None,
+    every_metric: bool = False,
+    filter: str | None = None,
+    pairs: bool = False,
+    across: str | Sequence[str] = (),
+    pair: str | Sequence[str] = (),
+) -> Comparison:
+    """Compare two models or more: what :func:`read` gives, single runs, or paths. Options (`every_metric` is ``--all``) and
+    errors are those of ``lm-eval-grounded compare``."""
+    from lm_eval_tasks.results.compare import compare_runs
+    from lm_eval_tasks.results.compare.pairing import check_across
+    from lm_eval_tasks.runs import Run
+
+    chosen: list[Run] = []
+    for each in runs:
+        if not isinstance(each, (Run, Runs, str, os.PathLike)):
+            raise UsageError(f"compare takes what read() gives, single runs, or paths; got {type(each).__name__}")
+        chosen += [each] if isinstance(each, Run) else each if isinstance(each, Runs) else read(each)
+    tasks, metrics = [tasks] if isinstance(tasks, str) else tasks, [metrics] if isinstance(metrics, str) else metrics
+    settings, paired = ([given] if isinstance(given, str) else given for given in (across, pair))
+    compared = compare_runs(chosen, tasks, metrics, every_metric, filter, across=check_across(settings), pairs=paired)
+    return Comparison(compared, pairs)

@@ -1,0 +1,167 @@
+"""The rows of a comparison: the difference of each pair of runs, on every metric of every group and task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, combinations, product
+
+import numpy as np
+
+from custom_metrics.statistics.figures import Figure, mean_figure, share_figure
+from custom_metrics.statistics.intervals import Z95
+from custom_metrics.statistics.multiple_comparisons import holm
+from custom_metrics.statistics.strata import mean_of, mean_of_strata
+from custom_metrics.statistics.units import is_measurable
+from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric, parts_of
+from lm_eval_tasks.results.compare.comparison import Difference
+from lm_eval_tasks.results.compare.measured_task import MeasuredTask
+from lm_eval_tasks.results.compare.measuring import Measured, compare_measured, pooled
+from lm_eval_tasks.runs import Run, TaskRun
+from lm_eval_tasks.runs.other_tasks import is_weighted
+
+
+def difference_rows(
+    runs: Sequence[Run],
+    groups: Mapping[str, Sequence[str]],
+    compared: Mapping[str, MeasuredTask],
+    notes: list[str],
+    balanced: bool,
+) -> list[Difference]:
+    """The differences of all pairs of runs: on groups whose tasks are all compared, and on the tasks. They are sorted by
+    benchmark, in the order of the runs; within one, headlines first, and groups before tasks. Groups that are weighted, or
+    cannot be compared, are added to `notes`."""
+    rows: list[Difference] = []
+    for name, members in (*groups.items(), *((name, [name]) for name in compared)):
+        if name in catalogue.without_mean() or not all(member in compared for member in members):
+            continue
+        tasks = [compared[member] for member in members]
+        metrics = tasks[0].metrics
+        all_parts = parts_of(metrics) if balanced else {metric: (metric.name,) for metric in metrics}
+        for (metric, parts), filter_name in product(all_parts.items(), dict.fromkeys(task.filter for task in tasks)):
+            of_filter = [task.measured for task in tasks if task.filter == filter_name]
+            measured = [[by_metric[part] for part in parts] for by_metric in of_filter if {*parts} <= by_metric.keys()]
+            rows += _rows_of_metric(runs, name, members, metric, parts, filter_name, tasks[0].run, measured, notes)
+    benchmarks = list(dict.fromkeys(row.benchmark for row in rows if not row.group))
+    order = list(dict.fromkeys(row.metric for row in rows))
+    return sorted(
+        _corrected(rows),
+        key=lambda row: (benchmarks.index(row.benchmark), not row.headline, order.index(row.metric), not row.group),
+    )
+
+
+def _rows_of_metric(
+    runs: Sequence[Run],
+    name: str,
+    members: Sequence[str],
+    metric: Metric,
+    parts: Sequence[str],
+    filter_name: str,
+    task_run: TaskRun,
+    measured: Sequence[Sequence[Measured]],
+    notes: list[str],
+) -> Iterator[Difference]:
+    """The differences on a metric of a task or group (`name`). `measured` are its tasks, each with the metric's `parts`:
+    itself, or the two rates whose mean it is. `task_run` is any of its runs."""
+    group, weighted = name not in members, False
+    if group and task_run.is_other and measured:
+        kind, note = _kind_of_group(runs, name, f"{metric.name},{filter_name}", [*chain(*measured)], len(members))
+        notes += [f"{name}: {note}"] * bool(note)
+        if kind is None:
+            return
+        weighted = kind
+    own = []
+    for number, run in enumerate(runs):
+        done = [run.tasks[task] for task in members if task in run.tasks]
+        figures = [task.figure(part, filter_name) for task in done for part in parts]
+        of_run = [part for part in chain(*measured) if number in part.values]
+        own.append(_own_value(number, pooled(of_run, [number]) if weighted else of_run, figures, metric))
+    for pair in combinations(range(len(runs)), 2):
+        first, second = pair
+        shared = [task for task in measured if all({*pair} <= part.values.keys() for part in task)]
+        if group or len(parts) > 1:  # a single task keeps its row, which then says that no document counts
+            shared = [task for task in shared if all(part.counted(run).any() for part, run in product(task, pair))]
+        both = [*chain(*shared)]
+        if len({(part.is_mean, part.errors is None) for part in both}) != 1:
+            continue
+        if weighted:
+            both = pooled(both, pair)
+        result = compare_measured(both, first, second)
+        if math.isnan(result.standard_error):
+            result = result._replace(standard_error=(result.high - result.low) / (2 * Z95))
+        values, unit = result._asdict(), both[0].unit
+        documents = sum(int((task.counted(first) & task.counted(second)).sum()) for task in both)
+        yield Difference(
+            task=name,
+            benchmark=task_run.benchmark,
+            language="" if group else task_run.language,
+            group=group,
+            tasks=len(shared),
+            metric=metric.name,
+            filter=filter_name,
+            higher_is_better=metric.higher_is_better,
+            headline=any(map(task_run.is_headline, parts)),
+            first=first,
+            second=second,
+            first_value=values.pop("first"),
+            second_value=values.pop("second"),
+            p_adjusted=result.p,
+            family=1,
+            unit="passages" if result.n < documents and unit == "documents" else unit,  # that tasks share
+            only_first=sum(int((task.counted(first) & ~task.counted(second)).sum()) for task in both),
+            only_second=sum(int((task.counted(second) & ~task.counted(first)).sum()) for task in both),
+            first_own=own[first][0],
+            second_own=own[second][0],
+            denominator=metric.denominator,
+            measured=metric,
+            first_measurable=own[first][1],
+            second_measurable=own[second][1],
+            documents=documents,
+            **values,
+        )
+
+
+def _kind_of_group(
+    runs: Sequence[Run], group: str, key: str, tasks: Sequence[Measured], members: int
+) -> tuple[bool | None, str]:
+    """What the number of a group that is not ours is in the results files: the mean over its tasks (False), or over their
+    documents (True); ``None`` where it is neither, or fewer than two runs have it. And a note on it."""
+    values = [run.group_results.get(group, {}).get(key) for run in runs]
+    reported = {number: value for number, value in enumerate(values) if isinstance(value, float)}
+    kinds = {
+        is_weighted(value, [t.run_value(run) for t in tasks], [int(t.counted(run).sum()) for t in tasks])
+        for run, value in reported.items()
+    }
+    if None in kinds or len(tasks) < members:
+        metric = key.partition(",")[0]
+        return None, f"its {metric} is not compared: no mean of what can be read of its tasks"
+    if len(reported) < 2:
+        return None, ""
+    weighted = True in kinds
+    return weighted, "each of its tasks counts by its number of documents, as in the results file" if weighted else ""
+
+
+def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], metric: Metric) -> tuple[float, bool]:
+    """The value of a run (by its number) over all tasks that it has, and whether it may be shown, by the bounds of its
+    results files' figures. For shares and means without any, bounds are computed from the documents' values."""
+    value = mean_of_strata([Figure(task.run_value(run)) for task in tasks]).value
+    figure_of = {DEFINED_MEAN: mean_figure, DEFINED_SHARE: share_figure}.get(metric.aggregation)
+    if figure_of and metric.unit != "number" and all(math.isnan(figure.low) for figure in figures):
+        figures = [figure_of(task.values[run].tolist()) for task in tasks if task.is_mean and run in task.values]
+    return value, is_measurable(mean_of(figures, metric.is_share), metric.unit)
+
+
+def _corrected(rows: Sequence[Difference]) -> list[Difference]:
+    """Rows with p corrected by Holm over a metric's comparisons: all languages and pairs of models; groups apart."""
+    families: dict[tuple[object, ...], list[int]] = {}
+    for index, row in enumerate(rows):
+        families.setdefault((row.benchmark or row.task, row.metric, row.filter, row.group), []).append(index)
+    corrected = list(rows)
+    for indices in families.values():
+        adjusted = holm([rows[index].p for index in indices])
+        tested = max(1, np.isfinite(adjusted).sum())
+        for index, p in zip(indices, adjusted.tolist(), strict=True):
+            corrected[index] = replace(rows[index], p_adjusted=p, family=int(tested))
+    return corrected

@@ -1,0 +1,315 @@
+"""``compare --across`` and ``--pair``: one model under two settings, and tasks of two names over the same documents;
+``--plan``: how many documents a difference needs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from custom_metrics.statistics.power import detectable_difference, rows_needed
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.definition.catalogue import variant_of
+from lm_eval_tasks.nomiracl.dataset import LANGUAGES
+from lm_eval_tasks.results.compare import Comparison, Incomparable, compare_runs
+from lm_eval_tasks.results.compare.pairing import ACROSS
+from lm_eval_tasks.results.compare.planning import plan
+from lm_eval_tasks.runs import labels, read_runs
+from tests.changed_runs import Row, change_results, change_samples, copied_models, written_samples
+
+TASK = "clapnq_rag"
+RECORD = f"configs {TASK} metadata provenance"
+PROMPTED = {"prompt_hash": "0" * 64, "arguments": {"gen_args_0": {"arg_0": "Think."}}}
+
+
+def compared(*places: Path, **options: Any) -> Comparison:
+    return compare_runs(read_runs(places), **options)
+
+
+def rows_of(comparison: Comparison) -> list[float]:
+    rows = comparison.differences
+    return [x for row in rows for x in (row.first_value, row.second_value, row.low, row.high, row.p, row.n)]
+
+
+def put(folder: Path, place: str, value: Any) -> None:
+    """Another value in a results file."""
+    *names, last = place.split()
+    change_results(
+        folder, lambda results: reduce(lambda at, name: at.setdefault(name, {}), names, results).update({last: value})
+    )
+
+
+def one_model(two_models: Path, folder: Path, tasks: Sequence[str] = (TASK,)) -> tuple[Path, Path]:
+    """The runs of both models, as if they were two runs of a model ``m``."""
+    places = copied_models(two_models, folder, tasks)
+    for place in places:
+        put(place, "model_name", "m")
+        change_results(
+            place, lambda results: results.update(configs={name: results["configs"][name] for name in tasks})
+        )
+    return places
+
+
+def rename(folder: Path, names: Mapping[str, str]) -> None:
+    """Give tasks and groups of a run other names."""
+    for path in [*folder.iterdir()]:
+        for old, new in sorted(names.items(), key=lambda pair: -len(pair[0])):
+            if path.name.startswith("results_"):
+                path.write_text(path.read_text("utf-8").replace(f'"{old}"', f'"{new}"'), "utf-8")
+            elif path.name.startswith(f"samples_{old}_2"):
+                path = path.rename(path.with_name(path.name.replace(f"_{old}_2", f"_{new}_2")))
+
+
+def of_another_retriever(row: Row) -> Row:
+    return {**row, **PROMPTED, "doc": {**row["doc"], "passages": [], "gold_ranks": [1], "retriever": '{"k1": 2}'}}
+
+
+def with_prompts(row: Row) -> Row:
+    return row | PROMPTED
+
+
+SETTINGS: list[tuple[Any, ...]] = [
+    # setting, place in the results file, value, change of the samples, and both values as the heading has them
+    ("prompt", f"{RECORD} prompt template_sha256", "f00ba7" * 11, with_prompts, ("prompt f00ba7f", "prompt e68f3a8")),
+    ("system_instruction", "system_instruction", "Be brief." * 20, with_prompts, ("f.Be brief.", "no instruction")),
+    ("template", "chat_template_sha", "c" * 64, with_prompts, ("template on", "template off")),
+    ("shots", f"n-shot {TASK}", 5, with_prompts, ("5 shots", "0 shots")),
+    ("retriever", f"{RECORD} retrieval retriever", "e5", of_another_retriever, ("retriever e5", "retriever bm25")),
+    (
+        "generation",
+        f"configs {TASK} generation_kwargs",
+        {"temperature": 0.3},
+        None,
+        ("temperature=0.3", "do_sample=False"),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", SETTINGS, ids=[row[0] for row in SETTINGS])
+def test_a_setting_is_compared_where_it_is_named_and_refused_or_noted_elsewhere(
+    two_models: Path, tmp_path: Path, case: tuple[Any, ...]
+) -> None:
+    setting, place, value, change, shown = case
+    first, second = one_model(two_models, tmp_path)
+    plain = compared(first, second)
+    assert (plain.across, plain.models[0]) == ({}, "m (baseline-answer)")
+    put(first, place, value)
+    if change is not None:
+        change_samples(first, TASK, lambda rows: [*map(change, rows)])
+    for across in ((setting,), ACROSS, (setting, "detector")):
+        found = compared(first, second, across=across)
+        assert rows_of(found) == pytest.approx(rows_of(plain), nan_ok=True)  # nothing but the heading is another
+        assert [*found.across] == [setting]
+        assert all(text in of_run for text, of_run in zip(shown, found.across[setting], strict=True))
+        assert [text in model for text, model in zip(shown, found.models, strict=True)] == [True, True]
+        assert not any("another" in note for note in found.notes)
+    others = [name for name in ACROSS if name not in (setting, "model")]
+    for across in ((), others):
+        if setting in ("template", "generation"):
+            assert any(note.startswith(f"{TASK}: another ") for note in compared(first, second, across=across).notes)
+        elif not across or setting in ("system_instruction", "shots", "retriever"):
+            with pytest.raises(Incomparable, match=f"--across ({','.join(others)},)?{setting}$"):
+                compared(first, second, across=across)
+
+
+def test_a_detector_is_compared_across_and_refused_beside_another_setting(two_models: Path, tmp_path: Path) -> None:
+    first, second = one_model(two_models, tmp_path, ["mfava_de"])
+    put(first, "configs mfava_de metadata provenance detector version", "0ther")
+    put(first, "n-shot mfava_de", 5)
+    with pytest.raises(Incomparable, match=r"the detector differs.*--across shots,detector$"):
+        compared(first, second, across=["shots"])
+    found = compared(first, second, across=["shots", "detector"])
+    assert [value.partition(", ")[0] for value in found.across["detector"]] == ["version=0ther", "version=8111b6c960d5"]
+    assert "detected_rate" in {row.metric for row in found.differences}
+
+
+def test_one_model_is_compared_unless_models_are_named(two_models: Path, tmp_path: Path) -> None:
+    first, second = copied_models(two_models, tmp_path, [TASK])
+    put(first, f"n-shot {TASK}", 5)
+    with pytest.raises(Incomparable, match=r"the number of shots differs.*--across model,shots$"):
+        compared(first, second, tasks=[TASK])
+    with pytest.raises(ValueError, match=r"--across shots compares runs of one model.*--across model,shots$"):
+        compared(first, second, tasks=[TASK], across=["shots"])
+    assert compared(first, second, tasks=[TASK], across=["model", "shots"]).across == {"shots": ("5 shots", "0 shots")}
+
+
+@pytest.mark.parametrize("column", ["question", "gold_ids", "answers"])
+def test_other_questions_are_refused_across_retrievers(two_models: Path, tmp_path: Path, column: str) -> None:
+    first, second = one_model(two_models, tmp_path)
+
+    def change(row: Row) -> Row:
+        return {**of_another_retriever(row), "doc": {**of_another_retriever(row)["doc"], column: "another"}}
+
+    change_samples(first, TASK, lambda rows: [*map(change, rows)])
+    with pytest.raises(
+        Incomparable, match=f"32 of 32 documents differ; the first is .*, in {column}: 'another' in"
+    ) as error:
+        compared(first, second, across=["retriever", "prompt"])
+    assert "--across" not in str(error.value)  # it does not help
+
+
+# ------------------------------------------------------------------------------------------------- tasks of other names
+
+
+def test_tables_say_which_tasks_ask_the_same_documents() -> None:
+    assert variant_of("nomiracl_de_role") == ("nomiracl_de", {"prompt": "role"})
+    assert variant_of("clapnq_rag_e5_gpt") == ("clapnq_rag", {"prompt": "gpt", "retriever": "e5"})
+    assert variant_of("clapnq_gold_llama")[0] == "clapnq_gold"
+    assert variant_of("mfava_detection_de_gold_category")[0] == "mfava_detection_de_gold_category"
+    assert variant_of("mine") == ("mine", {})
+
+
+NOMIRACL = [f"nomiracl_{language}" for language in LANGUAGES]
+ROLE = {"nomiracl": "nomiracl_role", **{name: f"{name}_role" for name in NOMIRACL}}
+
+
+def test_a_group_is_paired_with_that_of_another_prompt(two_models: Path, tmp_path: Path) -> None:
+    first, second = one_model(two_models, tmp_path, NOMIRACL)
+    plain = compared(first, second)
+    rename(second, ROLE)
+    with pytest.raises(
+        ValueError, match=r"no task is in two runs.*nomiracl_ar and nomiracl_ar_role ask.*--across prompt$"
+    ):
+        compared(first, second)
+    found = compared(first, second, across=["prompt"])
+    assert found.models == ("m (prompt vanilla)", "m (prompt role)")
+    assert rows_of(found) == pytest.approx(rows_of(plain), nan_ok=True)
+    assert [(row.task, row.tasks) for row in found.differences if row.group] == [("nomiracl", 18)] * 2
+    assert found.paired["nomiracl_sw"] == ("nomiracl_sw", "nomiracl_sw_role")
+    for name in ("nomiracl_role", "nomiracl"):
+        assert len(compared(first, second, across=["prompt"], tasks=[name]).differences) == 2 * 19
+    by_groups = compared(first, second, across=["prompt"], pairs=["nomiracl=nomiracl_role"], tasks=["nomiracl"])
+    assert rows_of(by_groups) == pytest.approx(rows_of(plain), nan_ok=True)
+    with pytest.raises(ValueError, match="they have 18 and 1 tasks; pair these one by one"):
+        compared(first, second, pairs=["nomiracl=nomiracl_de_role"])
+
+
+def test_a_run_with_both_tasks_is_compared_with_itself(
+    two_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two prompts of two benchmarks are two columns; what has one prompt only is left out."""
+    tasks = ["nomiracl_de", "clapnq_gold", "mfava_de"]
+    first, second = one_model(two_models, tmp_path, tasks)
+    plain = compared(first, second, tasks=tasks[:2])
+    rename(second, {"nomiracl_de": "nomiracl_de_role", "clapnq_gold": "clapnq_gold_gpt"})
+    results = next(first.glob("results_*.json"))
+    mine, theirs = (json.loads(next(place.glob("results_*.json")).read_text("utf-8")) for place in (first, second))
+    for key, value in theirs.items():
+        if isinstance(value, dict):
+            mine[key] = {**(mine[key] or {}), **value}
+    results.write_text(json.dumps(mine), "utf-8")
+    (date,) = {path.stem.rpartition("_")[2] for path in first.glob("samples_*")}
+    for name in ("nomiracl_de_role", "clapnq_gold_gpt"):
+        next(second.glob(f"samples_{name}_*")).rename(first / f"samples_{name}_{date}.jsonl")
+    with pytest.raises(
+        ValueError, match=r"only one run was found.*needs two or more\. .*ask the same.*--across prompt$"
+    ):
+        compared(first)
+    found = compared(first, across=["prompt"])
+    assert rows_of(found) == pytest.approx(rows_of(plain), nan_ok=True)
+    assert {*found.paired} == {*tasks[:2]}
+    assert main(["compare", str(first), "--across", "Prompt"]) == 0
+    printed = capsys.readouterr().out
+    assert "Compared across prompt: A has prompt vanilla, flan; B has prompt role, gpt\n" in printed
+    assert "Paired: nomiracl_de with nomiracl_de_role" in printed
+
+
+def test_tasks_of_ones_own_are_paired_by_name(tmp_path: Path) -> None:
+    values = [{"acc": float(number % 3 > 0)} for number in range(30)]
+    one = written_samples(tmp_path / "one", "mine", values)
+    other = written_samples(tmp_path / "other", "yours", values[::-1])
+    (row,) = compared(one, other, pairs=["mine=yours"]).differences
+    assert (row.task, row.n, row.documents) == ("mine", 30, 30)
+    elsewhere = written_samples(tmp_path / "elsewhere", "theirs", values, [{"id": f"x{n}"} for n in range(30)])
+    with pytest.raises(Incomparable, match=r"mine: no document is in two runs"):
+        compared(one, elsewhere, pairs=["mine=theirs"])
+    with pytest.raises(ValueError, match=r"--pair mine=your: no run has your; did you mean 'yours'\?"):
+        compared(one, other, pairs=["mine=your"])
+
+
+# ------------------------------------------------------------------------------------- what so many documents would show
+
+
+def test_the_smallest_difference_stands_in_every_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 100 documents 30 are discordant, ten more of one model's."""
+    first, second = ([{"acc": float(low <= n < high)} for n in range(100)] for low, high in ((0, 50), (10, 70)))
+    folders = [written_samples(tmp_path / name, "mine", values) for name, values in (("a", first), ("b", second))]
+    (row,) = compared(*folders).differences
+    error = math.sqrt((0.3 - 0.1**2) / 100)
+    assert row.detectable == pytest.approx(detectable_difference(error)) == pytest.approx(2.8016 * error, rel=1e-4)
+    assert compared(*folders).as_json()["differences"][0]["detectable"] == row.detectable
+    assert main(["compare", *map(str, folders)]) == 0
+    assert " 0.151\n" in capsys.readouterr().out
+    third = written_samples(tmp_path / "c", "mine", second)
+    assert main(["compare", *map(str, (*folders, third))]) == 0
+    printed = capsys.readouterr().out
+    assert "100 documents show a difference of 0.151 (power 80 %, one comparison)" in printed
+    assert max(map(len, printed.split("\nRank:")[0].splitlines())) <= 100
+
+
+def test_a_plan_says_how_many_documents_a_difference_needs(
+    two_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = one_model(two_models, tmp_path)
+    runs = read_runs(folders)
+    comparison = compare_runs(runs)
+    planned, _ = plan(comparison, 0.05)
+    assert "length" not in {row["metric"] for row in planned}  # 0.05 characters
+    for row, seen in zip(planned, comparison.differences, strict=False):
+        variance = seen.n * seen.standard_error**2
+        assert row["needed"] == row["needed_documents"] == rows_needed(0.05, variance, seen.of_shares)
+    (length,), _ = plan(compare_runs(runs, metrics=["length"]), 20, metrics=["length"])
+    assert length["needed"] is not None
+    (alone,), (how,) = plan(runs[0], 0.05, metrics=["rougeL"])
+    numbers = runs[0].tasks[TASK].answers().readings["answer"].columns["rougeL"].numbers
+    assert alone["needed"] == rows_needed(0.05, 2 * float(np.nanvar(numbers, ddof=1)))
+    assert how.startswith("One run has no pairs")
+    assert main(["compare", *map(str, folders), "--plan", "0.05", "--format", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [row["needed"] for row in printed["plan"]] == [row["needed"] for row in planned]
+
+
+def test_a_plan_counts_clusters_and_documents(two_models: Path, closed_book: Path) -> None:
+    runs = read_runs([two_models / "baseline-lexical", closed_book])
+    comparison = compare_runs(runs, ["mfava_de"], ["detected_rate"])
+    (row,), _ = plan(comparison, 0.02)
+    assert (row["unit"], row["n"], row["documents"]) == ("articles", 5, 9)
+    assert row["needed_documents"] == math.ceil(row["needed"] * 9 / 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--across", "shot"], "--across shot: no such setting; did you mean 'shots'?"),
+        (["--pair", "mine"], "--pair mine: name two tasks"),
+        (["--plan", "0"], "--plan takes a difference larger than 0, such as 0.02, got 0"),
+        (["--plan", "nan"], "--plan takes a difference larger than 0"),
+        (["--plan", "0.1", "--paper"], "--paper goes without --across, --pair and --plan"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = [str(written_samples(tmp_path / name, "mine", [{"acc": 1.0}, {"acc": 0.0}])) for name in "ab"]
+    assert main(["compare", *places, *options]) != 0
+    assert says in capsys.readouterr().err
+
+
+def test_labels_name_the_settings_that_differ(two_models: Path, tmp_path: Path) -> None:
+    first, second = one_model(two_models, tmp_path)
+    put(first, f"n-shot {TASK}", 5)
+    put(second, f"{RECORD} detector", {"name": "llm", "threshold": 0.5})
+    put(first, f"{RECORD} detector", {"name": "lexical"})
+    runs = read_runs([first, second])
+    assert labels(runs) == ["m (5 shots, detector=lexical)", "m (0 shots, detector=llm)"]
+    put(first, f"{RECORD} detector", {"name": "llm", "threshold": 0.9})
+    put(first, "chat_template_sha", "c" * 64)
+    assert labels(read_runs([first, second])) == [
+        *("m (template on, 5 shots, threshold=0.9)", "m (template off, 0 shots, threshold=0.5)")
+    ]
