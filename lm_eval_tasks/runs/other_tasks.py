@@ -79,12 +79,6 @@ def described_run(run: Run, read_answers: Callable[[TaskRun], Answers] = TaskRun
     return replace(run, tasks={**run.tasks, **{name: described(t, read_answers(t)) for name, t in logged.items()}})
 
 
-def limits_of(task: TaskRun) -> list[str]:
-    """That the task was not asked whole, in words; empty where it was, or that is not known. Ours record it themselves."""
-    asked, whole = task.size.get("effective", 0), task.size.get("original", 0)
-    return [f"only {asked} of {whole} documents were asked (--limit)"] if task.is_other and asked < whole else []
-
-
 def _why_no_mean(task: TaskRun, metric: Metric, answers: int, column: Column | None, reported: float) -> str:
     """The reason why a metric is not the mean of its documents' values; empty where it is."""
     if column is None:

@@ -73,6 +73,9 @@ class TaskRun:
     def not_comparable(self) -> list[str]:
         """Why its numbers are not comparable with published ones; empty where they are, or nothing is known."""
         reasons = self.provenance.get("not_comparable")
+        asked, whole = self.size.get("effective", 0), self.size.get("original", 0)
+        if self.is_other and asked < whole:  # ours record it
+            return [f"only {asked} of {whole} documents were asked"]
         return [str(reason) for reason in reasons] if isinstance(reasons, (list, tuple)) else []
 
     @property

@@ -36,7 +36,7 @@ from lm_eval_tasks.results.compare.measuring import NotMeasured, measure
 from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unreadable_doubts
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files, read_files
-from lm_eval_tasks.runs.other_tasks import described, limits_of, mean_of_group
+from lm_eval_tasks.runs.other_tasks import described, mean_of_group
 from lm_eval_tasks.runs.settings import SettingsOfTask, settings_of_run
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -221,7 +221,7 @@ def _task(task: TaskRun) -> TaskEntry:
         headlines=[_headline(task, metric, filter_name, joined) for metric in _headlines(task)],
         figures={name: dict(figures) for name, figures in task.figures.items()},
         units={metric: task.metric(metric).unit for figures in task.figures.values() for metric in figures},
-        doubts=[*task.not_comparable, *limits_of(task)],
+        doubts=task.not_comparable,
         unranked=unranked,
         alike=alike,
         unread=[*dict.fromkeys(summary for _, summary, _ in unreadable_doubts(task, filter_name))],

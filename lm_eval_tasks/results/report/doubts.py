@@ -23,7 +23,7 @@ from lm_eval_tasks.results.report.answers import READINGS
 from lm_eval_tasks.results.report.families import Family
 from lm_eval_tasks.results.report.numbers import as_text
 from lm_eval_tasks.runs import TaskRun
-from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN, limits_of
+from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN
 
 CORRECTED = ("estimated_rate", "rogan_gladen_rate")
 """Rates that a calibration corrects."""
@@ -58,8 +58,8 @@ _UNREAD = {
 
 
 class Doubt(NamedTuple):
-    """A reason to trust a number less: ``not_comparable``, ``limited``, ``few``, ``unbounded``, ``undefined``,
-    ``calibration``, ``clipped``, ``unlike``, ``invalid``, ``abstains``, ``readings``, ``alike`` or ``broken``."""
+    """A reason to trust a number less: ``not_comparable``, ``few``, ``unbounded``, ``undefined``, ``calibration``,
+    ``clipped``, ``unlike``, ``invalid``, ``abstains``, ``readings``, ``alike`` or ``broken``."""
 
     kind: str
     text: str  # without a full stop
@@ -120,8 +120,6 @@ def one_sided(task: TaskRun, filter_name: str, fewest: int = FEWEST_EQUAL) -> tu
 
 def _task_doubts(task: TaskRun, metric: Metric, filter_name: str) -> Findings:
     figure = task.figure(metric.name, filter_name)
-    for limit in limits_of(task):
-        yield "limited", limit, ""
     if not task.provenance and not task.is_other:
         yield "not_comparable", "the results do not say what it was measured on", ""
     if reasons := task.not_comparable:
