@@ -44,13 +44,13 @@ def compare_runs(
     every_metric: bool = False,
     filter_name: str | None = None,
     refuse: bool = True,
-    balanced: bool = False,
     progress: Callable[[Sequence[str]], Iterator[str]] = iter,
     read_answers: Callable[[TaskRun], Answers] = TaskRun.answers,
     across: Collection[str] = (),
     pairs: Sequence[str] = (),
 ) -> Comparison:
-    """Compare runs, all pairs of them.
+    """Compare runs, all pairs of them; of three and more also the balanced error, where two error rates are traded against
+    each other.
 
     Args:
         runs: two or more; one, if it has tasks that are paired.
@@ -61,7 +61,6 @@ def compare_runs(
             :func:`lm_eval_tasks.runs.headline_filter`.
         refuse: raise an error if a task cannot be compared. Else leave it out, and say so in ``refused``; so too where
             answers were not logged.
-        balanced: also compare the balanced error, where two error rates are traded against each other.
         progress: goes through the names of the tasks; :class:`tqdm.tqdm` shows a bar.
         read_answers: gives the answers of a task; for callers that have read them already.
         across: settings in which runs of one model may differ (:data:`~lm_eval_tasks.results.compare.pairing.ACROSS`).
@@ -136,7 +135,7 @@ def compare_runs(
             raise UsageError(f"no common task has the metric {', '.join(missing)}{known_instead(missing[0], listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
     messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()]
-    rows = difference_rows(runs, chosen_groups, compared, messages, balanced)
+    rows = difference_rows(runs, chosen_groups, compared, messages, balanced=len(runs) > 2)
     for model, run in zip(models, runs, strict=True):
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:

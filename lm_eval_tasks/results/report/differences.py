@@ -63,7 +63,7 @@ def differences(
     if len(runs) < 2:
         return None
     try:
-        comparison = compare_runs(runs, refuse=False, balanced=len(runs) >= MANY, read_answers=read_answers)
+        comparison = compare_runs(runs, refuse=False, read_answers=read_answers)
     except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
         return Differences([], {}, (f"The models are not compared: {error}",))
     refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in comparison.refused)

@@ -32,7 +32,7 @@ def markdown_of(runs: Sequence[Run]) -> str:
     runs, read_answers = described_runs(runs)
     if len(runs) > 1:
         try:
-            comparison = compare_runs(runs, refuse=False, balanced=len(runs) >= MANY, read_answers=read_answers)
+            comparison = compare_runs(runs, refuse=False, read_answers=read_answers)
             tables = matrices(comparison) if len(runs) >= MANY else sections(comparison)
             compared = render_sections(tables, "markdown")
         except (ValueError, MissingSource) as error:
