@@ -164,8 +164,8 @@ def test_two_error_rates_that_are_traded_have_a_balanced_error(names: str, parts
 def test_the_balanced_error_is_compared_over_both_rates(released: Path) -> None:
     runs = read_runs([released])
     with_it = compare_runs(runs, refuse=False)
-    assert not compare_runs(runs[:2], refuse=False).select("balanced_error")
-    assert with_it.select("balanced_error")
+    assert not [*compare_runs(runs[:2], refuse=False).select("balanced_error")]
+    assert [*with_it.select("balanced_error")]
     for row in with_it.select("balanced_error"):
         pair = [
             next(
