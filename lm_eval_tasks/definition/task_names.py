@@ -30,14 +30,8 @@ def hint(names: Iterable[str], known: Collection[str] = ()) -> str:
 
 @lru_cache(maxsize=1)
 def _ours() -> tuple[str, ...]:
-    return tuple(
-        sorted(
-            {
-                *catalogue.groups(),
-                *(task.name for table in catalogue.tables().values() for task in table.tasks),
-            }
-        )
-    )
+    tasks = (task.name for table in catalogue.tables().values() for task in table.tasks)
+    return tuple(sorted({*catalogue.groups(), *tasks}))
 
 
 def _meant(name: str, known: tuple[str, ...]) -> tuple[str, str]:

@@ -86,9 +86,8 @@ def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Se
     better = {True: ", higher is better", False: ", lower is better", None: ""}[first.higher_is_better]
     filtered = f", {first.filter}" if first.filter not in ("answer", "tags", "none") else ""
     title = first.measured.title and f"{first.measured.title}: "
-    before = f"{title}{first.metric}{filtered}{better}; {where}"
-    second = "; ".join(filter(None, (across, _detectable(rows))))
-    heading = tuple(map(on_one_line, filter(None, (before, second))))
+    lines = f"{title}{first.metric}{filtered}{better}", "; ".join(filter(None, (where, across))), _detectable(rows)
+    heading = tuple(map(on_one_line, filter(None, lines)))
     return Section(("no.", "model", "value", "rank", "better than"), tuple(cells), heading)
 
 

@@ -63,15 +63,14 @@ def plan(
             smallest = detectable_difference(error, n if of_shares else 0)
             needed = rows_needed(difference, n * error**2, of_shares) if error > 0 else None
             planned = {
-                **{
-                    "task": task,
-                    "metric": metric.name,
-                    "filter": read_by,
-                    "unit": unit,
-                    "n": n,
-                    "documents": documents,
-                },
-                **{"detectable": None if math.isnan(smallest) else smallest, "needed": needed},
+                "task": task,
+                "metric": metric.name,
+                "filter": read_by,
+                "unit": unit,
+                "n": n,
+                "documents": documents,
+                "detectable": None if math.isnan(smallest) else smallest,
+                "needed": needed,
                 "needed_documents": needed and math.ceil(needed * documents / n),
             }
             known = rows.setdefault((task, metric.name, read_by), planned)
