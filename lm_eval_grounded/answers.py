@@ -106,20 +106,15 @@ def detect(
     from detector_plugin.loading import resolve
     from lm_eval_tasks.detection.language_tags import code_of, guess
 
-    groups: dict[Any, list[tuple[int, str, str, str | None, str]]] = {}  # by detector: `auto` goes by language
-    given = rows_of(answer, reference=reference, language=language, question=question)
-    for place, (text, source, tag, asked) in enumerate(given):
+    rows: list[tuple[str, str, str | None, str]] = []
+    for text, source, tag, asked in rows_of(answer, reference=reference, language=language, question=question):
         code = guess(text, text_of(source, "reference")).code if tag is None else code_of(tag)
-        name, chosen = resolve(detector, options, code, RAG) if isinstance(detector, str) else ("", {})
-        row = place, text_of(source, "reference"), text, code, text_of(asked or "", "question")
-        groups.setdefault((name, tuple(sorted(chosen.items()))), []).append(row)
-    spans: list[list[Span] | None] = [None] * len(given)
-    for key, rows in groups.items():
-        loaded = _loaded(*key) if isinstance(detector, str) else detector
-        places, *columns = map(list, zip(*rows, strict=True))
-        for place, detected in zip(places, loaded.detect(*columns), strict=True):
-            spans[place] = detected
-    return spans[0] if isinstance(answer, str) else spans
+        rows.append((text_of(source, "reference"), text, code, text_of(asked or "", "question")))
+    if isinstance(detector, str):
+        name, options = resolve(detector, options, None, RAG)
+        detector = _loaded(name, tuple(sorted(options.items())))
+    spans = detector.detect(*(map(list, zip(*rows, strict=True)) if rows else ([], [], [], [])))
+    return spans[0] if isinstance(answer, str) else list(spans)
 
 
 @lru_cache(maxsize=4)

@@ -70,7 +70,6 @@ def write_leaderboard(folder: Path, site: Path, reports: bool = False, tags: Pat
         site: folder of the site, created if missing; it may be in `folder`. It also holds a cache of the runs.
         reports: whether to write a report of each run that has none, or has changed since.
         tags: CSV file with a column ``model`` and others, such as ``size`` and ``licence``: shown beside the model.
-
         url: address at which the site will be. Links to it then have a preview with a picture: previews take absolute
             addresses only. Without matplotlib there is none, and the log says so.
 

@@ -20,7 +20,7 @@ from custom_metrics.statistics.multiple_comparisons import all_pairs, ranks
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.strata import across_strata, error_across, has_shared, mean_of
 from custom_metrics.statistics.units import Unit, is_measurable
-from lm_eval_tasks.definition.schema import BALANCED_ERROR
+from lm_eval_tasks.definition.schema import BALANCED_ERROR, parts_of
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.leaderboard.entry import Entry, HeadlineFigure, TaskEntry
 
@@ -273,7 +273,7 @@ def _columns(pair: Sequence[HeadlineFigure], name: str, tasks: Sequence[TaskEntr
     columns: list[tuple[Column, _Parts]] = [
         (_column(name, each), of_metric) for each, of_metric in zip(pair, parts, strict=True) if of_metric
     ]
-    if len(columns) == 2 and all(each.metric.is_error_rate for each in pair):
+    if len(columns) == 2 and BALANCED_ERROR in parts_of([each.metric for each in pair]):
         columns.insert(0, (_column(name, replace(pair[0], metric=BALANCED_ERROR)), [*parts[0], *parts[1]]))
     return columns
 
