@@ -104,7 +104,7 @@ class Signs(NamedTuple):
     @property
     def are_equal(self) -> bool:
         """Whether all answers are equal, and too many for chance."""
-        return are_equal(self.total, self.different)
+        return self.total >= FEWEST_EQUAL and self.different == 1
 
     @property
     def is_invalid(self) -> bool:
@@ -168,11 +168,6 @@ def warning(task: str, signs: Signs, prompting: Prompting = PROMPTED) -> str | N
     description = faults(signs, prompting, [f"all {signs.total} answers are equal"] if signs.are_equal else [])
     broken = "this run looks broken: " if signs.is_invalid or signs.unusable else ""
     return f"{task}: {broken}{description}." if description else None
-
-
-def are_equal(total: int, different: int) -> bool:
-    """Whether all answers (`total`) are equal, and too many for chance; `different` is the number of different ones."""
-    return total >= FEWEST_EQUAL and different == 1
 
 
 def faults(signs: Signs, prompting: Prompting = PROMPTED, extra: Sequence[str] = ()) -> str:

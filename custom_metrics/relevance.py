@@ -31,6 +31,7 @@ from custom_metrics.abstention.folding import EDGE, legible
 from custom_metrics.abstention.sentence_splitting import MASK, split, without_quotations
 from custom_metrics.reading.no_answer import is_service_failure, is_unrelated, no_answer, without_prompt
 from custom_metrics.reading.response import after_reasoning, final_answer
+from custom_metrics.scores.balanced_error import outcome
 
 ANSWER = "Yes, answer is present"
 NO_ANSWER = "I don't know"
@@ -174,15 +175,16 @@ def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | No
     return labels[0] if labels[0] == ANSWER or mentions[0].start() == 0 else NO_ANSWER if ANSWER in labels else None
 
 
-def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """Every metric of a document of ``lm_eval_tasks.nomiracl.dataset`` with one label, as the filter ``nomiracl_label``
-    gives it: 1.0, 0.0, or ``None`` where the document is not in the denominator. ``accuracy``, whether this answer is
-    right, comes first.
+    gives it: 1.0, 0.0, or ``None`` where the document is not in the denominator; and
+    :func:`custom_metrics.scores.balanced_error.outcome`. ``accuracy``, whether this answer is right, comes first.
     """
     label = results[0]
     valid = label != INVALID
     return {
         "accuracy": float(label == doc["label"]),
+        "balanced_error": outcome(doc["subset"] == "relevant", label == doc["label"]),
         "hallucination_rate": float(label == ANSWER) if valid and doc["subset"] == "non_relevant" else None,
         "error_rate": float(label == NO_ANSWER) if valid and doc["subset"] == "relevant" else None,
         "invalid_rate": float(not valid),

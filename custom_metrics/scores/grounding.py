@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from custom_metrics.abstention import is_abstention
 from custom_metrics.abstention.folding import NO_SPACES
 from custom_metrics.reading.words import SEGMENTERS, segmenter, words
+from custom_metrics.scores.balanced_error import outcome
 from custom_metrics.statistics.figures import Figure, FloatWithCounts, mean_figure, share_figure
 from custom_metrics.usage.plain_errors import UsageError
 
@@ -152,7 +153,7 @@ def retrieval_quality(ranked: Sequence[str], relevant: Collection[str]) -> dict[
     return {**ndcg, "recall@10": sum(hits) / len(relevant_ids)}
 
 
-def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """Every metric of a document of ``lm_eval_tasks.clapnq.dataset``, ``None`` where it is not in the denominator.
 
     Answer quality and ``answerable_abstention_rate`` are over answerable questions, ``unanswerable_accuracy`` over the
@@ -171,10 +172,11 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         "k_precision": None if math.isnan(precision) else precision,
         "length": quality.get("length"),
         "answerable_abstention_rate": float(abstained) if doc["answerable"] else None,
+        "balanced_error": outcome(doc["answerable"], abstained != doc["answerable"]),
     }
 
 
-def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
+def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """As :func:`process_results`; and, over answerable questions whose gold passage is in the corpus: ``ndcg@10`` (which
     carries :func:`retrieval_quality`), ``recall@10``, and ``gold_retrieved`` (was a gold passage among those given?)."""
     values = process_results(doc, results)

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+class Stratum(NamedTuple):
+    """A share of documents that a mean of shares is made of."""
+
+    share: float
+    n: int  # documents in its denominator
+    weight: float  # what it counts in the mean; all of them add up to 1
+
+
 class Figure(NamedTuple):
     """A figure of many documents, with its 95 % bounds; ``nan`` for what is not defined."""
 
@@ -23,12 +31,14 @@ class Figure(NamedTuple):
     high: float = math.nan
     standard_error: float = math.nan
     n: int = 0  # documents in the denominator
+    strata: tuple[Stratum, ...] = ()  # of a mean of shares
 
     def as_json(self, denominator: str = "") -> dict[str, Any]:
         """For a results file: ``null`` for what is not defined. The denominator describes which documents count."""
         numbers = zip(self._fields, self[:4], strict=False)
         values = {name: None if math.isnan(number) else float(number) for name, number in numbers}
-        return {**values, "n": self.n, "denominator": denominator}
+        strata = {"strata": [stratum._asdict() for stratum in self.strata]} if self.strata else {}
+        return {**values, "n": self.n, "denominator": denominator, **strata}
 
 
 UNDEFINED = Figure(math.nan)

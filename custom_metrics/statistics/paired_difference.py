@@ -50,7 +50,7 @@ class PairedDifference(NamedTuple):
     p: float  # two-sided, of the hypothesis that the difference is 0
     n: int  # pairs: of documents, or of clusters of them (articles)
     method: str  # of the bounds and p
-    p_exact: float = math.nan  # of the exact test, where `p` is its mid-p version
+    p_exact: float = math.nan  # of McNemar's exact test, for a share of one stratum
     standard_error: float = math.nan  # of the difference; nan where only the bounds are known
 
 
@@ -84,13 +84,15 @@ def paired_values(first: Any, second: Any, share: bool = False) -> Floats:
     return np.column_stack(arrays)
 
 
-def pairs_of(strata: Sequence[tuple[Any, Any]], others: Sequence[Any], share: bool = False) -> list[Floats]:
+def pairs_of(
+    strata: Sequence[tuple[Any, Any]], others: Sequence[Any], share: bool = False, keep_empty: bool = False
+) -> list[Floats]:
     """:func:`paired_values` of each stratum, of the documents that count for both models; strata without one are left
-    out. Strata that are no pairs, and `others`, are a ValueError."""
+    out, unless `keep_empty`. Strata that are no pairs, and `others`, are a ValueError."""
     if others or not all(isinstance(pair, Sequence | np.ndarray) and len(pair) == 2 for pair in strata):
         raise ValueError("values are a list with a pair of each language, such as [(first, second)] for one language")
     pairs = [paired_values(*pair, share=share) for pair in strata]
-    return [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
+    return [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)]) or keep_empty]
 
 
 def compare_means(strata: Sequence[tuple[Any, Any]], *others: NoReturn, method: str = BOOTSTRAP) -> PairedDifference:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows, Stratum
 from custom_metrics.statistics.intervals import Z95, sums_by_cluster, wilson
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.units import is_wide
@@ -86,38 +86,62 @@ def mean_of(figures: Sequence[Figure], are_shares: bool, error: float = math.nan
     return (mean_of_shares if are_shares else mean_of_strata)(figures, error)
 
 
-def mean_of_shares(figures: Sequence[Figure], error: float = math.nan) -> Figure:
+def mean_of_shares(
+    figures: Sequence[Figure], error: float = math.nan, weights: Sequence[float] | None = None
+) -> Figure:
     """The mean of the strata's shares, with Wilson's interval for a stratified sample.
 
-    The variance of the mean of k independent shares is the sum of theirs over k squared; each is estimated without bias as
-    p(1 - p) / (n - 1). Wilson's interval takes the number of documents that would give this variance in a simple sample
-    (Korn and Graubard 1998, Survey Methodology 24; Dean and Pagano 2015, Journal of Survey Statistics and Methodology 3).
-    Where every share is 0 or 1 that number is k^2 / sum(1/n), that of equal rates. In simulations of 18 strata with 4 to
-    250 documents it holds the truth in 94.5 to 96.2 % of samples.
+    Wilson's interval takes the number of documents that would give the mean's variance in a simple sample (Korn and
+    Graubard 1998, Survey Methodology 24; Dean and Pagano 2015, Journal of Survey Statistics and Methodology 3). For that
+    number each stratum's share is taken to be (k + 1)/(n + 2): k of n, and a hit and a miss more. A stratum without a hit, or with
+    nothing else, would seem to vary not at all. ``make check-statistics`` simulates how often the bounds hold.
 
     Args:
-        figures: of the strata: a share, and ``n`` documents in its denominator. Undefined ones are left out.
+        figures: of the strata: a share, and ``n`` documents in its denominator; or a mean of shares itself, which counts by
+            its own strata. Undefined ones are left out.
         error: standard error of the mean; default that of independent strata. Where it is 0, the bounds are the means of
             the strata's.
+        weights: what each figure counts; default each the same.
 
     Returns:
-        A figure whose ``n`` is the sum of theirs. Undefined where no stratum is defined. Without bounds where a stratum has
-        no ``n``.
+        A figure whose ``n`` is the sum of theirs. Its standard error takes the variance of a share without bias as
+        p(1 - p)/(n - 1). Undefined where no stratum is defined. Without bounds where a stratum has no ``n``.
     """
-    defined = [figure for figure in figures if not math.isnan(figure.value)]
+    counted = [
+        (figure, 1.0 if weights is None else weights[place])
+        for place, figure in enumerate(figures)
+        if not math.isnan(figure.value)
+    ]
+    defined = [figure for figure, _ in counted]
     if len(defined) <= 1 or not all(figure.n for figure in defined):
         return mean_of_strata(defined, error)
-    number, mean, total = len(defined), fmean(figure.value for figure in defined), sum(figure.n for figure in defined)
-    if error == 0:
-        return Figure(mean, fmean(f.low for f in defined), fmean(f.high for f in defined), error, total)
-    of_strata = math.fsum(
-        (figure.value * (1 - figure.value) / (figure.n - 1)) if figure.n > 1 else mean * (1 - mean)
-        for figure in defined
+    whole = math.fsum(weight for _, weight in counted)
+    strata = tuple(
+        Stratum(share, n, weight / whole * part)
+        for figure, weight in counted
+        for share, n, part in figure.strata or (Stratum(figure.value, figure.n, 1.0),)
     )
-    variance = of_strata / number**2 if math.isnan(error) else error**2
-    scale = math.fsum(1 / figure.n for figure in defined) / number**2  # times p(1 - p): the variance, were rates equal
-    documents = mean * (1 - mean) / variance if variance else 1 / scale
-    return Figure(mean, *wilson(mean * documents, documents), math.sqrt(variance), total)
+    mean = min(1.0, math.fsum(stratum.weight * stratum.share for stratum in strata))
+    total = sum(stratum.n for stratum in strata)
+    if error == 0:
+        return Figure(mean, fmean(f.low for f in defined), fmean(f.high for f in defined), error, total, strata)
+    likely = [(share * n + 1) / (n + 2) for share, n, _ in strata]
+    centre = math.fsum(stratum.weight * share for stratum, share in zip(strata, likely, strict=True))
+    documents = (
+        centre
+        * (1 - centre)
+        / math.fsum(weight**2 * share * (1 - share) / n for (_, n, weight), share in zip(strata, likely, strict=True))
+    )
+    if math.isnan(error):
+        error = math.sqrt(
+            math.fsum(
+                weight**2 * (share * (1 - share) / (n - 1) if n > 1 else mean * (1 - mean))
+                for share, n, weight in strata
+            )
+        )
+    elif 0 < mean < 1:
+        documents = mean * (1 - mean) / error**2
+    return Figure(mean, *wilson(mean * documents, documents), error, total, strata)
 
 
 def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure:

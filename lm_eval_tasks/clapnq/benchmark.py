@@ -10,7 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS
-from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
+from lm_eval_tasks.definition.schema import (
+    DEFINED_MEAN,
+    DEFINED_SHARE,
+    Base,
+    Benchmark,
+    Group,
+    Metric,
+    Task,
+    balanced_error,
+)
 from lm_eval_tasks.detection.marked import MARKED_RATE, NEEDS, REMEDY
 
 _PROMPTS = {"": "_prompt_flan", "_gpt": "_prompt_gpt", "_llama": "_prompt_llama"}
@@ -50,6 +59,7 @@ _OF_ANSWERS = (
         "answers that do not abstain and hold a letter or digit",
         "share of the answer's tokens that are in the passages given",
     ),
+    balanced_error(("unanswerable_accuracy", "answerable_abstention_rate")),
     Metric(
         "unanswerable_accuracy",
         DEFINED_SHARE,

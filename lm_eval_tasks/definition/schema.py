@@ -14,8 +14,9 @@ from typing import Any, get_args
 
 from custom_metrics.statistics.units import Unit
 
-DEFINED_MEAN, DEFINED_SHARE = "defined_mean", "defined_share"
-"""Aggregations that the harness knows by name: the mean, or the share, of the documents in the denominator."""
+DEFINED_MEAN, DEFINED_SHARE, BALANCED = "defined_mean", "defined_share", "balanced_error"
+"""Aggregations that the harness knows by name: the mean, or the share, of the documents in the denominator; and
+:mod:`custom_metrics.scores.balanced_error`."""
 
 Step = str | Mapping[str, str]
 """A step of a filter: the name of its function, or a mapping of ``function`` and its arguments."""
@@ -43,6 +44,7 @@ class Metric:
         prominence: the first screen of a report shows the metric of a task with the highest value; of equals the first.
         filter: name of the filter whose values count; empty for the task's first filter.
         traded_against: the metric that gets worse when this one is gamed.
+        balances: the two metrics that are traded against each other, if this one is their balanced error.
         cost: a sentence about a model that is better here and worse in `traded_against`, without its full stop.
         verdict: the verb phrase between the better model and the other, such as ``is better than``.
         fallback_for: the metric that is preferred to this one, wherever that is defined.
@@ -67,6 +69,7 @@ class Metric:
     prominence: int = 0
     filter: str = ""
     traded_against: str = ""
+    balances: tuple[str, ...] = ()
     cost: str = ""
     verdict: str = "is better than"
     fallback_for: str = ""
@@ -97,35 +100,40 @@ class Metric:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share of its documents, not a mean of numbers or another rate."""
-        return self.aggregation == DEFINED_SHARE
+        """Whether it is a share of its documents, or a mean of such shares; not a mean of numbers or another rate."""
+        return self.aggregation in (DEFINED_SHARE, BALANCED)
 
-    @property
-    def is_error_rate(self) -> bool:
-        """Whether it is a share of documents that went wrong."""
-        return self.is_share and self.higher_is_better is False
-
-
-BALANCED_ERROR = Metric(
-    "balanced_error",
-    DEFINED_SHARE,
-    False,
-    definition="mean of two error rates, either bought with the other; 0.5 for declining everything, or nothing",
-    title="Errs, either way",
-)
-"""Sorts models where two error rates are traded against each other."""
+    def with_cost(self, cost: float) -> Metric:
+        """A balanced error in which a made-up answer has another cost; any other metric as it is."""
+        if cost == 1 or not self.balances:
+            return self
+        weighed = f"a made-up answer costs as much as {cost:g} wrong refusals"
+        return replace(
+            self,
+            title=f"Error rate (balanced, cost {cost:g})",
+            sentence=f"Its error rate is {{value}}, where {weighed}",
+            definition=f"weighted mean of the shares of wrong answers to both kinds of questions: {weighed}",
+        )
 
 
-def parts_of(metrics: Sequence[Metric]) -> dict[Metric, tuple[str, ...]]:
-    """Each metric with the names of the metrics whose mean it is: its own; and, before two error rates that are traded
-    against each other, :data:`BALANCED_ERROR`."""
-    rates = {metric.name for metric in metrics if metric.is_error_rate}
-    parts: dict[Metric, tuple[str, ...]] = {}
-    for metric in metrics:
-        if {metric.name, metric.traded_against} <= rates:
-            parts[BALANCED_ERROR] = metric.name, metric.traded_against
-        parts[metric] = (metric.name,)
-    return parts
+def balanced_error(balances: tuple[str, str], filter_name: str = "") -> Metric:
+    """The balanced error of two metrics that are traded against each other. It leads wherever they stand."""
+    return Metric(
+        BALANCED,
+        BALANCED,
+        False,
+        "all questions",
+        definition="1 less the mean of the shares of right answers: to questions that can be answered, and that cannot",
+        title="Error rate (balanced)",
+        label="balanced error",
+        sentence="It is wrong in {value} of the cases, where questions that can be answered and those that cannot count "
+        "the same; declining everything, or nothing, would be 50 %",
+        headline=True,
+        prominence=1,
+        filter=filter_name,
+        balances=balances,
+        verdict="errs less than",
+    )
 
 
 def preferred_first(metrics: Sequence[Metric]) -> list[Metric]:
@@ -298,7 +306,13 @@ def _metric(entry: Mapping[str, Any]) -> Metric:
     metric = Metric("")
     defaults = {name: value for name, value in vars(metric).items() if isinstance(value, (str, bool, int))}
     fields = {name: entry[name] for name, value in defaults.items() if type(entry.get(name)) is type(value)}
+    balances = entry.get("balances")
     if fields.get("unit", metric.unit) not in get_args(Unit):
         fields.pop("unit")
     higher = entry.get("higher_is_better")
-    return replace(metric, **fields, higher_is_better=higher if isinstance(higher, bool) else None)
+    return replace(
+        metric,
+        **fields,
+        higher_is_better=higher if isinstance(higher, bool) else None,
+        balances=tuple(map(_text, balances)) if isinstance(balances, (list, tuple)) else (),
+    )

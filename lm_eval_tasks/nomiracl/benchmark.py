@@ -3,7 +3,7 @@ and a group for each."""
 
 from __future__ import annotations
 
-from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
+from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task, balanced_error
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 
 PROMPTS = ("vanilla", "role", "repeat", "explanation")
@@ -21,13 +21,14 @@ What all NoMIRACL tasks share, with the vanilla prompt. A YAML of your own can i
     },
     process_results="custom_metrics.relevance.process_results",
     metrics=(
+        balanced_error(("hallucination_rate", "error_rate"), "robust"),
         Metric(
             "hallucination_rate",
             DEFINED_SHARE,
             False,
             "non-relevant questions whose answer can be read",
             definition="share that says the passages answer: FP / (FP + TN)",
-            title="Claims an answer that no passage holds",
+            title="Answers although no passage does",
             sentence="It claims to see an answer in {value} of the cases where no passage holds one",
             headline=True,
             filter="robust",
@@ -41,7 +42,7 @@ What all NoMIRACL tasks share, with the vanilla prompt. A YAML of your own can i
             False,
             "relevant questions whose answer can be read",
             definition="share that says they do not: FN / (FN + TP)",
-            title="Overlooks an answer that a passage holds",
+            title="Misses an answer that is there",
             sentence="It says that it does not know in {value} of the cases where a passage holds the answer",
             headline=True,
             filter="robust",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.broken_run import PROMPTED, Prompting
-from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Stratum
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric
@@ -54,6 +54,7 @@ class TaskRun:
     table: Benchmark | None = None  # of its benchmark, also where that lies outside of this package
     is_other: bool = False  # whether it is in no table: see :mod:`lm_eval_tasks.runs.other_tasks`
     size: Mapping[str, int] = field(default_factory=dict)  # its documents: ``original``, and ``effective`` of a limit
+    cost: float = 1.0  # of a made-up answer in the balanced error, see :mod:`lm_eval_tasks.runs.cost`
 
     @cached_property
     def filters(self) -> tuple[str, ...]:
@@ -89,7 +90,7 @@ class TaskRun:
         """A metric as the results list it; for figures not listed, :func:`lm_eval_tasks.definition.catalogue.metric_of`
         the name."""
         listed = next((metric for metric in self.metrics if metric.name == name), None)
-        return listed or catalogue.metric_of(name, self.table)
+        return listed or catalogue.metric_of(name, self.table).with_cost(self.cost)
 
     def is_headline(self, metric: str) -> bool:
         """Whether a metric is a headline of its benchmark. If its table marks none, all are; of other tasks the first
@@ -109,7 +110,7 @@ class TaskRun:
         entry = self.figures.get(filter_name, {}).get(metric)
         if isinstance(entry, Mapping):
             value, low, high, error = (_number(entry.get(key)) for key in ("value", "low", "high", "standard_error"))
-            return Figure(value, low, high, error, int(entry.get("n") or 0))
+            return Figure(value, low, high, error, int(entry.get("n") or 0), _strata(entry.get("strata")))
         value = _number(self.results.get(f"{metric},{filter_name}"))
         if math.isnan(value):
             return UNDEFINED
@@ -133,6 +134,14 @@ class TaskRun:
 def _number(value: Any) -> float:
     usable = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if usable else math.nan
+
+
+def _strata(recorded: Any) -> tuple[Stratum, ...]:
+    """The strata of a recorded figure; none where they are damaged."""
+    try:
+        return tuple(Stratum(float(s["share"]), int(s["n"]), float(s["weight"])) for s in recorded or ())
+    except (TypeError, ValueError, LookupError):
+        return ()
 
 
 def headline_filter(filters: Sequence[str], metrics: Sequence[Metric]) -> str:

@@ -49,8 +49,7 @@ def compare_runs(
     across: Collection[str] = (),
     pairs: Sequence[str] = (),
 ) -> Comparison:
-    """Compare runs, all pairs of them; of three and more also the balanced error, where two error rates are traded against
-    each other.
+    """Compare runs, all pairs of them.
 
     Args:
         runs: two or more; one, if it has tasks that are paired.
@@ -135,7 +134,7 @@ def compare_runs(
             raise UsageError(f"no common task has the metric {', '.join(missing)}{known_instead(missing[0], listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
     messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()]
-    rows = difference_rows(runs, chosen_groups, compared, messages, balanced=len(runs) > 2)
+    rows = difference_rows(runs, chosen_groups, compared, messages)
     for model, run in zip(models, runs, strict=True):
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:
@@ -156,7 +155,20 @@ def compare_runs(
         tuple(refused),
         differ,
         {name: tuple(names) for name, names in paired.items() if len(names) > 1},
+        {number: tuple(texts) for number in range(len(runs)) if (texts := _doubts(number, compared))},
     )
+
+
+def _doubts(run: int, compared: Mapping[str, MeasuredTask]) -> list[str]:
+    """The doubts about a run's answers, with the tasks that they concern."""
+    concerned: dict[str, list[str]] = {}
+    for name, task in compared.items():
+        for doubt in (*task.alike.get(run, ()), *task.unread.get(run, ())):
+            concerned.setdefault(doubt, []).append(name)
+    return [
+        doubt if len(names) == len(compared) else f"{doubt} ({_abbreviated(names, 3)})"
+        for doubt, names in concerned.items()
+    ]
 
 
 def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import SIGNIFICANCE
-from custom_metrics.statistics.paired_shares import MCNEMAR, STRATIFIED
+from custom_metrics.statistics.multiple_comparisons import better, ranks
+from custom_metrics.statistics.paired_shares import MOVER, TANGO
 from custom_metrics.statistics.power import detectable_difference
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric
@@ -36,8 +37,8 @@ class Difference:
     low: float
     high: float
     p: float  # two-sided
-    p_exact: float  # McNemar's, without mid-p
-    p_adjusted: float  # by Holm, over the `family` comparisons of this metric
+    p_exact: float  # of McNemar's exact test, for a share of one task
+    p_adjusted: float  # by Holm, over the `family`: :func:`custom_metrics.statistics.multiple_comparisons.adjusted`
     family: int
     n: int  # what was paired, in `unit`: documents, articles, questions
     unit: str
@@ -48,6 +49,8 @@ class Difference:
     method: str  # of bounds and p
     denominator: str  # the documents that count, in words
     measured: Metric
+    first_competes: bool = True  # whether it can have a rank: measurable, and not the same verdict on every question
+    second_competes: bool = True
     first_measurable: bool = True  # whether its own value may be shown (:mod:`custom_metrics.statistics.units`)
     second_measurable: bool = True  # the paired difference can be measurable where the values are not
     standard_error: float = math.nan  # of the difference; where only bounds are known, a quarter of their width
@@ -56,7 +59,7 @@ class Difference:
     @property
     def of_shares(self) -> bool:
         """Whether both values are shares of documents."""
-        return self.method in (MCNEMAR, STRATIFIED)
+        return self.method in (TANGO, MOVER)
 
     @property
     def detectable(self) -> float:
@@ -79,9 +82,8 @@ class Difference:
     @property
     def better(self) -> int | None:
         """Number of the model that is significantly better; ``None`` where none is, or neither direction is better."""
-        if not self.significant or self.higher_is_better is None:
-            return None
-        return self.first if (self.difference > 0) == self.higher_is_better else self.second
+        first = better(self.difference, self.p_adjusted, self.higher_is_better)
+        return None if first is None else self.first if first else self.second
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,65 @@ class Refusal:
     setting: str = ""
 
 
+@dataclass(frozen=True)
+class Column:
+    """The models of a comparison on a metric of a task or group, each by its number."""
+
+    values: Mapping[int, float]  # over all documents that count for the model
+    competing: frozenset[int]
+    won: frozenset[tuple[int, int]]  # pairs of a better and a worse model
+    tested: frozenset[frozenset[int]]  # pairs of which something can be said
+    higher_is_better: bool | None
+
+    @classmethod
+    def of(cls, rows: Sequence[Difference]) -> Column:
+        """The column of all its differences."""
+        values: dict[int, float] = {}
+        competes: dict[int, bool] = {}
+        for row in rows:
+            values |= {row.first: row.first_own, row.second: row.second_own}
+            competes |= {row.first: row.first_competes, row.second: row.second_competes}
+        won = {
+            (row.better, row.second if row.better == row.first else row.first) for row in rows if row.better is not None
+        }
+        tested = frozenset(frozenset((row.first, row.second)) for row in rows if not math.isnan(row.p))
+        able = frozenset(model for model, value in values.items() if competes[model] and not math.isnan(value))
+        return cls(values, able, frozenset(won), tested, rows[0].higher_is_better)
+
+    @property
+    def ranks(self) -> dict[int, int]:
+        """The rank of each model that competes (:func:`custom_metrics.statistics.multiple_comparisons.ranks`)."""
+        return ranks(self.competing, self.won) if self.higher_is_better is not None else {}
+
+    @property
+    def order(self) -> list[int]:
+        """The models by rank, and of equal ones the best value first; those that do not compete last."""
+        sign, by_rank = -1 if self.higher_is_better else 1, self.ranks
+
+        def place(model: int) -> tuple[bool, float, bool, float]:
+            value = self.values[model]
+            unknown = math.isnan(value)
+            rank = by_rank.get(model, math.inf)
+            return model not in self.competing, rank, unknown, 0.0 if unknown else sign * value
+
+        return sorted(self.values, key=place)
+
+    def beaten_by(self, model: int) -> list[int]:
+        """The models that this one is significantly better than."""
+        return [worse for winner, worse in self.won if winner == model]
+
+    def equals(self, model: int) -> list[int]:
+        """The competing models that show no difference to this one."""
+        return [
+            other
+            for other in self.order
+            if other != model
+            and other in self.competing
+            and frozenset((model, other)) in self.tested
+            and not {(model, other), (other, model)} & self.won
+        ]
+
+
 class Incomparable(ValueError):
     """Runs were not asked the same or not scored in the same way. The message says what differs and what to do."""
 
@@ -120,10 +181,16 @@ class Comparison:
     refused: tuple[Refusal, ...] = ()  # tasks that cannot be compared, and were left out
     across: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # setting that differs to its value by model
     paired: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # task to its other names in runs
+    doubts: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # about a model's answers
 
     def select(self, metric: str, task: str | None = None) -> Iterator[Difference]:
         """The differences on a metric, of one task or of all."""
         return (row for row in self.differences if row.metric == metric and task in (None, row.task))
+
+    def column(self, metric: str, task: str) -> Column | None:
+        """The models on a metric of a task or group; ``None`` where it is not compared."""
+        rows = [*self.select(metric, task)]
+        return Column.of(rows) if rows else None
 
     def as_json(self) -> dict[str, Any]:
         """The comparison as a JSON object, with names of models, and ``null`` for what is not defined."""

@@ -10,14 +10,15 @@ from itertools import groupby
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import on_one_line
-from lm_eval_tasks.results.compare.comparison import Comparison, Difference
+from lm_eval_tasks.results.compare.comparison import Column, Comparison, Difference
 from lm_eval_tasks.results.compare.rendering import Section, explanations, number, sections
 
 _LONGEST_NAME = 40  # characters: a table fits into 100 columns
 
 _HOW_TO_READ = (
     f"Rank: one more than the number of models that are significantly better (p < {SIGNIFICANCE}, by paired differences). "
-    "Better than: the numbers of those models. --pairs prints every difference with its bounds and p, also by language."
+    "A model that gives every question the same verdict has none. Better than: the numbers of those models. --pairs prints "
+    "every difference with its bounds and p, also by language."
 )
 
 
@@ -54,30 +55,19 @@ def shortened(name: str, most: int = _LONGEST_NAME) -> str:
 
 def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Section:
     first, most = rows[0], max(row.tasks for row in rows)
-    values: dict[int, float] = {}
+    column = Column.of(sorted(rows, key=lambda row: row.tasks))  # of most tasks last, where models lack some
     shown: dict[int, bool] = {}
-    beaten: dict[int, list[int]] = {}
-    for row in sorted(rows, key=lambda row: row.tasks):  # of most tasks last, where models lack some
-        values |= {row.first: row.first_own, row.second: row.second_own}
+    for row in rows:
         shown |= {row.first: row.first_measurable, row.second: row.second_measurable}
-        if row.better is not None:
-            beaten.setdefault(row.better, []).append(row.second if row.better == row.first else row.first)
-    sign = -1 if first.higher_is_better else 1
-
-    def order(model: int) -> tuple[bool, bool, float]:
-        return math.isnan(values[model]), not shown[model], sign * values[model]
-
-    models = sorted(values, key=order)
+    models, ranks = column.order, column.ranks
     place = {model: at for at, model in enumerate(models, 1)}
-    ranks = {model: 1 + sum(model in worse for worse in beaten.values()) for model in models}
-    directed = first.higher_is_better is not None
     cells = [
         (
             str(place[model]),
             names[model],
-            number(values[model]) if shown[model] else NOT_MEASURABLE,
-            str(ranks[model]) if directed and shown[model] and not math.isnan(values[model]) else "-",
-            _ranges(sorted(place[other] for other in beaten.get(model, ()))) or "-",
+            number(column.values[model]) if shown[model] else NOT_MEASURABLE,
+            str(ranks.get(model, "-")),
+            _ranges(sorted(place[other] for other in column.beaten_by(model))) or "-",
         )
         for model in models
     ]

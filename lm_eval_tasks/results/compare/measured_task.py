@@ -13,6 +13,7 @@ from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.compare.comparison import Refusal
 from lm_eval_tasks.results.compare.joining import JoinedTask
 from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, measure
+from lm_eval_tasks.results.doubts import doubts_about_answers, equal_answers
 from lm_eval_tasks.runs import TaskRun, headline_filter
 
 
@@ -26,6 +27,8 @@ class MeasuredTask(NamedTuple):
     unmeasured: Mapping[str, str]  # metric to why it is not compared
     notes: Sequence[str]
     refusals: Sequence[Refusal]  # if there are some, nothing is measured
+    alike: Mapping[int, Sequence[str]] = {}  # run to why it competes with no other: it answers all questions alike
+    unread: Mapping[int, Sequence[str]] = {}  # run to other doubts about its answers
 
 
 def measure_task(
@@ -47,6 +50,11 @@ def measure_task(
     others = [name for name in task.filters if name != read_by]
     if others and filter_name is None:
         notes.append(f"the filter {read_by} counts; there is also {', '.join(others)} (--filter)")
+    alike: dict[int, list[str]] = {}
+    unread: dict[int, list[str]] = {}
+    for number, of_run in task.runs.items():
+        for kind, summary, _ in doubts_about_answers(of_run.task, read_by, equal_answers(of_run.answers)):
+            (alike if kind == "alike" else unread).setdefault(number, []).append(summary)
     measured: dict[str, Measured] = {}
     unmeasured: dict[str, str] = {}
     for metric in chosen:
@@ -58,7 +66,7 @@ def measure_task(
             reported = f" (the results files say {known})" if known and run.is_other else ""
             notes.append(f"{metric.name} is not compared: {error}{reported}")
             unmeasured[metric.name] = str(error)
-    return MeasuredTask(run, read_by, chosen, measured, unmeasured, notes, ())
+    return MeasuredTask(run, read_by, chosen, measured, unmeasured, notes, (), alike, unread)
 
 
 def _chosen_metrics(task: JoinedTask, requested: Sequence[str] | None, every: bool) -> Sequence[Metric]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.hallucination import flagged_words, rogan_gladen_rate
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, values_of_ratios
+from custom_metrics.scores.balanced_error import weights
 from custom_metrics.scores.detection import ratios
 from custom_metrics.scores.judging import ASPECTS
 from custom_metrics.scores.sentences import auc_rows
@@ -28,9 +29,10 @@ from custom_metrics.statistics.paired_difference import (
     PairedDifference,
     compare_means,
 )
-from custom_metrics.statistics.paired_shares import compare_shares
+from custom_metrics.statistics.paired_shares import share_differences
 from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors
 from detector_plugin import calibration as calibrations
+from lm_eval_tasks.definition.schema import BALANCED
 from lm_eval_tasks.detection.calibrated import CalibrationKey, errors_of, in_force
 from lm_eval_tasks.detection.marked import METRIC, PREFIX, MarkedAnswer, marked_rate
 from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
@@ -67,6 +69,19 @@ class Measured:
     harmonic: bool = False  # whether the figure is the harmonic mean of the ratios, not their mean
     errors: Errors | None = None  # of the detector, where a calibration corrects the ratio
     marked: Mapping[int, _Marked] | None = None  # by the number of the run, where people marked answers
+    answerable: NDArray[np.bool_] | None = None  # (documents,) of a balanced error, whose two shares count by `weights`
+    weights: Sequence[float] = (1.0,)
+
+    def strata(self) -> list[tuple[dict[int, Floats], float]]:
+        """The values whose means the figure is made of, each (documents,) by run, with what it counts: of a balanced error
+        those of questions that cannot be answered, and those that can; else all."""
+        if self.answerable is None:
+            return [(dict(self.values), 1.0)]
+        kinds = (~self.answerable, self.answerable)
+        return [
+            ({run: np.where(kind, values, np.nan) for run, values in self.values.items()}, weight)
+            for kind, weight in zip(kinds, self.weights, strict=True)
+        ]
 
     @property
     def is_mean(self) -> bool:
@@ -85,6 +100,13 @@ class Measured:
         counted = self.counted(run)
         if not counted.any():
             return math.nan
+        if self.answerable is not None:
+            of_kinds = [(values[run][~np.isnan(values[run])], weight) for values, weight in self.strata()]
+            return (
+                sum(float(v.mean()) * weight for v, weight in of_kinds)
+                if all(len(v) for v, _ in of_kinds)
+                else math.nan
+            )
         rows = self.rows(run, counted)
         if self.is_mean:
             return float(rows.mean())
@@ -98,14 +120,15 @@ class Measured:
             return self.errors.ratio * share
         return rogan_gladen_rate(share, self.errors.true_positive_rate, self.errors.false_positive_rate)
 
-    def numbers(self, run: int) -> Floats:
-        """Numbers whose mean is the figure of a run, not corrected for the detector's errors: one a document, ``nan``
-        where it does not count; or one a cluster. Runs over the same documents have them in the same order."""
+    def numbers(self, run: int) -> list[Floats]:
+        """Numbers whose means make up the figure of a run, not corrected for the detector's errors, of each of
+        :meth:`strata`: one a document, ``nan`` where it does not count; or one a cluster. Runs over the same documents have
+        them in the same order."""
         if self.is_mean:
-            return self.values[run]
+            return [values[run] for values, _ in self.strata()]
         everything = np.ones(len(self.clusters), dtype=bool)
         filled = replace(self, values={run: np.nan_to_num(self.values[run])})
-        return values_of_ratios(filled.rows(run, everything), self.harmonic)
+        return [values_of_ratios(filled.rows(run, everything), self.harmonic)]
 
     def rows(self, run: int, documents: NDArray[np.bool_]) -> Floats:
         """(documents,) numbers, or (clusters, ratios, 2) sums over the clusters of these documents."""
@@ -124,15 +147,39 @@ class Measured:
         return sums
 
 
-def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> PairedDifference:
-    """The difference of two models on a metric of one task, or on its mean over several tasks."""
+def compare_measured(tasks: Sequence[Measured], pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
+    """The differences of pairs of models on a metric of one task, or on its mean over several tasks. Of a pair, tasks count
+    that have documents for both models."""
+    everyone = sorted({run for pair in pairs for run in pair})
+    values = [task.values[run] for task in tasks for run in everyone if run in task.values]
+    if tasks[0].marked is None and tasks[0].is_mean and is_share(values):
+        return _compare_shares(tasks, pairs, everyone)
+    return [_compare_pair([task for task in tasks if {*pair} <= task.values.keys()], *pair) for pair in pairs]
+
+
+def _compare_shares(
+    tasks: Sequence[Measured], pairs: Sequence[tuple[int, int]], runs: Sequence[int]
+) -> list[PairedDifference]:
+    """All pairs at once. A balanced error has two strata a task; a task with a single one of a pair is left out."""
+    strata, weights = [], []
+    for task in tasks:
+        absent = np.full(len(task.clusters), np.nan)
+        for by_run, weight in task.strata():
+            strata.append(np.column_stack([by_run.get(run, absent) for run in runs]))
+            weights.append(weight)
+    places = [(runs.index(first), runs.index(second)) for first, second in pairs]
+    return share_differences(strata, places, weights, together=len(tasks[0].strata()))
+
+
+def _compare_pair(tasks: Sequence[Measured], first: int, second: int) -> PairedDifference:
+    if not tasks:
+        return NO_DIFFERENCE
     if tasks[0].marked is not None:
         return _compare_marked([(task.marked[first], task.marked[second]) for task in tasks if task.marked is not None])
     common = [task.counted(first) & task.counted(second) for task in tasks]
     pairs = [(task.rows(first, both), task.rows(second, both)) for task, both in zip(tasks, common, strict=True)]
     if tasks[0].is_mean:
-        shares = all(is_share([task.values[first], task.values[second]]) for task in tasks)
-        return compare_shares(pairs) if shares else compare_means(pairs)
+        return compare_means(pairs)
     used = [entry for entry in zip(tasks, common, pairs, strict=True) if entry[1].any()]
     if not used:
         return NO_DIFFERENCE
@@ -172,6 +219,8 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
             f"nothing says which detector, version and threshold tagged the answers of {', '.join(models)}; "
             f"tag those of all alike (`lm-eval-grounded score RUN -o DIR`)"
         )
+    if aggregation == BALANCED:
+        return _balanced(task, filter_name)
     if metric in RATES or metric == "hallucinated_share":
         return _rate(task, metric, filter_name, corrected)
     if metric == METRIC:
@@ -315,6 +364,27 @@ def _judge_ratios(value: Any) -> Floats:
         return sums
     won, counts = value[1], value[2] if len(value) == 3 else None if value[1] is None else 1.0
     return np.array([[_number(won), _number(counts)]])
+
+
+def _balanced(task: JoinedTask, filter_name: str) -> Measured:
+    """Whether each answer is wrong, with the kind of its question and what both kinds count."""
+    values: dict[int, Floats] = {}
+    answerable = np.zeros(len(task.documents), dtype=bool)
+    for number, readings in task.readings(filter_name).items():
+        values[number] = np.full(len(task.documents), np.nan)
+        if (column := readings.columns.get(BALANCED)) is None:
+            continue
+        places = task.runs[number].places
+        for document, value in column.non_numeric_values():
+            try:
+                wrong, kind = float(value["wrong"]), bool(value["answerable"])
+            except (TypeError, ValueError, KeyError) as error:
+                raise NotMeasured(_SEVERAL_FORMS) from error
+            values[number][places[document]], answerable[places[document]] = wrong, kind
+    if not values:
+        raise NotMeasured("no answer was read")
+    documents = np.arange(len(task.documents))
+    return Measured(BALANCED, values, documents, "documents", answerable=answerable, weights=weights(task.any_run.cost))
 
 
 def _marked(task: JoinedTask, filter_name: str) -> Measured:

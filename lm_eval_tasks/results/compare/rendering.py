@@ -73,10 +73,10 @@ def sentences(comparison: Comparison, names: Sequence[str]) -> list[str]:
         groups, tasks = [row for row in rows if row.group], [row for row in rows if not row.group]
         clauses = [_row_sentence(row, first, second) for row in groups or tasks if groups or len(tasks) < 2]
         if len(tasks) > 1:
-            clauses.append(_languages_sentence(tasks, first, second))
-        # With more than two models, each sentence says which two it is about.
-        about = f"{first} and {second}, " if len(names) > 2 else ""
-        texts.append(f"{rows[0].metric}: {about}{' '.join(clauses)}")
+            by_task = _languages_sentence(tasks, first, second)
+            clauses.append(f"{'Of' if clauses else 'of'} {by_task}")
+        about = f", {first} against {second}" if len(names) > 2 else ""
+        texts.append(f"{rows[0].metric}{about}: {' '.join(clauses)}")
     return texts
 
 
@@ -100,7 +100,7 @@ def _row_sentence(row: Difference, first: str, second: str) -> str:
 
 
 def _languages_sentence(tasks: Sequence[Difference], first: str, second: str) -> str:
-    """How many tasks show which model ahead."""
+    """How many tasks show which model ahead, to follow "of"."""
     significant = [row for row in tasks if row.significant]
     directed = tasks[0].higher_is_better is not None
     up = [row for row in significant if (row.difference > 0) == (tasks[0].higher_is_better is not False)]
@@ -110,7 +110,7 @@ def _languages_sentence(tasks: Sequence[Difference], first: str, second: str) ->
     not_shown = len(tasks) - len(significant) - unknown
     clauses += [f"no difference is shown in {not_shown}"] if not_shown else []
     clauses += [f"nothing can be said in {unknown}"] if unknown else []
-    return f"Of {len(tasks)} tasks, {', '.join(clauses)}."
+    return f"{len(tasks)} tasks, {', '.join(clauses)}."
 
 
 WITH_POWER = f"with a power of 80 % (two-sided p < {SIGNIFICANCE}, this comparison alone)"
@@ -139,12 +139,13 @@ def explanations(comparison: Comparison, names: Sequence[str], pairs: bool = Tru
             f"Shows: the smallest difference that so many documents show {WITH_POWER}.",
         ]
     if sizes := sorted({row.family for row in rows if row.family > 1}):
-        models = " and all pairs of models" if len(comparison.models) > 2 else ""
+        of_many = len(comparison.models) > 2
+        family = "all pairs of models on a task or group" if of_many else "the languages or tasks of a benchmark"
         lines.append(
-            f"p is corrected by Holm over the comparisons of a metric: all languages or tasks of a benchmark{models} "
-            f"({', '.join(map(str, sizes))} comparisons), groups by themselves. Metrics are not corrected for each other. "
-            f"Bounds are those of each comparison alone."
+            f"p is corrected by Holm over {family} ({', '.join(map(str, sizes))} comparisons). Metrics are not corrected "
+            f"for each other. Bounds are those of each comparison alone."
         )
+    lines += [f"Doubts about {names[model]}: {'; '.join(doubts)}." for model, doubts in comparison.doubts.items()]
     if not all(row.first_measurable and row.second_measurable and row.is_measurable for row in rows):
         lines.append("Not measurable: the 95 % bounds span more than half of the scale (--format json has the value).")
     if pairs and any(row.only_first or row.only_second for row in rows):

@@ -5,30 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, combinations, product
-
-import numpy as np
+from itertools import combinations, product
 
 from custom_metrics.statistics.figures import Figure, mean_figure, share_figure
 from custom_metrics.statistics.intervals import Z95
-from custom_metrics.statistics.multiple_comparisons import holm
+from custom_metrics.statistics.multiple_comparisons import adjusted
 from custom_metrics.statistics.strata import mean_of, mean_of_strata
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric, parts_of
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.results.compare.comparison import Difference
 from lm_eval_tasks.results.compare.measured_task import MeasuredTask
 from lm_eval_tasks.results.compare.measuring import Measured, compare_measured, pooled
-from lm_eval_tasks.runs import Run, TaskRun
+from lm_eval_tasks.runs import Run
 from lm_eval_tasks.runs.other_tasks import is_weighted
 
 
 def difference_rows(
-    runs: Sequence[Run],
-    groups: Mapping[str, Sequence[str]],
-    compared: Mapping[str, MeasuredTask],
-    notes: list[str],
-    balanced: bool,
+    runs: Sequence[Run], groups: Mapping[str, Sequence[str]], compared: Mapping[str, MeasuredTask], notes: list[str]
 ) -> list[Difference]:
     """The differences of all pairs of runs: on groups whose tasks are all compared, and on the tasks. They are sorted by
     benchmark, in the order of the runs; within one, headlines first, and groups before tasks. Groups that are weighted, or
@@ -38,12 +32,9 @@ def difference_rows(
         if name in catalogue.without_mean() or not all(member in compared for member in members):
             continue
         tasks = [compared[member] for member in members]
-        metrics = tasks[0].metrics
-        all_parts = parts_of(metrics) if balanced else {metric: (metric.name,) for metric in metrics}
-        for (metric, parts), filter_name in product(all_parts.items(), dict.fromkeys(task.filter for task in tasks)):
-            of_filter = [task.measured for task in tasks if task.filter == filter_name]
-            measured = [[by_metric[part] for part in parts] for by_metric in of_filter if {*parts} <= by_metric.keys()]
-            rows += _rows_of_metric(runs, name, members, metric, parts, filter_name, tasks[0].run, measured, notes)
+        for metric, filter_name in product(tasks[0].metrics, dict.fromkeys(task.filter for task in tasks)):
+            measuring = [task for task in tasks if task.filter == filter_name and metric.name in task.measured]
+            rows += _rows_of_metric(runs, name, members, metric, filter_name, measuring, notes)
     benchmarks = list(dict.fromkeys(row.benchmark for row in rows if not row.group))
     order = list(dict.fromkeys(row.metric for row in rows))
     return sorted(
@@ -57,38 +48,41 @@ def _rows_of_metric(
     name: str,
     members: Sequence[str],
     metric: Metric,
-    parts: Sequence[str],
     filter_name: str,
-    task_run: TaskRun,
-    measured: Sequence[Sequence[Measured]],
+    tasks: Sequence[MeasuredTask],
     notes: list[str],
 ) -> Iterator[Difference]:
-    """The differences on a metric of a task or group (`name`). `measured` are its tasks, each with the metric's `parts`:
-    itself, or the two rates whose mean it is. `task_run` is any of its runs."""
+    """The differences on a metric of a task or group (`name`); `tasks` are those of its members that have it."""
+    if not tasks:
+        return
+    task_run, measured = tasks[0].run, [task.measured[metric.name] for task in tasks]
     group, weighted = name not in members, False
-    if group and task_run.is_other and measured:
-        kind, note = _kind_of_group(runs, name, f"{metric.name},{filter_name}", [*chain(*measured)], len(members))
+    if group and task_run.is_other:
+        kind, note = _kind_of_group(runs, name, f"{metric.name},{filter_name}", measured, len(members))
         notes += [f"{name}: {note}"] * bool(note)
         if kind is None:
             return
         weighted = kind
     own = []
     for number, run in enumerate(runs):
-        done = [run.tasks[task] for task in members if task in run.tasks]
-        figures = [task.figure(part, filter_name) for task in done for part in parts]
-        of_run = [part for part in chain(*measured) if number in part.values]
-        own.append(_own_value(number, pooled(of_run, [number]) if weighted else of_run, figures, metric))
+        figures = [run.tasks[task].figure(metric.name, filter_name) for task in members if task in run.tasks]
+        of_run = [each for each in measured if number in each.values]
+        value, shown = _own_value(number, pooled(of_run, [number]) if weighted else of_run, figures, metric)
+        alike = [task.alike.get(number, ()) for task in tasks if number in task.measured[metric.name].values]
+        own.append((value, shown, bool(alike) and all(alike)))
+    shared = {}
     for pair in combinations(range(len(runs)), 2):
+        both = [task for task in measured if {*pair} <= task.values.keys()]
+        if group:  # a single task keeps its row, which then says that no document counts
+            both = [task for task in both if all(task.counted(run).any() for run in pair)]
+        if len({(task.is_mean, task.errors is None) for task in both}) == 1:
+            shared[pair] = both
+    if weighted:
+        results = [compare_measured(pooled(both, pair), [pair])[0] for pair, both in shared.items()]
+    else:
+        results = compare_measured(measured, [*shared]) if shared else []
+    for (pair, both), result in zip(shared.items(), results, strict=True):
         first, second = pair
-        shared = [task for task in measured if all({*pair} <= part.values.keys() for part in task)]
-        if group or len(parts) > 1:  # a single task keeps its row, which then says that no document counts
-            shared = [task for task in shared if all(part.counted(run).any() for part, run in product(task, pair))]
-        both = [*chain(*shared)]
-        if len({(part.is_mean, part.errors is None) for part in both}) != 1:
-            continue
-        if weighted:
-            both = pooled(both, pair)
-        result = compare_measured(both, first, second)
         if math.isnan(result.standard_error):
             result = result._replace(standard_error=(result.high - result.low) / (2 * Z95))
         values, unit = result._asdict(), both[0].unit
@@ -98,11 +92,11 @@ def _rows_of_metric(
             benchmark=task_run.benchmark,
             language="" if group else task_run.language,
             group=group,
-            tasks=len(shared),
+            tasks=len(both),
             metric=metric.name,
             filter=filter_name,
             higher_is_better=metric.higher_is_better,
-            headline=any(map(task_run.is_headline, parts)),
+            headline=task_run.is_headline(metric.name),
             first=first,
             second=second,
             first_value=values.pop("first"),
@@ -116,6 +110,8 @@ def _rows_of_metric(
             second_own=own[second][0],
             denominator=metric.denominator,
             measured=metric,
+            first_competes=own[first][1] and not own[first][2],
+            second_competes=own[second][1] and not own[second][2],
             first_measurable=own[first][1],
             second_measurable=own[second][1],
             documents=documents,
@@ -154,14 +150,16 @@ def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], m
 
 
 def _corrected(rows: Sequence[Difference]) -> list[Difference]:
-    """Rows with p corrected by Holm over a metric's comparisons: all languages and pairs of models; groups apart."""
-    families: dict[tuple[object, ...], list[int]] = {}
+    """Rows with p corrected over their family (:func:`adjusted`): the columns are the languages of a metric, or groups."""
+    metrics: dict[tuple[object, ...], dict[str, list[int]]] = {}
     for index, row in enumerate(rows):
-        families.setdefault((row.benchmark or row.task, row.metric, row.filter, row.group), []).append(index)
+        key = (row.benchmark or row.task, row.metric, row.filter, row.group)
+        metrics.setdefault(key, {}).setdefault(row.task, []).append(index)
     corrected = list(rows)
-    for indices in families.values():
-        adjusted = holm([rows[index].p for index in indices])
-        tested = max(1, np.isfinite(adjusted).sum())
-        for index, p in zip(indices, adjusted.tolist(), strict=True):
-            corrected[index] = replace(rows[index], p_adjusted=p, family=int(tested))
+    for columns in metrics.values():
+        found = adjusted([{(rows[i].first, rows[i].second): rows[i].p for i in column} for column in columns.values()])
+        for column, by_pair in zip(columns.values(), found, strict=True):
+            for index in column:
+                p, family = by_pair[rows[index].first, rows[index].second]
+                corrected[index] = replace(rows[index], p_adjusted=p, family=family)
     return corrected

@@ -13,7 +13,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from custom_metrics.broken_run import are_equal
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.broken_run import count
+from custom_metrics.statistics.figures import Figure, Stratum
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.units import Unit
 from detector_plugin.detector import SPEED
@@ -33,7 +32,8 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.results.compare.joining import JoinedTask
 from lm_eval_tasks.results.compare.measuring import NotMeasured, measure
-from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unreadable_doubts
+from lm_eval_tasks.results.doubts import doubts_about_answers
+from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files, read_files
 from lm_eval_tasks.runs.other_tasks import described, mean_of_group
@@ -44,8 +44,9 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 @dataclass(frozen=True)
 class HeadlineFigure:
-    """A figure on the leaderboard, and the numbers whose mean it is
-    (:meth:`lm_eval_tasks.results.compare.measuring.Measured.numbers`).
+    """A figure on the leaderboard, and the numbers whose means it is made of
+    (:meth:`lm_eval_tasks.results.compare.measuring.Measured.numbers`): of a balanced error, those of both kinds of
+    questions.
 
     Corrected rates have the numbers of the flagged share: if the same calibration corrects two rates of one language, they
     differ significantly where their flagged shares do.
@@ -54,7 +55,7 @@ class HeadlineFigure:
     metric: Metric
     filter: str
     figure: Figure
-    numbers: Floats = field(default_factory=partial(np.empty, 0), compare=False)  # empty if it cannot be compared
+    numbers: Sequence[Floats] = field(default=(), compare=False)  # of each stratum; none if it cannot be compared
     by_document: bool = True  # whether there is a number for each document
     passages: Sequence[str] = ()  # the passage of each number, for annotated answers
 
@@ -104,7 +105,7 @@ class Entry:
         content = asdict(self)
         for task in content["tasks"]:
             for headline in task["headlines"]:
-                headline["numbers"] = b64encode(headline["numbers"].astype("<f8").tobytes()).decode()
+                headline["numbers"] = [b64encode(part.astype("<f8").tobytes()).decode() for part in headline["numbers"]]
         return content
 
     @classmethod
@@ -112,8 +113,11 @@ class Entry:
         """The entry of a JSON object. Raises KeyError, TypeError or ValueError if `content` is another object."""
 
         def headline(content: Mapping[str, Any]) -> HeadlineFigure:
-            numbers = np.frombuffer(b64decode(content["numbers"]), "<f8").astype(float)
-            parsed = {"metric": Metric(**content["metric"]), "figure": Figure(*content["figure"]), "numbers": numbers}
+            numbers = [np.frombuffer(b64decode(part), "<f8").astype(float) for part in content["numbers"]]
+            metric = Metric(**{**content["metric"], "balances": tuple(content["metric"]["balances"])})
+            *figure, strata = content["figure"]
+            known = Figure(*figure)._replace(strata=tuple(Stratum(*stratum) for stratum in strata))
+            parsed = {"metric": metric, "figure": known, "numbers": numbers}
             return HeadlineFigure(**{**content, **parsed})
 
         tasks = [TaskEntry(**{**task, "headlines": [*map(headline, task["headlines"])]}) for task in content["tasks"]]
@@ -169,8 +173,8 @@ def _pooled(column: Sequence[HeadlineFigure], reported: float) -> tuple[Headline
     weighted (:func:`lm_eval_tasks.runs.other_tasks.is_weighted`)."""
     are_shares, numbers = all(head.metric.is_share for head in column), [head.numbers for head in column]
     figure, weighted = mean_of_group([head.figure for head in column], are_shares, reported)
-    is_known = all(len(head.numbers) and head.by_document for head in column)
-    rows = np.concatenate(numbers) if is_known else np.empty(0)
+    is_known = all(len(head.numbers) == 1 and head.by_document for head in column)
+    rows = [np.concatenate([part for (part,) in numbers])] if is_known else ()
     return HeadlineFigure(column[0].metric, column[0].filter, figure, rows), weighted
 
 
@@ -194,18 +198,15 @@ def _headlines(task: TaskRun) -> list[Metric]:
 
 def _task(task: TaskRun) -> TaskEntry:
     filter_name, conditions = task.headline_filter, _conditions(task)
-    verdict, _ = one_sided(task, filter_name, fewest=4)  # it has no rank, however few the questions
-    alike, joined, unranked = [verdict] if verdict else [], None, ""
+    joined, unranked, signs = None, "", count(())
     try:
-        answers = task.answers()
+        answers = read_task(task)
     except MissingSource:
         unranked = "its answers were not logged (--log_samples)"
     except CorruptSource as error:
         unranked = str(error)
     else:
-        task = described(task, answers)
-        if are_equal(len(answers), len(np.unique(answers.responses, equal_nan=False))):
-            alike.append(EQUAL)
+        signs, task = signs_of_run(task, lambda _: answers), described(task, answers)
         if answers:
             joined = JoinedTask.join(task.task, {0: (task.task, task, answers)})
             documents = zip(answers.contents.tolist(), answers.keys, range(len(answers)), strict=True)
@@ -213,6 +214,9 @@ def _task(task: TaskRun) -> TaskEntry:
             passages = dict.fromkeys(answers.passages[index] for index in order) if answers.passages else {"": None}
             passage_names = passages if all(passages) else ()
             conditions["documents"] = _digest([*map(answers.content, order), *passage_names])
+    doubts: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    for kind, summary, _ in doubts_about_answers(task, filter_name, signs):
+        doubts[kind == "alike"][summary] = None
     return TaskEntry(
         task=task.task,
         language=task.language,
@@ -223,8 +227,8 @@ def _task(task: TaskRun) -> TaskEntry:
         units={metric: task.metric(metric).unit for figures in task.figures.values() for metric in figures},
         doubts=task.not_comparable,
         unranked=unranked,
-        alike=alike,
-        unread=[*dict.fromkeys(summary for _, summary, _ in unreadable_doubts(task, filter_name))],
+        alike=[*doubts[True]],
+        unread=[*doubts[False]],
         title=task.table.title if task.table else "",
         question=task.table.question(task.task) if task.table else "",
         of_detectors=task.table is not None and task.table.measures_detectors(task.task),
@@ -239,7 +243,8 @@ def _headline(task: TaskRun, metric: Metric, filter_name: str, joined: JoinedTas
     if joined is not None:
         with suppress(NotMeasured):
             measured = measure(joined, metric.name, filter_name, metric.aggregation, corrected=False)
-            if not np.isnan(numbers := measured.numbers(0)).all():
+            numbers = measured.numbers(0)
+            if not any(np.isnan(part).all() for part in numbers):
                 return HeadlineFigure(metric, filter_name, figure, numbers, measured.is_mean, measured.names)
     return HeadlineFigure(metric, filter_name, figure)
 
@@ -272,7 +277,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 # ----------------------------------------------------------------------------------------------- the runs of a folder
 
-_FORMAT = 7  # of a cache file
+_FORMAT = 8  # of a cache file
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """Errors that reading a damaged results file can raise."""
 

@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from custom_metrics.statistics.figures import Figure, Rows
-from custom_metrics.statistics.multiple_comparisons import all_pairs, ranks
+from custom_metrics.statistics.multiple_comparisons import adjusted, all_pairs, better, ranks
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.strata import across_strata, error_across, has_shared, mean_of
 from custom_metrics.statistics.units import Unit, is_measurable
-from lm_eval_tasks.definition.schema import BALANCED_ERROR, parts_of
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.leaderboard.entry import Entry, HeadlineFigure, TaskEntry
 
@@ -117,7 +116,7 @@ class _RunGroup:
     members: dict[int, dict[str, TaskEntry]] = field(default_factory=dict)  # number of the entry to its tasks
     conditions: dict[tuple[str, str], str] = field(default_factory=dict)  # by task and name
     varied: set[str] = field(default_factory=set)  # names of conditions that are not those of all members
-    tested: dict[str, Floats] = field(default_factory=dict)
+    tested: dict[str, dict[tuple[int, int], tuple[float, float]]] = field(default_factory=dict)
 
     def add(self, number: int, tasks: dict[str, TaskEntry], but_for: Collection[str] = ()) -> bool:
         """Add a run if its conditions are the same, `but_for` some of them; return whether they are."""
@@ -130,12 +129,14 @@ class _RunGroup:
             return True
         return False
 
-    def p_of_pairs(self, strata: Sequence[Floats], by_document: bool) -> Floats:
-        """p of all pairs, cached, as two corrections of the same flagged shares have the same."""
-        described = repr([by_document, *((array.shape, array.dtype.str) for array in strata)]).encode()
+    def pairs(
+        self, strata: Sequence[Floats], by_document: bool, weights: Sequence[float]
+    ) -> dict[tuple[int, int], tuple[float, float]]:
+        """:func:`all_pairs`, cached, as two corrections of the same flagged shares have the same."""
+        described = repr([by_document, *weights, *((array.shape, array.dtype.str) for array in strata)]).encode()
         key = hashlib.sha256(b"".join((described, *(array.tobytes() for array in strata)))).hexdigest()
         if key not in self.tested:
-            self.tested[key] = all_pairs(strata, shares=by_document)
+            self.tested[key] = all_pairs(strata, by_document, weights)
         return self.tested[key]
 
 
@@ -221,7 +222,7 @@ def _section(family: str, number: int, group: _RunGroup) -> Section:
             for doubt in task.doubts:
                 concerned.setdefault(doubt, set()).add(name)
     ordered = sorted(tasks.values(), key=lambda task: task.task)
-    pairs = _pairs(ordered)
+    pairs = _families(ordered)
     of_pairs = [_columns(pair, MEAN_COLUMN if len(ordered) > 1 else "", ordered) for pair in pairs]
     summary = _table("", group, [column for columns in of_pairs for column in columns])
     prominent = max(pairs, key=lambda pair: max(each.metric.prominence for each in pair))
@@ -256,26 +257,23 @@ def _section(family: str, number: int, group: _RunGroup) -> Section:
     )
 
 
-def _pairs(tasks: Sequence[TaskEntry]) -> list[list[HeadlineFigure]]:
-    """The headline metrics, each together with the one that it is traded against, as neither is meaningful alone."""
+def _families(tasks: Sequence[TaskEntry]) -> list[list[HeadlineFigure]]:
+    """The headline metrics, each together with the one that it is traded against, as neither is meaningful alone, and with
+    their balanced error, which comes first."""
     by_key = {headline.key: headline for task in tasks for headline in task.headlines}
-    pairs = []
+    families = []
     while by_key:
         first = by_key.pop(next(iter(by_key)))
-        partner = by_key.pop((first.metric.traded_against, first.filter), None)
-        pairs.append([first] if partner is None else [first, partner])
-    return pairs
+        partners = [*first.metric.balances, first.metric.traded_against]
+        found = [by_key.pop((name, first.filter), None) for name in dict.fromkeys(partners)]
+        families.append([first, *filter(None, found)])
+    return families
 
 
-def _columns(pair: Sequence[HeadlineFigure], name: str, tasks: Sequence[TaskEntry]) -> list[tuple[Column, _Parts]]:
-    """Their means over the tasks that have them; of two rates of errors that are traded, the balanced error first."""
-    parts = [[(task.task, each.key) for task in tasks if _headline(task, each.key)] for each in pair]
-    columns: list[tuple[Column, _Parts]] = [
-        (_column(name, each), of_metric) for each, of_metric in zip(pair, parts, strict=True) if of_metric
-    ]
-    if len(columns) == 2 and BALANCED_ERROR in parts_of([each.metric for each in pair]):
-        columns.insert(0, (_column(name, replace(pair[0], metric=BALANCED_ERROR)), [*parts[0], *parts[1]]))
-    return columns
+def _columns(family: Sequence[HeadlineFigure], name: str, tasks: Sequence[TaskEntry]) -> list[tuple[Column, _Parts]]:
+    """Their means over the tasks that have them."""
+    parts = [[(task.task, each.key) for task in tasks if _headline(task, each.key)] for each in family]
+    return [(_column(name, each), of_metric) for each, of_metric in zip(family, parts, strict=True) if of_metric]
 
 
 def _by_language(
@@ -306,29 +304,23 @@ def _headline(task: TaskEntry | None, key: MetricOfFilter) -> HeadlineFigure | N
 
 
 def _table(title: str, group: _RunGroup, columns: Sequence[tuple[Column, _Parts]]) -> Table:
-    """A table of columns, each with the figures whose mean it has."""
+    """A table of columns, each with the figures whose mean it has. Columns of one metric are its languages."""
     runs = group.members
     cells: dict[int, dict[Column, Cell]] = {number: {} for number in runs}
+    metrics: dict[MetricOfFilter, dict[Column, dict[int, list[HeadlineFigure]]]] = {}  # the figures that can be tested
     for column, parts in columns:
-        figures = {
-            number: headlines
-            for number, run_tasks in runs.items()
-            if len(headlines := [each for task, key in parts if (each := _headline(run_tasks.get(task), key))])
-            == len(parts)
-        }
-        column_cells = {
-            number: _cell(headlines, [runs[number][task] for task, _ in parts]) for number, headlines in figures.items()
-        }
-        testable = {
-            number: headlines
-            for number, headlines in figures.items()
-            if column_cells[number].competes
-            and all(len(headline.numbers) for headline in headlines)
-            and not any(runs[number][task].unranked for task, _ in parts)
-        }
-        run_ranks = _ranks(testable, column_cells, group) if len(testable) > 1 else {}
-        for number, cell in column_cells.items():
-            cells[number][column] = replace(cell, rank=run_ranks.get(number))
+        testable = metrics.setdefault(parts[0][1], {}).setdefault(column, {})
+        for number, run_tasks in runs.items():
+            figures = [each for task, key in parts if (each := _headline(run_tasks.get(task), key))]
+            if len(figures) == len(parts):
+                cells[number][column] = _cell(figures, [run_tasks[task] for task, _ in parts])
+                if all(figure.numbers for figure in figures) and not any(run_tasks[t].unranked for t, _ in parts):
+                    testable[number] = figures
+    for of_metric in metrics.values():
+        for column, won in _won(of_metric, group).items():
+            competing = [number for number in of_metric[column] if cells[number][column].competes]
+            for number, rank in ranks(competing, won).items():
+                cells[number][column] = replace(cells[number][column], rank=rank)
     table_tasks = dict.fromkeys(task for _, parts in columns for task, _ in parts)
     rows = [
         Standing(number, by_column, _marks([runs[number][task] for task in table_tasks if task in runs[number]]))
@@ -372,7 +364,9 @@ def _published(columns: Sequence[tuple[Column, _Parts]]) -> Iterator[Published]:
 
 
 def _cell(headlines: Sequence[HeadlineFigure], tasks: Sequence[TaskEntry]) -> Cell:
-    rows = [Rows(headline.numbers, headline.passages) for headline in headlines] if _share_passages(headlines) else []
+    rows = []
+    if _share_passages(headlines):
+        rows = [Rows(headline.numbers[0], headline.passages) for headline in headlines]
     metric = headlines[0].metric
     figure = mean_of([headline.figure for headline in headlines], metric.is_share, error_across(rows))
     competes = is_measurable(figure, metric.unit) and not all(task.alike for task in tasks)
@@ -399,16 +393,33 @@ def _marks(tasks: Sequence[TaskEntry]) -> tuple[str, ...]:
     )
 
 
-def _ranks(
-    headlines: Mapping[int, Sequence[HeadlineFigure]], cells: Mapping[int, Cell], group: _RunGroup
-) -> dict[int, int | None]:
-    """The ranks of at least two runs in a column, by their figures of its tasks."""
-    first = next(iter(headlines.values()))  # all runs have the same passages
-    strata = [np.array([figure.numbers for figure in figures]).T for figures in zip(*headlines.values(), strict=True)]
+def _won(
+    columns: Mapping[Column, Mapping[int, Sequence[HeadlineFigure]]], group: _RunGroup
+) -> dict[Column, set[tuple[int, int]]]:
+    """The pairs of a better and a worse run in each column of a metric that has two runs."""
+    tested = {column: _differences(figures, group) for column, figures in columns.items() if len(figures) > 1}
+    p_values = adjusted([{pair: p for pair, (_, p) in found.items()} for found in tested.values()])
+    won: dict[Column, set[tuple[int, int]]] = {column: set() for column in tested}
+    for (column, found), of_pairs in zip(tested.items(), p_values, strict=True):
+        for pair, (difference, _) in found.items():
+            first = better(difference, of_pairs[pair].p, column.higher_is_better)
+            if first is not None:
+                won[column].add(pair if first else pair[::-1])
+    return won
+
+
+def _differences(
+    headlines: Mapping[int, Sequence[HeadlineFigure]], group: _RunGroup
+) -> dict[tuple[int, int], tuple[float, float]]:
+    """The paired differences of all runs in a column, by their figures of its tasks, and their p."""
+    first, runs = next(iter(headlines.values())), [*headlines]  # all runs have the same passages
+    strata = [
+        np.array(numbers).T
+        for figures in zip(*headlines.values(), strict=True)
+        for numbers in zip(*(figure.numbers for figure in figures), strict=True)
+    ]
+    weights = [stratum.weight for figure in first for stratum in figure.figure.strata] or [1.0] * len(strata)
     if _share_passages(first):
         strata = across_strata(strata, [figure.passages for figure in first])
-    higher_is_better = first[0].metric.higher_is_better is True
-    p = group.p_of_pairs(strata, first[0].by_document)
-    return dict(
-        zip(headlines, ranks([cells[number].figure.value for number in headlines], p, higher_is_better), strict=True)
-    )
+    found = group.pairs(strata, first[0].by_document, weights)
+    return {(runs[a], runs[b]): values for (a, b), values in found.items()}

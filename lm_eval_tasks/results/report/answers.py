@@ -13,6 +13,7 @@ from typing import Any
 from custom_metrics.broken_run import Labels, Sign, Signs, count, kind_of
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from lm_eval_tasks.harness.run_warnings import as_answered
+from lm_eval_tasks.results.doubts import equal_answers
 from lm_eval_tasks.results.report.documents import derive_documents
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
 from lm_eval_tasks.runs.other_tasks import described_run
@@ -61,10 +62,11 @@ def described_runs(runs: Iterable[Run]) -> tuple[list[Run], ReadAnswers]:
 
 
 def signs_of_run(task: TaskRun, read_answers: ReadAnswers) -> Signs:
-    """Count the signs of a broken run in the answers of a task. The counts are 0 if no answers were logged, or no signs
-    are known for their kind."""
-    has_signs = task.samples is not None and _has_signs(task)
-    return count(_signs(read_answers(task), _is_labelled(task)) if has_signs else ())
+    """Count the signs of a broken run in the answers of a task. The counts are 0 if no answers were logged."""
+    if task.samples is None:
+        return count(())
+    answers = read_answers(task)
+    return count(_signs(answers, _is_labelled(task))) if _has_signs(task) else equal_answers(answers)
 
 
 def _is_labelled(task: TaskRun) -> bool:

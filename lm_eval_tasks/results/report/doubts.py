@@ -7,10 +7,10 @@ concerns.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from custom_metrics.broken_run import FEWEST_EQUAL, MOST_INVALID, Signs, faults
+from custom_metrics.broken_run import Signs
 from custom_metrics.hallucination import doubts as doubts_of_correction
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import Figure
@@ -18,7 +18,8 @@ from custom_metrics.statistics.units import is_measurable
 from detector_plugin.detector import RAG
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
-from lm_eval_tasks.harness.run_warnings import FEW, NOTEWORTHY
+from lm_eval_tasks.harness.run_warnings import FEW
+from lm_eval_tasks.results.doubts import Findings, doubts_about_answers
 from lm_eval_tasks.results.report.answers import READINGS
 from lm_eval_tasks.results.report.families import Family
 from lm_eval_tasks.results.report.numbers import as_text
@@ -28,33 +29,10 @@ from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN
 CORRECTED = ("estimated_rate", "rogan_gladen_rate")
 """Rates that a calibration corrects."""
 
-EQUAL = "all its answers are equal"
-
-_DECLINES, _CLAIMS = "it declines every question", "it claims to see an answer to every question"
-_ONE_SIDED: tuple[tuple[str, Mapping[str, float]], ...] = (
-    (_DECLINES, {"hallucination_rate": 0.0, "error_rate": 1.0}),
-    (_CLAIMS, {"hallucination_rate": 1.0, "error_rate": 0.0}),
-    (_DECLINES, {"unanswerable_accuracy": 1.0, "answerable_abstention_rate": 1.0}),
-    (_DECLINES, {"abstention_rate": 1.0}),
-)
-"""Descriptions of runs that give every question the same verdict, with the figures that show it."""
-
-Findings = Iterator[tuple[str, str, str]]
-"""Kind of a doubt, its summary, which is the same for every language, and a detail for this one."""
-
 _APART = 0.05  # difference between two readings of the same answers that is a doubt
 _NAMED = 3  # languages that a doubt names
 _SHORT = 40  # characters of a detail that is shown for each language
 _WORDS = 10**9  # assumed size of a calibration, of which only the rates are known
-
-_UNREAD = {
-    "invalid_rate": "many answers are Invalid, and in no denominator",
-    "unread_rate": "many replies of the judge could not be read, and are in no denominator",
-    "lost_rate": "many replies are not the given answer with tags, and count as if nothing were flagged",
-    "repetition_rate": "many answers repeat themselves",
-    "abstention_rate": "it declines many questions, and of what it does not say nothing can be made up",
-}
-"""Metrics that are shares of unusable answers, with the doubt where they are large."""
 
 
 class Doubt(NamedTuple):
@@ -70,12 +48,7 @@ def doubts_of(family: Family, metric: Metric, mean: Figure, broken: Mapping[str,
     language."""
     details: dict[tuple[str, str], dict[str, str]] = {}
     for language, task in family.tasks.items():
-        signs, doubts_of_task = broken[language], [*_task_doubts(task, metric, family.filter)]
-        if signs.are_equal:
-            doubts_of_task.append(("alike", EQUAL, f"{signs.total}"))
-        if wrong := faults(signs, task.settings.prompting):
-            doubts_of_task.append(("broken", "the run looks broken", wrong))
-        for kind, summary, detail in doubts_of_task:
+        for kind, summary, detail in _task_doubts(task, metric, family.filter, broken[language]):
             details.setdefault((kind, summary), {})[language] = detail
     doubts = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in details.items()]
     if not math.isnan(mean.value) and math.isnan(mean.low + mean.high):
@@ -107,18 +80,7 @@ def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
     return f"{summary} ({where}: {'; '.join([*texts[:_NAMED], *more])})"
 
 
-def one_sided(task: TaskRun, filter_name: str, fewest: int = FEWEST_EQUAL) -> tuple[str, int]:
-    """The description of a run that gives every question the same verdict, with the number of questions; empty for other
-    runs and for fewer than `fewest`. Such a run has the best value of one of two rates, whatever it was asked."""
-    for verdict, ends in _ONE_SIDED:
-        figures = [task.figure(metric, filter_name) for metric in ends]
-        number = sum(figure.n for figure in figures)
-        if number >= fewest and [figure.value for figure in figures] == [*ends.values()]:
-            return verdict, number
-    return "", 0
-
-
-def _task_doubts(task: TaskRun, metric: Metric, filter_name: str) -> Findings:
+def _task_doubts(task: TaskRun, metric: Metric, filter_name: str, signs: Signs) -> Findings:
     figure = task.figure(metric.name, filter_name)
     if not task.provenance and not task.is_other:
         yield "not_comparable", "the results do not say what it was measured on", ""
@@ -131,10 +93,7 @@ def _task_doubts(task: TaskRun, metric: Metric, filter_name: str) -> Findings:
         return
     if 0 < figure.n < FEW:
         yield "few", "fewer than ten questions", f"{figure.n}"
-    yield from unreadable_doubts(task, filter_name)
-    verdict, number = one_sided(task, filter_name)
-    if verdict:
-        yield "alike", verdict, f"{number}"
+    yield from doubts_about_answers(task, filter_name, signs)
     if filter_name in READINGS and is_measurable(figure, metric.unit):
         other_filter = READINGS[1 - READINGS.index(filter_name)]
         theirs = task.figure(metric.name, other_filter)
@@ -143,15 +102,6 @@ def _task_doubts(task: TaskRun, metric: Metric, filter_name: str) -> Findings:
             yield "readings", f"the {other_filter} reading of the same answers gives another number", detail
     if metric.name in CORRECTED:
         yield from _correction_doubts(task, metric.name, filter_name, figure)
-
-
-def unreadable_doubts(task: TaskRun, filter_name: str) -> Findings:
-    """Doubts because many answers of a task could not be read, repeat themselves or decline."""
-    for metric, summary in _UNREAD.items():
-        figure = task.figure(metric, filter_name)
-        if figure.value > (MOST_INVALID if metric == "invalid_rate" else NOTEWORTHY):
-            counts = f"{round(figure.value * figure.n)} of {figure.n}" if figure.n else as_text(figure.value, "share")
-            yield "abstains" if metric == "abstention_rate" else "invalid", summary, counts
 
 
 def _correction_doubts(task: TaskRun, metric: str, filter_name: str, figure: Figure) -> Findings:

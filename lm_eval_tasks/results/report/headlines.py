@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric, preferred_first
+from lm_eval_tasks.results.doubts import doubts_about_answers
 from lm_eval_tasks.results.report.answers import ReadAnswers, read_task, signs_of_run
-from lm_eval_tasks.results.report.doubts import Doubt, doubts_of, one_sided
+from lm_eval_tasks.results.report.doubts import Doubt, doubts_of
 from lm_eval_tasks.results.report.families import Family, families, title_of
 from lm_eval_tasks.results.report.numbers import as_text, bounds, not_measurable, range_of, with_bounds
 from lm_eval_tasks.runs import Run, labels
@@ -86,7 +87,8 @@ def headlines_of_family(model: str, family: Family, read_answers: ReadAnswers = 
     """The headlines of a family of tasks; `read_answers` as of :func:`headlines`."""
     broken = {language: signs_of_run(task, read_answers) for language, task in family.tasks.items()}
     is_alike = all(
-        one_sided(task, family.filter)[0] or broken[language].are_equal for language, task in family.tasks.items()
+        any(kind == "alike" for kind, *_ in doubts_about_answers(task, family.filter, broken[language]))
+        for language, task in family.tasks.items()
     )
     table, listed = family.any_task.table, []
     for metric in _metrics_of(family):

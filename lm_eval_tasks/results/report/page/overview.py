@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
-from custom_metrics.statistics.strata import mean_of
-from lm_eval_tasks.definition.schema import BALANCED_ERROR, Metric, parts_of
 from lm_eval_tasks.results.compare import Comparison
 from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.headlines import Headline
@@ -65,64 +62,43 @@ def _overview(summary: Summary, compared: str, comparison: Comparison | None) ->
     """The overview of a summary, with the differences of the group or task that is `compared`."""
     metrics = [*_metrics(summary)]
     key = metrics[0]
-    better = _better(comparison, compared, key.measured)
-    competing = {headline.model for headline in key.headlines if _competes(headline)}
+    column = comparison.column(key.measured.name, compared) if comparison else None
+    names = comparison.models if comparison else ()
+    ranks = {names[model]: rank for model, rank in column.ranks.items()} if column else {}
     by_metric = [{headline.model: headline for headline in metric.headlines} for metric in metrics]
     most, doubts = max(len(headline.languages) for headline in key.headlines), summary.severe_doubts
-    known = [headline.model for headline in sorted(key.headlines, key=_order)]
+    in_order = sorted(key.headlines, key=lambda each: (ranks.get(each.model, math.inf), _order(each)))
+    known = [headline.model for headline in in_order]
     rows = []
     for model in dict.fromkeys([*known, *(each.model for metric in summary.metrics for each in metric.headlines)]):
         headlines = tuple(of_metric.get(model) for of_metric in by_metric)
-        rank = None
-        if model in competing and key.measured.better and any(model in pair for pair in better):
-            rank = 1 + sum(better.get((other, model), False) for other in competing)
         number = len(headlines[0].languages) if headlines[0] else most
         partly = f"mean over {number or 1} of {most} languages" if number < most else ""
-        rows.append(Row(model, headlines, rank, "; ".join(filter(None, (partly, doubts.get(model, ""))))))
-    first, others = rows[0], [row.model for row in rows[1:]]
-    beaten = sum(better.get((first.model, other), False) for other in others)
-    equals = [
-        other for other in others if {better.get((first.model, other)), better.get((other, first.model))} == {False}
-    ]
-    best = first if first.rank and (beaten or equals) else None
-    in_order = [MetricSummary(sorted(metric.headlines, key=_order)) for metric in summary.metrics]
-    return Overview(summary._replace(metrics=in_order), metrics, rows, best, beaten, equals, {})
+        text = "; ".join(filter(None, (partly, doubts.get(model, ""))))
+        rows.append(Row(model, headlines, ranks.get(model), text))
+    first = names.index(rows[0].model) if column and rows[0].model in ranks else None
+    beaten = column.beaten_by(first) if column and first is not None else []
+    equals = column.equals(first) if column and first is not None else []
+    best = rows[0] if beaten or equals else None
+    sorted_metrics = [MetricSummary(sorted(metric.headlines, key=_order)) for metric in summary.metrics]
+    return Overview(
+        summary._replace(metrics=sorted_metrics),
+        metrics,
+        rows,
+        best,
+        len(beaten),
+        [names[model] for model in equals],
+        {},
+    )
 
 
 def _metrics(summary: Summary) -> Iterator[MetricSummary]:
     """The metrics of an overview, the one that sorts the models first."""
-    by_name = {metric.measured.name: metric for metric in summary.metrics}
     first = summary.first
-    for measured, parts in parts_of([each.measured for each in summary.metrics]).items():
-        balanced = [*_balanced(*(by_name[part] for part in parts))] if measured is BALANCED_ERROR else []
-        if balanced and first.measured.name in parts:
-            yield MetricSummary(balanced, is_tight=True)
     yield first._replace(is_tight=True)
-    price = first.measured.traded_against
+    traded = (*first.measured.balances, first.measured.traded_against)
     more = [each for each in summary.metrics if each.measured.headline and each.measured.better and each != first]
-    yield from sorted(more, key=lambda each: each.measured.name != price)[:_MORE]
-
-
-def _balanced(*rates: MetricSummary) -> Iterator[Headline]:
-    """The mean of two rates of errors for each model that has both."""
-    by_model = [{headline.model: headline for headline in rate.headlines} for rate in rates]
-    for model in by_model[0]:
-        parts = [of_rate[model] for of_rate in by_model if model in of_rate]
-        unknown = {code for part in parts for code, figure in part.languages.items() if math.isnan(figure.value)}
-        figures = [each for part in parts for code, each in part.languages.items() if code not in unknown]
-        figure = mean_of(figures or [part.figure for part in parts], are_shares=True)
-        if len(parts) == len(rates):
-            yield replace(parts[0], measured=BALANCED_ERROR, figure=figure, explanation="")
-
-
-def _better(comparison: Comparison | None, task: str, metric: Metric) -> dict[tuple[str, str], bool]:
-    """Of each ordered pair of models that was compared on a task or group, whether the first is significantly better."""
-    better = {}
-    for row in comparison.select(metric.name, task) if comparison else ():
-        if comparison and not math.isnan(row.p):
-            for model, other in ((row.first, row.second), (row.second, row.first)):
-                better[comparison.models[model], comparison.models[other]] = row.better == model
-    return better
+    yield from sorted(more, key=lambda each: each.measured.name not in traded)[:_MORE]
 
 
 def _competes(headline: Headline) -> bool:
