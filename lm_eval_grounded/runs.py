@@ -24,16 +24,18 @@ class Runs:
     """The runs in some places: a sequence of :class:`lm_eval_tasks.runs.Run`, and two tables. Files are found when this is
     made, results read with the first run or :attr:`figures`, and samples with :attr:`answers`."""
 
-    def __init__(self, places: Iterable[Place]) -> None:
+    def __init__(self, places: Iterable[Place], cost: float = 1.0) -> None:
         from lm_eval_tasks.runs.finding import find_files
 
+        self._cost = cost
         self._files = [files for place in places for files in find_files(Path(place))]
 
     @cached_property
     def _runs(self) -> list[Run]:
+        from lm_eval_tasks.runs.cost import with_cost
         from lm_eval_tasks.runs.finding import read_files
 
-        return [run for files in self._files for run in read_files(files)]
+        return [with_cost(run, self._cost) for files in self._files for run in read_files(files)]
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -71,10 +73,11 @@ class Runs:
         return pandas.DataFrame(rows, columns=None if rows else list(ANSWER_COLUMNS))
 
 
-def read(places: Place | Iterable[Place], *more: Place) -> Runs:
-    """The runs in a folder (with all folders in it), a results file, a samples file, or several of these. MissingSource: a
-    place is not there, or holds no results; ValueError, when it is read: a results file is damaged."""
-    return Runs([*([places] if isinstance(places, (str, os.PathLike)) else places), *more])
+def read(places: Place | Iterable[Place], *more: Place, cost: float = 1.0) -> Runs:
+    """The runs in a folder (with all folders in it), a results file, a samples file, or several of these. With a `cost`, a
+    made-up answer counts as much as so many wrong refusals in balanced errors. MissingSource: a place is not there, or
+    holds no results; ValueError, when it is read: a results file is damaged."""
+    return Runs([*([places] if isinstance(places, (str, os.PathLike)) else places), *more], cost)
 
 
 class Comparison:
@@ -115,18 +118,22 @@ def compare(
     pairs: bool = False,
     across: str | Sequence[str] = (),
     pair: str | Sequence[str] = (),
+    cost: float | None = None,
 ) -> Comparison:
     """Compare two models or more: what :func:`read` gives, single runs, or paths. Options (`every_metric` is ``--all``) and
-    errors are those of ``lm-eval-grounded compare``."""
+    errors are those of ``lm-eval-grounded compare``; without a `cost`, runs keep the one that they were read with."""
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.results.compare.pairing import check_across
     from lm_eval_tasks.runs import Run
+    from lm_eval_tasks.runs.cost import with_cost
 
     chosen: list[Run] = []
     for each in runs:
         if not isinstance(each, (Run, Runs, str, os.PathLike)):
             raise UsageError(f"compare takes what read() gives, single runs, or paths; got {type(each).__name__}")
         chosen += [each] if isinstance(each, Run) else each if isinstance(each, Runs) else read(each)
+    if cost is not None:
+        chosen = [with_cost(run, cost) for run in chosen]
     tasks, metrics = [tasks] if isinstance(tasks, str) else tasks, [metrics] if isinstance(metrics, str) else metrics
     settings, paired = ([given] if isinstance(given, str) else given for given in (across, pair))
     compared = compare_runs(chosen, tasks, metrics, every_metric, filter, across=check_across(settings), pairs=paired)

@@ -73,8 +73,8 @@ def adjusted(columns: Sequence[Mapping[tuple[Model, Model], float]]) -> list[dic
     """The p of each column's pairs, corrected over the pair's family.
 
     The columns are one metric's: its languages, or a single mean over them. The family is all pairs of models in the
-    column, as these decide its ranks. Where a column has but one pair, it is the same pair in all such columns: two models compared
-    language by language. A ``nan`` (a comparison without data) stays ``nan``, and does not count.
+    column, as these decide its ranks. Where a column has but one pair, it is the same pair in all such columns: two models
+    compared language by language. A ``nan`` (a comparison without data) stays ``nan``, and does not count.
     """
     families: dict[Any, list[tuple[int, tuple[Model, Model]]]] = {}
     for number, column in enumerate(columns):

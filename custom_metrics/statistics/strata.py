@@ -93,8 +93,8 @@ def mean_of_shares(
 
     Wilson's interval takes the number of documents that would give the mean's variance in a simple sample (Korn and
     Graubard 1998, Survey Methodology 24; Dean and Pagano 2015, Journal of Survey Statistics and Methodology 3). For that
-    number each stratum's share is taken to be (k + 1)/(n + 2): k of n, and a hit and a miss more. A stratum without a hit, or with
-    nothing else, would seem to vary not at all. ``make check-statistics`` simulates how often the bounds hold.
+    number each stratum's share is taken to be (k + 1)/(n + 2): k of n, and a hit and a miss more. Else a stratum without a
+    hit, or with hits alone, would not vary at all. ``make check-statistics`` simulates how often the bounds hold.
 
     Args:
         figures: of the strata: a share, and ``n`` documents in its denominator; or a mean of shares itself, which counts by

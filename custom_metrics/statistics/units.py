@@ -17,6 +17,9 @@ Unit = Literal["share", "score", "correlation", "characters", "words", "rating",
 MAX_USEFUL_CI_WIDTH = 0.5
 """Width of 95 % bounds, as a part of the scale, above which a figure is not measurable."""
 
+FEWEST_UNSAID = 50
+"""Documents below which a figure's number of documents is shown beside it."""
+
 NOT_MEASURABLE = "not measurable"
 """The text in place of such a figure."""
 
@@ -32,6 +35,11 @@ def is_wide(low: float, high: float, scale: float = 1.0) -> bool:
 def is_measurable(figure: Figure, unit: Unit) -> bool:
     """Whether a figure may be shown as a number. One without bounds may: how sure it is, is not known."""
     return not is_wide(figure.low, figure.high, _SPANS.get(unit, math.inf))
+
+
+def small_n(figure: Figure) -> str:
+    """``n = 26`` for a figure of few documents; empty for others, and where the number is not known."""
+    return f"n = {figure.n}" if 0 < figure.n < FEWEST_UNSAID else ""
 
 
 def without_point(figure: Figure, unit: Unit) -> Figure:

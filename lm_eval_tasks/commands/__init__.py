@@ -65,6 +65,17 @@ def add_detector(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--detector_args", "--detector-args", metavar="NAME=VALUE,...", help="the detector's options")
 
 
+def add_cost(parser: argparse.ArgumentParser) -> None:
+    """Add ``--cost``: what a made-up answer counts in the balanced error."""
+    parser.add_argument(
+        "--cost",
+        type=float,
+        default=1.0,
+        metavar="C",
+        help="a made-up answer costs as much as C wrong refusals in the balanced error (default: 1)",
+    )
+
+
 def add_output(
     parser: argparse.ArgumentParser, metavar: str = "DIR", help: str | None = None, required: bool = False
 ) -> None:

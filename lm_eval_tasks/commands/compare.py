@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_output, print_or_write, split_names
+from lm_eval_tasks.commands import add_cost, add_output, print_or_write, split_names
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -53,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", type=float, metavar="D", help=plan_help)
     parser.add_argument("--pairs", action="store_true", help="of three models or more, every pair and language")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
+    add_cost(parser)
     add_output(parser, metavar="FILE", help="default: standard output")
 
 
@@ -68,11 +69,12 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.compare.planning import plan, render_plan
     from lm_eval_tasks.results.compare.rendering import render, render_sections
     from lm_eval_tasks.runs import labels, read_runs
+    from lm_eval_tasks.runs.cost import with_cost
 
     across = check_across(split_names(arguments.across))
     if arguments.calibration is not None:
         calibration.load(str(arguments.calibration))
-    runs = read_runs(arguments.runs)
+    runs = [with_cost(run, arguments.cost) for run in read_runs(arguments.runs)]
     tasks, metrics = split_names(arguments.tasks) or None, split_names(arguments.metrics) or None
     if arguments.paper and (across or arguments.pair or arguments.plan is not None):
         raise UsageError("--paper goes without --across, --pair and --plan: published figures are of one setting")

@@ -23,7 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options, print_or_write, retriever_options, say
+from lm_eval_tasks.commands import (
+    add_cost,
+    add_mirror,
+    add_output,
+    add_retriever_options,
+    print_or_write,
+    retriever_options,
+    say,
+)
 
 if TYPE_CHECKING:
     from lm_eval_tasks.clapnq.corpus import Corpus
@@ -58,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--retriever", metavar="NAME", help="rag: who finds the passages (default: bm25)")
     parser.add_argument("--top_k", "--top-k", type=int, default=3, help="passages of a prompt with rag (default: 3)")
     parser.add_argument("--seed", type=int, default=1234, help="rag-gold: of the gold passages' places (default: 1234)")
+    add_cost(parser)
     add_output(parser, "FILE", "where figures or examples go", required=True)
     add_mirror(parser, "folder of the public files, or `sample`")
     add_retriever_options(parser)
@@ -73,8 +82,10 @@ def run(arguments: argparse.Namespace) -> int:
         if options or retriever_options(arguments) or not arguments.runs:
             wrong = "its other options are of export clapnq" if arguments.runs else "name the runs"
             raise UsageError(f"{_WHO} figures RUN... -o FILE.csv: {wrong}")
-        say(f"{export_figures(arguments.runs, arguments.output)} figures", arguments.output)
+        say(f"{export_figures(arguments.runs, arguments.output, arguments.cost)} figures", arguments.output)
         return 0
+    if arguments.cost != 1:
+        raise UsageError(f"{_WHO}: --cost is of export figures")
     if arguments.runs:
         raise UsageError(f"{_WHO} clapnq takes no runs; got {arguments.runs[0]}")
     exported = export_clapnq(
@@ -92,16 +103,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def export_figures(places: Sequence[Path], output: Path) -> int:
+def export_figures(places: Sequence[Path], output: Path, cost: float = 1.0) -> int:
     """Write the figures of runs (:func:`lm_eval_tasks.results.tidy.figure_rows`) as CSV or JSON, as the name ends; a
-    UsageError for another ending. Returns how many there are."""
+    UsageError for another ending. `cost`: see :func:`lm_eval_tasks.runs.cost.with_cost`. Returns how many there are."""
     from lm_eval_tasks.results.compare.rendering import csv_of, json_of
     from lm_eval_tasks.results.tidy import figure_rows
     from lm_eval_tasks.runs import read_runs
+    from lm_eval_tasks.runs.cost import with_cost
 
     if output.suffix not in (".csv", ".json"):
         raise UsageError(f"{_WHO} figures: {output}: the name of a table ends in .csv or .json")
-    rows = [*figure_rows(read_runs(places))]
+    rows = [*figure_rows(with_cost(run, cost) for run in read_runs(places))]
     if not rows:
         raise UsageError(f"{_WHO} figures: no results file has a figure in {', '.join(map(str, places))}")
     print_or_write(csv_of(rows) if output.suffix == ".csv" else json_of({"figures": rows}), output)

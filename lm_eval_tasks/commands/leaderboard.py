@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_output, say
+from lm_eval_tasks.commands import add_cost, add_output, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tags", type=Path, metavar="CSV", help="columns model and others (size, licence, ...) to show"
     )
     parser.add_argument("--url", default="", help="address the site will have: links to it then show a picture")
+    add_cost(parser)
     add_output(parser, "SITE", "folder of the site", required=True)
 
 
@@ -32,7 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
     from custom_metrics.usage.printable import on_one_line
     from lm_eval_tasks.results.leaderboard import write_leaderboard
 
-    site = write_leaderboard(arguments.folder, arguments.output, arguments.reports, arguments.tags, arguments.url)
+    site = write_leaderboard(
+        arguments.folder, arguments.output, arguments.reports, arguments.tags, arguments.url, arguments.cost
+    )
     say(site.overviews)
     say(f"{site.index}: {site.runs} runs, {site.updated} folders read")
     for folder, reason in site.unreadable.items():

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_output, print_or_write, say
+from lm_eval_tasks.commands import add_cost, add_output, print_or_write, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many documents of each task to show, or `all` (default: 8, fewer where the page would exceed 4.8 MB)",
     )
+    add_cost(parser)
     parser.add_argument("--paper", action="store_true", help="published figures beside those of the runs")
     parser.add_argument("--png", type=Path, metavar="DIR", help="also write the plots as PNG")
     parser.add_argument("--svg", type=Path, metavar="DIR", help="also write the plots as SVG")
@@ -59,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.report.model_card import model_card
     from lm_eval_tasks.results.report.plots import plots_of, save
     from lm_eval_tasks.runs import labels, read_runs
+    from lm_eval_tasks.runs.cost import with_cost
 
     printed = arguments.model_card or arguments.format == "markdown"
     path = arguments.output or Path("report.html")
@@ -67,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     for folder in (arguments.svg, arguments.png):
         if folder is not None:
             check_writable(folder)
-    runs = read_runs(arguments.runs)
+    runs = [with_cost(run, arguments.cost) for run in read_runs(arguments.runs)]
     if arguments.png or arguments.svg:
         try:
             say(*save(plots_of(runs), arguments.svg, arguments.png))

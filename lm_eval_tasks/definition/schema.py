@@ -105,8 +105,10 @@ class Metric:
 
     def with_cost(self, cost: float) -> Metric:
         """A balanced error in which a made-up answer has another cost; any other metric as it is."""
-        if cost == 1 or not self.balances:
+        if not self.balances:
             return self
+        if cost == 1:
+            return balanced_error((self.balances[0], self.balances[1]), self.filter)
         weighed = f"a made-up answer costs as much as {cost:g} wrong refusals"
         return replace(
             self,

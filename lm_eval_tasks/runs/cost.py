@@ -15,14 +15,14 @@ from lm_eval_tasks.runs.run import Run, TaskRun
 
 
 def with_cost(run: Run, cost: float) -> Run:
-    """The run as if its balanced errors had been computed with this cost of a made-up answer; 1 changes nothing.
+    """The run as if its balanced errors had been computed with this cost of a made-up answer.
 
     Raises:
         UsageError: the cost is not larger than 0.
     """
     if not (math.isfinite(cost) and cost > 0):
         raise UsageError(f"--cost takes how many wrong refusals a made-up answer costs, such as 3, got {cost:g}")
-    if cost == 1:
+    if all(task.cost == cost for task in run.tasks.values()):
         return run
     tasks = {name: _task_with_cost(task, cost) for name, task in run.tasks.items()}
     groups: dict[str, Mapping[str, Any]] = {}

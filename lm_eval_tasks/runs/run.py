@@ -90,7 +90,8 @@ class TaskRun:
         """A metric as the results list it; for figures not listed, :func:`lm_eval_tasks.definition.catalogue.metric_of`
         the name."""
         listed = next((metric for metric in self.metrics if metric.name == name), None)
-        return listed or catalogue.metric_of(name, self.table).with_cost(self.cost)
+        metric = listed or catalogue.metric_of(name, self.table)
+        return metric if listed or self.cost == 1 else metric.with_cost(self.cost)
 
     def is_headline(self, metric: str) -> bool:
         """Whether a metric is a headline of its benchmark. If its table marks none, all are; of other tasks the first

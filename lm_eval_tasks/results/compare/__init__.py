@@ -16,8 +16,17 @@ from itertools import combinations
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.definition.schema import BALANCED
 from lm_eval_tasks.definition.task_names import hint
-from lm_eval_tasks.results.compare.comparison import Comparison, Difference, DocumentCounts, Incomparable, Refusal
+from lm_eval_tasks.results.compare.comparison import (
+    Column,
+    Comparison,
+    Difference,
+    DocumentCounts,
+    Incomparable,
+    Refusal,
+)
+from lm_eval_tasks.results.compare.costs import Costs, best_by_cost
 from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
 from lm_eval_tasks.results.compare.measured_task import MeasuredTask, measure_task
 from lm_eval_tasks.results.compare.pairing import hint_at_variants, pair_tasks
@@ -156,7 +165,26 @@ def compare_runs(
         differ,
         {name: tuple(names) for name, names in paired.items() if len(names) > 1},
         {number: tuple(texts) for number in range(len(runs)) if (texts := _doubts(number, compared))},
+        _costs(rows, chosen_groups, compared) if len(runs) > 2 else {},
     )
+
+
+def _costs(
+    rows: Sequence[Difference], groups: Mapping[str, Sequence[str]], compared: Mapping[str, MeasuredTask]
+) -> dict[str, Costs]:
+    """Which model is best by what a made-up answer costs, of each group and task with a balanced error."""
+    by_task: dict[str, list[Difference]] = {}
+    for row in rows:
+        if row.metric == BALANCED:
+            by_task.setdefault(row.task, []).append(row)
+    costs = {}
+    for task, of_task in by_task.items():
+        tasks = [compared[name] for name in groups.get(task, [task])]
+        measured = [each.measured[BALANCED] for each in tasks if BALANCED in each.measured]
+        found = best_by_cost(measured, Column.of(of_task).competing, tasks[0].run.cost)
+        if found is not None:
+            costs[task] = found
+    return costs
 
 
 def _doubts(run: int, compared: Mapping[str, MeasuredTask]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import SIGNIFICANCE
@@ -14,6 +14,9 @@ from custom_metrics.statistics.paired_shares import MOVER, TANGO
 from custom_metrics.statistics.power import detectable_difference
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric
+
+if TYPE_CHECKING:
+    from lm_eval_tasks.results.compare.costs import Costs
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,7 @@ class Comparison:
     across: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # setting that differs to its value by model
     paired: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # task to its other names in runs
     doubts: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # about a model's answers
+    costs: Mapping[str, Costs] = field(default_factory=dict)  # of three models and more: by task or group
 
     def select(self, metric: str, task: str | None = None) -> Iterator[Difference]:
         """The differences on a metric, of one task or of all."""
@@ -200,6 +204,12 @@ class Comparison:
             row |= {"significant": difference.significant, "detectable": difference.detectable}
             del row["measured"]
             row |= {name: None for name, value in row.items() if isinstance(value, float) and not math.isfinite(value)}
+        for costs in content["costs"].values():
+            for at_cost in costs["at"]:
+                at_cost["best"] = self.models[at_cost["best"]]
+                at_cost["equals"] = [self.models[model] for model in at_cost["equals"]]
+            costs["turns"] = [(cost, self.models[model]) for cost, model in costs["turns"]]
+        content["doubts"] = {self.models[model]: [*doubts] for model, doubts in self.doubts.items()}
         for task in content["joined"]:
             task["only"] = dict(zip(self.models, task["only"], strict=True))
         return content

@@ -145,7 +145,11 @@ def explanations(comparison: Comparison, names: Sequence[str], pairs: bool = Tru
             f"p is corrected by Holm over {family} ({', '.join(map(str, sizes))} comparisons). Metrics are not corrected "
             f"for each other. Bounds are those of each comparison alone."
         )
-    lines += [f"Doubts about {names[model]}: {'; '.join(doubts)}." for model, doubts in comparison.doubts.items()]
+    balanced = dict.fromkeys(f"{row.metric}: {row.measured.definition}." for row in rows if row.measured.balances)
+    lines += [
+        *balanced,
+        *(f"Doubts about {names[model]}: {'; '.join(doubts)}." for model, doubts in comparison.doubts.items()),
+    ]
     if not all(row.first_measurable and row.second_measurable and row.is_measurable for row in rows):
         lines.append("Not measurable: the 95 % bounds span more than half of the scale (--format json has the value).")
     if pairs and any(row.only_first or row.only_second for row in rows):

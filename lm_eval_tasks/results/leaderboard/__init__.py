@@ -23,22 +23,23 @@ from urllib.parse import quote
 from tqdm import tqdm
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import Unit
+from custom_metrics.statistics.units import Unit, small_n
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
 from lm_eval_tasks.results.compare.rendering import csv_of, json_of
 from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries
-from lm_eval_tasks.results.leaderboard.listing import FIELDS, Tags, figure_text, overview_text, rows_of
+from lm_eval_tasks.results.leaderboard.listing import FIELDS, Tags, overview_text, rows_of
 from lm_eval_tasks.results.leaderboard.standings import Cell, Table, overviews, sections_of
 from lm_eval_tasks.results.report.documents.document import address_of
 from lm_eval_tasks.results.report.families import language_name
-from lm_eval_tasks.results.report.numbers import not_measurable
+from lm_eval_tasks.results.report.numbers import as_text, bounds, not_measurable
 from lm_eval_tasks.results.report.page import environment_of
 from lm_eval_tasks.results.report.plots import Plot, ranges
 from lm_eval_tasks.results.report.plots.drawing import Axis, wrapped
 from lm_eval_tasks.runs import Run, labels
+from lm_eval_tasks.runs.cost import with_cost
 from lm_eval_tasks.runs.finding import find_files, read_files
 
 __all__ = ["Site", "write_leaderboard"]
@@ -62,7 +63,9 @@ class Site:
     untagged: Sequence[str]  # models of the file of tags that have no run
 
 
-def write_leaderboard(folder: Path, site: Path, reports: bool = False, tags: Path | None = None, url: str = "") -> Site:
+def write_leaderboard(
+    folder: Path, site: Path, reports: bool = False, tags: Path | None = None, url: str = "", cost: float = 1.0
+) -> Site:
     """Write or update the site of all runs below a folder.
 
     Args:
@@ -72,6 +75,7 @@ def write_leaderboard(folder: Path, site: Path, reports: bool = False, tags: Pat
         tags: CSV file with a column ``model`` and others, such as ``size`` and ``licence``: shown beside the model.
         url: address at which the site will be. Links to it then have a preview with a picture: previews take absolute
             addresses only. Without matplotlib there is none, and the log says so.
+        cost: what a made-up answer counts in balanced errors (:func:`lm_eval_tasks.runs.cost.with_cost`).
 
     Raises:
         MissingSource: there is no run in `folder`.
@@ -84,9 +88,9 @@ def write_leaderboard(folder: Path, site: Path, reports: bool = False, tags: Pat
     if index.is_file() and _GENERATOR not in index.read_text("utf-8", errors="replace")[:4096]:
         raise UsageError(f"{index} is not a leaderboard's; name another folder (-o)")
     by_model = _read_tags(tags) if tags else {}
-    entries, unreadable, updated = read_entries(folder, site / _CACHE)
+    entries, unreadable, updated = read_entries(folder, site / _CACHE, cost)
     if reports:
-        _write_reports(entries, folder, site)
+        _write_reports(entries, folder, site, cost)
     of_entries = [Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries]
     run_labels = labels(of_entries, [entry.settings for entry in entries])
     run_tags = [
@@ -182,7 +186,7 @@ def _report_paths(entry: Entry, folder: Path, site: Path) -> tuple[Path, Path]:
     return folder / entry.folder / "report.html", site_report
 
 
-def _write_reports(entries: Sequence[Entry], root: Path, site: Path) -> None:
+def _write_reports(entries: Sequence[Entry], root: Path, site: Path, cost: float) -> None:
     """Write the missing reports. If one cannot be written, the log says why."""
     missing = [entry for entry in entries if not any(path.is_file() for path in _report_paths(entry, root, site))]
     if not missing:
@@ -193,7 +197,7 @@ def _write_reports(entries: Sequence[Entry], root: Path, site: Path) -> None:
         folder = root / entry.folder
         try:
             (files,) = (files for files in find_files(folder) if files.folder == folder)
-            runs = [run for run in read_files(files) if run.model == entry.model]
+            runs = [with_cost(run, cost) for run in read_files(files) if run.model == entry.model]
             write_report(runs, _report_paths(entry, root, site)[1])
         except (OSError, ValueError) as error:
             log.warning("%s: no report could be written: %s", folder, error)
@@ -206,7 +210,8 @@ def _write_reports(entries: Sequence[Entry], root: Path, site: Path) -> None:
 def _environment() -> Any:
     environment = environment_of(__name__, "leaderboard", _printable)
     environment.globals |= {"generator": _GENERATOR, "version": version(PACKAGE)}
-    environment.filters |= {"figure": figure_text, "unknown": _unknown, "breakable": _breakable, "zip": zip}
+    environment.filters |= {"figure": as_text, "bounds": _bounds, "small_n": small_n, "unknown": _unknown}
+    environment.filters |= {"breakable": _breakable, "zip": zip}
     environment.filters |= {"language_name": language_name}
     return environment
 
@@ -231,11 +236,18 @@ def _breakable(name: str) -> Any:
     return Markup("<wbr>").join(escape(_printable(part)) for part in re.split(r"(?<=[/_-])", name))
 
 
+def _bounds(figure: Figure | Mapping[str, Any], unit: Unit) -> str:
+    """The bounds of a figure, or of an entry of a results file."""
+    return bounds(figure if isinstance(figure, Figure) else _figure_of(figure), unit)
+
+
 def _unknown(cell: Cell | Mapping[str, Any], unit: Unit = "share") -> str:
     """A note that a figure is not measurable, with its bounds; empty if it is. Figures are cells of a table, or entries of
     a results file in this unit."""
-    if isinstance(cell, Cell):
-        return not_measurable(cell.figure, cell.unit)
-    numbers = (cell.get(key) for key in ("value", "low", "high"))
+    return not_measurable(cell.figure, cell.unit) if isinstance(cell, Cell) else not_measurable(_figure_of(cell), unit)
+
+
+def _figure_of(entry: Mapping[str, Any]) -> Figure:
+    numbers = (entry.get(key) for key in ("value", "low", "high"))
     value, low, high = (float(number) if isinstance(number, (int, float)) else math.nan for number in numbers)
-    return not_measurable(Figure(value, low, high), unit)
+    return Figure(value, low, high)

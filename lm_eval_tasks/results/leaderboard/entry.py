@@ -35,6 +35,7 @@ from lm_eval_tasks.results.compare.measuring import NotMeasured, measure
 from lm_eval_tasks.results.doubts import doubts_about_answers
 from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import Run, TaskRun
+from lm_eval_tasks.runs.cost import with_cost
 from lm_eval_tasks.runs.finding import find_files, read_files
 from lm_eval_tasks.runs.other_tasks import described, mean_of_group
 from lm_eval_tasks.runs.settings import SettingsOfTask, settings_of_run
@@ -282,12 +283,13 @@ _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError
 """Errors that reading a damaged results file can raise."""
 
 
-def read_entries(root: Path, cache: Path) -> tuple[list[Entry], dict[str, str], int]:
+def read_entries(root: Path, cache: Path, cost: float = 1.0) -> tuple[list[Entry], dict[str, str], int]:
     """The runs below a folder, ordered by folder; the folders that no run could be read from, and why; and the number of
     folders that had to be read, because the cache has no current entry of them.
 
     Args:
         root: folder of runs.
+        cost: what a made-up answer counts in balanced errors; with another one, all runs are read anew.
         cache: folder of cache files; damaged ones are written anew, and those of runs that are gone removed.
 
     Raises:
@@ -303,13 +305,14 @@ def read_entries(root: Path, cache: Path) -> tuple[list[Entry], dict[str, str], 
         paths = sorted({*files.results.values(), *samples})
         cache_file = cache / f"{hashlib.sha256(folder.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.json"
         try:
-            folder_entries = _load(cache_file, paths)
+            folder_entries = _load(cache_file, paths, cost)
             if folder_entries is None:
                 updated += 1
                 states = [_state(path) for path in paths]
-                digest = hashlib.sha256(json.dumps(states).encode()).hexdigest()
-                folder_entries = [replace(entry_of(run, folder), digest=digest) for run in read_files(files)]
-                _save(cache_file, states, folder_entries)
+                digest = hashlib.sha256(json.dumps([states, cost]).encode()).hexdigest()
+                runs = (with_cost(run, cost) for run in read_files(files))
+                folder_entries = [replace(entry_of(run, folder), digest=digest) for run in runs]
+                _save(cache_file, states, folder_entries, cost)
         except _DAMAGED as error:
             reason = str(error) or type(error).__name__
             unreadable[folder] = reason.replace(f"{root}/", "")
@@ -322,7 +325,7 @@ def read_entries(root: Path, cache: Path) -> tuple[list[Entry], dict[str, str], 
     return entries, unreadable, updated
 
 
-def _load(cache_file: Path, paths: Sequence[Path]) -> list[Entry] | None:
+def _load(cache_file: Path, paths: Sequence[Path], cost: float) -> list[Entry] | None:
     """The cached entries of some files; ``None`` if a file has changed, or the cache file is missing or damaged."""
     try:
         digest, content = cache_file.read_text("utf-8").split("\n", 1)
@@ -330,7 +333,9 @@ def _load(cache_file: Path, paths: Sequence[Path]) -> list[Entry] | None:
             raise ValueError("its content does not fit its checksum")
         cached = json.loads(content)
         states = cached["files"]
-        if cached["made_by"] != [_FORMAT, version(PACKAGE)] or [name for name, *_ in states] != [p.name for p in paths]:
+        if cached["made_by"] != [_FORMAT, version(PACKAGE), cost] or [name for name, *_ in states] != [
+            p.name for p in paths
+        ]:
             return None
         if any(path.stat().st_size != size for path, (_, size, *_) in zip(paths, states, strict=True)):
             return None
@@ -344,7 +349,7 @@ def _load(cache_file: Path, paths: Sequence[Path]) -> list[Entry] | None:
         log.warning("%s is damaged (%s); the run is read anew", cache_file, error)
         return None
     if touched:  # copied, or written again with the same content
-        _save(cache_file, [_state(path) for path in paths], entries)
+        _save(cache_file, [_state(path) for path in paths], entries, cost)
     return entries
 
 
@@ -355,8 +360,8 @@ def _state(path: Path) -> list[Any]:
     return [path.name, stat.st_size, stat.st_mtime_ns, sha256_of(path)]
 
 
-def _save(cache_file: Path, states: Sequence[list[Any]], entries: Sequence[Entry]) -> None:
-    made_by = [_FORMAT, version(PACKAGE)]
+def _save(cache_file: Path, states: Sequence[list[Any]], entries: Sequence[Entry], cost: float) -> None:
+    made_by = [_FORMAT, version(PACKAGE), cost]
     content = json.dumps({"made_by": made_by, "files": states, "entries": [entry.to_json() for entry in entries]})
     with whole_file(cache_file) as partial:
         partial.write_text(f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}", "utf-8")

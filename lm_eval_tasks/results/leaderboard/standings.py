@@ -78,6 +78,10 @@ class Table:
     rows: tuple[Standing, ...]
     published: tuple[Published, ...] = ()
 
+    def unit(self, column: Column) -> Unit:
+        """The unit of a column's figures."""
+        return next((row.cells[column].unit for row in self.rows if column in row.cells), "score")
+
 
 @dataclass(frozen=True)
 class Section:

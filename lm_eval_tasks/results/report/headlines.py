@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import is_measurable
+from custom_metrics.statistics.units import is_measurable, small_n
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.results.doubts import doubts_about_answers
 from lm_eval_tasks.results.report.answers import ReadAnswers, read_task, signs_of_run
@@ -56,8 +56,10 @@ class Headline:
 
     @property
     def bounds(self) -> str:
-        """The bounds to show beside the value; empty where there are none, or the value has them."""
-        return bounds(self.figure, self.measured.unit) if self.is_measurable else ""
+        """The bounds to show beside the value; empty where there are none, or the value has them. With the number of
+        documents, if these are few."""
+        shown = bounds(self.figure, self.measured.unit) if self.is_measurable else ""
+        return ", ".join(filter(None, (shown, small_n(self.figure))))
 
     @property
     def text(self) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable
+from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable, small_n
 
 UNDEFINED_TEXT = "undefined"
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -61,8 +61,9 @@ def not_measurable(figure: Figure, unit: Unit, needs: str = "") -> str:
 
 
 def with_bounds(figure: Figure, unit: Unit) -> str:
-    """The number with its bounds in brackets; if it is not measurable, the text of :func:`not_measurable`."""
-    interval = bounds(figure, unit)
+    """The number with its bounds in brackets, and the number of documents, if these are few; if it is not measurable, the
+    text of :func:`not_measurable`."""
+    interval = ", ".join(filter(None, (bounds(figure, unit), small_n(figure))))
     value = as_text(figure.value, unit)
     return not_measurable(figure, unit) or (f"{value} [{interval}]" if interval else value)
 

@@ -1,6 +1,7 @@
 """The top of a page of three models and more: of each family, and of each of its languages, all models on one axis.
 
-The best stands first. Said are the best, the models that cannot be told from it, and those that are to be doubted.
+Names the best model, the models that show no difference to it, and the models whose answers are doubtful; and which model
+is best by what a made-up answer costs.
 """
 
 from __future__ import annotations
@@ -12,9 +13,20 @@ from typing import NamedTuple
 from lm_eval_tasks.results.compare import Comparison
 from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.headlines import Headline
+from lm_eval_tasks.results.report.numbers import as_text
 from lm_eval_tasks.results.report.page.summary import MetricSummary, Summary
 
 _MORE = 2  # metrics beside the first: what it is traded against, and another headline
+
+
+class CostRow(NamedTuple):
+    """The best model at a cost of a made-up answer, as texts, and the labels of those that show no difference to it."""
+
+    cost: str
+    best: str
+    value: str
+    equals: list[str]
+    declining: str  # the error rate of a model that declines everything
 
 
 class Row(NamedTuple):
@@ -38,6 +50,8 @@ class Overview(NamedTuple):
     beaten: int  # number of models that the best one is significantly better than
     equals: list[str]  # models that show no difference to it
     languages: Mapping[str, Overview]  # of a family of several, by code
+    costs: Sequence[CostRow] = ()
+    turns: Sequence[tuple[str, str]] = ()  # costs from which on a model has the lowest error rate, with its label
 
 
 def overviews(
@@ -81,6 +95,7 @@ def _overview(summary: Summary, compared: str, comparison: Comparison | None) ->
     equals = column.equals(first) if column and first is not None else []
     best = rows[0] if beaten or equals else None
     sorted_metrics = [MetricSummary(sorted(metric.headlines, key=_order)) for metric in summary.metrics]
+    costs = comparison.costs.get(compared) if comparison else None
     return Overview(
         summary._replace(metrics=sorted_metrics),
         metrics,
@@ -89,6 +104,17 @@ def _overview(summary: Summary, compared: str, comparison: Comparison | None) ->
         len(beaten),
         [names[model] for model in equals],
         {},
+        [
+            CostRow(
+                f"{at.cost:g}",
+                names[at.best],
+                as_text(at.value, "share"),
+                [names[model] for model in at.equals],
+                as_text(1 / (at.cost + 1), "share"),
+            )
+            for at in (costs.at if costs else ())
+        ],
+        [(f"{cost:.2g}", names[model]) for cost, model in (costs.turns if costs else ())],
     )
 
 
