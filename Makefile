@@ -20,7 +20,7 @@ PIP := -m pip install -q --no-compile
 WORKERS ?= 2
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --durations-min=10
 
-.PHONY: demo picture leaderboard leaderboard-picture detectors test test-all test-pythons test-report lint bench check-marks test-vllm test-leaderboard train-lexical train-tiny clean
+.PHONY: demo picture leaderboard leaderboard-picture detectors test test-all test-pythons test-report lint bench check-marks check-statistics test-vllm test-leaderboard train-lexical train-tiny clean
 
 # An evaluation without model weights, on the bundled sample: of a baseline, which quotes the articles and makes up nothing, and
 # of stored answers that make up some of what they say.
@@ -95,6 +95,10 @@ bench: $(DEV)/.done
 # Whether bounds from a few marked answers hold, on the annotated answers of a mirror.
 check-marks: $(DEV)/.done
 	$(DEV)/bin/python -m tests.benchmarks.marks $(MIRROR)
+
+# Whether p and bounds of shares hold where users are: low rates, small strata, traded rates.
+check-statistics: $(DEV)/.done
+	$(DEV)/bin/python -m tests.benchmarks.statistics
 
 # Weights and calibration of the lexical detector, anew from every annotated answer of a mirror.
 train-lexical: $(DEV)/.done
