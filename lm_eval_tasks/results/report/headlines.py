@@ -151,7 +151,8 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
         return f"The {metric_name} is undefined: {why}."
     details = []
     if mean.n:
-        right = sum(round(figure.value * figure.n) for figure in figures.values() if not math.isnan(figure.value))
+        shares = [share for figure in figures.values() for share in figure.strata or [(figure.value, figure.n, 1.0)]]
+        right = sum(round(share * n) for share, n, _ in shares if not math.isnan(share))
         counted = re.sub(r"s\b", "", metric.counted, count=1) if mean.n == 1 and not metric.is_share else metric.counted
         details.append(f"{f'{right} of ' if metric.is_share else ''}{mean.n} {counted}")
     unknown = not_measurable(mean, metric.unit, metric.needs)

@@ -103,13 +103,16 @@ class Summary(NamedTuple):
 
     @property
     def traded_against(self) -> dict[str, str]:
-        """Model to its number on the metric that the first one is traded against, as text; empty where there is none."""
-        name = self.first.measured.traded_against
-        traded = next((metric for metric in self.metrics if metric.measured.name == name), None)
-        if traded is None:
-            return {}
-        title = traded.measured.heading[:1].lower() + traded.measured.heading[1:]
-        return {headline.model: unbroken(f"{title}: {headline.value}") for headline in traded.headlines}
+        """Model to its numbers on the metrics that the first one balances or is traded against, as text; empty where there
+        are none."""
+        names = self.first.measured.balances or (self.first.measured.traded_against,)
+        texts: dict[str, list[str]] = {}
+        for metric in self.metrics:
+            if metric.measured.name in names:
+                title = metric.measured.heading[:1].lower() + metric.measured.heading[1:]
+                for headline in metric.headlines:
+                    texts.setdefault(headline.model, []).append(unbroken(f"{title}: {headline.value}"))
+        return {model: "; ".join(listed) for model, listed in texts.items()}
 
 
 def summaries(headlines: Sequence[Headline]) -> tuple[list[Doubt], list[Summary]]:
