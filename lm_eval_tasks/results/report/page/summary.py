@@ -15,7 +15,7 @@ from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.headlines import Headline
 from lm_eval_tasks.results.report.numbers import as_text, unbroken
 
-_SEVERE = ("broken", "alike", "undefined", "invalid", "clipped", "unlike")
+_SEVERE = ("alike", "broken", "undefined", "invalid", "abstains", "clipped", "unlike")
 """Kinds of doubts that the first screen shows beside a model, the worst first. The others are shown below."""
 
 _SCALES = {"share": 1.0, "score": 1.0, "rating": 4.0}
@@ -79,11 +79,11 @@ class Summary(NamedTuple):
 
     @property
     def severe_doubts(self) -> dict[str, str]:
-        """Model to the worst doubts about its number on the first screen, without details except the number of languages
-        concerned."""
+        """Model to the severe doubts about its number on the first screen, all about its answers among them, without details
+        except the number of languages concerned."""
         by_model = {}
         for headline in self.first.headlines:
-            worst = [doubt.text for kind in _SEVERE for doubt in headline.doubts if doubt.kind == kind][:2]
+            worst = [doubt.text for kind in _SEVERE for doubt in headline.doubts if doubt.kind == kind]
             if worst:
                 by_model[headline.model] = "; ".join(
                     text.partition(" (")[0].partition(":")[0] + (f" ({where[0]})" if where else "")
