@@ -79,8 +79,8 @@ class Summary(NamedTuple):
 
     @property
     def severe_doubts(self) -> dict[str, str]:
-        """Model to the severe doubts about its number on the first screen, all about its answers among them, without details
-        except the number of languages concerned."""
+        """Model to the severe doubts about its number on the first screen, all about its answers among them, without
+        details except the number of languages concerned."""
         by_model = {}
         for headline in self.first.headlines:
             worst = [doubt.text for kind in _SEVERE for doubt in headline.doubts if doubt.kind == kind]
