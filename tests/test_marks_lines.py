@@ -109,11 +109,12 @@ def test_the_first_draws_count_where_later_ones_have_no_mark(
             join(marks, RUN, none)
 
 
-def test_what_only_another_run_says_something_about_needs_no_mark(tmp_path: Path) -> None:
+def test_what_only_another_run_says_something_about_needs_no_mark_and_keeps_its_draws(tmp_path: Path) -> None:
     """The answer to d has words in the other run of the draw alone."""
     both = {"seed": 1, "runs": [DIGEST, "other"], "order": ["d", "a", "d", "b"]}
     marks = read(tmp_path, *(line(identity, draw=both, spans=[]) for identity in "ab"))
-    assert {key: drawn.times for key, drawn in join(marks, RUN).answers.items()} == {"a": 1, "b": 1}
+    joined = {key: drawn[1:] for key, drawn in join(marks, RUN).answers.items()}
+    assert joined == {"d": (2, 0.0, 0.0), "a": (1, 1.0, 0.0), "b": (1, 1.0, 0.0)}
     with pytest.raises(UsageError, match=r"1 drawn answers are not marked: b\. .* --complete-to 3"):
         join(marks[:1], RUN)
 

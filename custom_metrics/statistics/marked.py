@@ -72,7 +72,7 @@ class Draws(NamedTuple):
     def only(self, chosen: NDArray[np.bool_]) -> Draws:
         """Some of the answers."""
         names = self.clusters
-        clusters = None if names is None else [names[place] for place in np.flatnonzero(chosen)]
+        clusters = None if names is None else [names[place] for place in np.flatnonzero(chosen).tolist()]
         return Draws(self.times[chosen], self.weights[chosen], clusters)
 
 

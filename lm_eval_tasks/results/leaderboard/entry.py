@@ -31,6 +31,7 @@ from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
+from lm_eval_tasks.detection.marked import draw_of
 from lm_eval_tasks.results.compare.joining import JoinedTask
 from lm_eval_tasks.results.compare.measuring import NotMeasured, measure
 from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unreadable_doubts
@@ -254,8 +255,8 @@ def _conditions(task: TaskRun) -> dict[str, str]:
         conditions["detector"] = " ".join(_text(key) for key in values if key)
         calibration = task.provenance.get("calibration")
         conditions["calibration"] = _text(calibration.get("file", "")) if isinstance(calibration, Mapping) else "none"
-        if isinstance(marks := task.provenance.get("marks"), Mapping):
-            conditions["marks"] = _text(marks.get("draw", ""))
+        if draw := draw_of(task.provenance):
+            conditions["marks"] = draw
     return conditions
 
 
@@ -272,7 +273,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 # ----------------------------------------------------------------------------------------------- the runs of a folder
 
-_FORMAT = 7  # of a cache file
+_FORMAT = 8  # of a cache file
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """Errors that reading a damaged results file can raise."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -232,15 +232,19 @@ def join(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = 
     refuse(
         f"marks that are not of this run of {task}", mine, lambda mark: _difference(mark, answers, places.get(mark.id))
     )
-    # What has words in another run of the draw alone has nothing to mark in this one, and counts nothing.
+    # An answer without words that count has nothing to mark in this run. Another run of the draw may have answered: it
+    # stays among the draws of both, with weight 0.
     without_words = {identity for identity, place in places.items() if not shares_of_words[place]}
     counted, by_id = counted_draws(mine, task, complete_to, without_words)
     drawn = {}
-    for identity in dict.fromkeys(identity for identity in counted if identity not in without_words):
+    for identity, times in Counter(counted).items():
+        place, text = places[identity], answers.texts[places[identity]]
+        if identity in without_words:
+            drawn[identity] = DrawnAnswer(text, times, 0.0, 0.0)
+            continue
         shares = [mark.share for mark in by_id[identity] if mark.spans is not None]
-        place, chance = places[identity], by_id[identity][0].chance
-        times, weight = counted.count(identity), shares_of_words[place] / chance
-        drawn[identity] = DrawnAnswer(answers.texts[place], times, weight, fmean(shares) if shares else None)
+        weight = shares_of_words[place] / by_id[identity][0].chance
+        drawn[identity] = DrawnAnswer(text, times, weight, fmean(shares) if shares else None)
     counting = [mark for mark in mine if mark.id in drawn]
     kappa, pairs = kappa_of_words(counting)
     more = {"kappa": kappa, "answers_of_several": pairs, "suggested": sum(mark.suggested for mark in counting)}
