@@ -8,7 +8,7 @@ Models that make up 1 to 12 % of their words are simulated: of the real answers 
 wider, most lose their marks. Two halves of them are two models that answered the same questions.
 
 Bounds are to hold 93 % of the time or more, and not more than 99.9 % but where rates are under 5 %. The command fails where
-they do not.
+they do not, and chance does not explain it: a standard error is allowed for.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Held(NamedTuple):
     @property
     def meets(self) -> bool:
         """Whether they hold as often as they are to."""
-        return self.share >= LEAST and (self.share <= MOST or self.rate < LOW)
+        chance = (LEAST * (1 - LEAST) / ROUNDS) ** 0.5
+        return self.share >= LEAST - chance and (self.share <= MOST or self.rate < LOW)
 
     def __str__(self) -> str:
         return f"{100 * self.share:.1f} %, {self.width:.3f}"
