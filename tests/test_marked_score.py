@@ -201,6 +201,25 @@ def test_runs_of_which_one_abstains_are_compared_over_all_that_each_says(one_abs
     assert np.nanmean(of_rate[0] - of_rate[1]) == pytest.approx(row.difference)
 
 
+def test_an_answer_that_nobody_could_judge_in_one_run_counts_for_the_other(tagged: Path, tmp_path: Path) -> None:
+    """`compare` says for which run how many answers were judged."""
+    in_this_process([TASK], "grounded-baseline", "strategy=lexical", tmp_path / "b")
+    runs = [tagged, next((tmp_path / "b").rglob("results_*.json")).parent]
+    digest = TaskAnswers.of("", read_runs([tagged])[0].tasks[TASK]).digest
+
+    def marks(line: Mapping[str, Any]) -> Mapping[str, Any]:
+        unknown = line["run"] == digest and line["id"] == "de_0_1"
+        return {"spans": None, "cannot_tell": True} if unknown else first_word(line)
+
+    path = annotated(tmp_path, runs, marks)
+    results = [scored(score(run, output=tmp_path / f"out{n}", marks=[path])[0]) for n, run in enumerate(runs)]
+    (row,) = compare_runs(results, tasks=[TASK]).select("marked_rate", TASK)
+    figures = [result.tasks[TASK].figure("marked_rate", "answer") for result in results]
+    assert (row.only_first, row.only_second) == (0, 1)
+    assert (row.first_value, row.second_value) == pytest.approx([figure.value for figure in figures])
+    assert figures[0].n == figures[1].n - 1
+
+
 @pytest.mark.parametrize(("draws", "sections"), [((30, 30), 1), ((30, 20), 2)])
 def test_compare_and_leaderboard_agree_on_what_is_comparable(
     one_abstains: dict[int, list[Run]], draws: tuple[int, int], sections: int
