@@ -51,7 +51,8 @@ def content(*languages: str, kind: str = "spans", **changes: Any) -> dict[str, A
         question, reference, answer = TEXTS[language]
         line = {"id": name, "task": f"mfava_{languages[0]}", "kind": kind, "language": language, "question": question}
         line |= {"reference": reference, "article": name, "annotations": "real", "chance": 0.012345678901234567}
-        line |= {"draw": {"seed": 1234, "runs": ["9f86d081884c7d65"], "order": [*ids, ids[0]]}}
+        order = {} if items else {"order": [*ids, ids[0]]}  # as the first line has it
+        line |= {"draw": {"seed": 1234, "runs": ["9f86d081884c7d65"], **order}}
         if kind == "preferences":
             line |= {"answers": [answer, reference[:60]], "models": ["org/a", "org/b"], "runs": ["9f86", "1884"]}
         else:

@@ -15,9 +15,10 @@ import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
-from lm_eval_tasks.detection.marked import expected_share
+from lm_eval_tasks.detection.marked import expected_share, marked_answers, marked_rate
 from lm_eval_tasks.results.marks.content import page_content
-from lm_eval_tasks.results.marks.draw import KINDS, TaskAnswers, draw, expectations, run_digest
+from lm_eval_tasks.results.marks.draw import KINDS, TaskAnswers, draw, draw_answers, expectations, run_digest
+from lm_eval_tasks.results.marks.label_studio import label_studio_tasks
 from lm_eval_tasks.results.marks.page import marking_page
 from lm_eval_tasks.runs import read_runs
 from tests.marked_runs import Row, clapnq_row, logged_run, mfava_row, task_answers
@@ -112,8 +113,11 @@ def test_a_line_holds_what_the_marks_need(tmp_path: Path) -> None:
         "annotations": "real",
         "run": hashlib.sha256(digest.encode()).hexdigest()[:16],
         "chance": 0.5,
+        "chance_digest": hashlib.sha256(f'["de_2_1", 0.5, 7, ["{answers.digest}"]]'.encode()).hexdigest()[:16],
         "draw": {"seed": 7, "runs": [answers.digest], "order": [*drawn.order]},
     }
+    orders = [item["line"]["draw"].get("order") for item in content["items"]]
+    assert orders == [[*drawn.order], *[None] * (len(orders) - 1)]
     assert {name: content[name] for name in ("format", "kind", "file", "language", "direction", "categories")} == {
         "format": 1,
         "kind": "spans",
@@ -232,16 +236,83 @@ def test_what_to_expect(tmp_path: Path) -> None:
     rows = [mfava_row(n, "a b c d", [[0, 3, "entity", 0.5]]) for n in range(300)]
     answers = task_answers(tmp_path / "run", rows)
     expected = expectations([answers], 1)
-    assert [row.draws for row in expected] == [25, 50, 100, 200]
-    assert all(row.items == len(draw([answers], row.draws, 1).distinct()) for row in expected)
+    assert [(row.answers, row.draws, row.items) for row in expected] == [
+        *((25, 25, 25), (50, 55, 50), (100, 115, 100), (200, 303, 200))
+    ]
     # a quarter of the words are expected to be made up
-    assert [round(row.width, 3) for row in expected] == [0.201, 0.138, 0.096, 0.068]
+    assert [round(row.width, 2) for row in expected] == [0.2, 0.13, 0.09, 0.06]
     plain = task_answers(tmp_path / "plain", [mfava_row(n, "a b c e", None) for n in range(300)])
-    assert [round(row.width, 3) for row in expectations([plain], 1)] == [0.238, 0.164, 0.115, 0.081]
+    assert [round(row.width, 2) for row in expectations([plain], 1)] == [0.24, 0.16, 0.11, 0.07]
     assert expectations([plain, answers], 1)[0].width == expectations([plain], 1)[0].width
     assert [math.isnan(row.width) for row in expectations([plain], 1, "ratings")] == [True] * 4
     items = [expectations([plain, answers], 1, kind)[0].items for kind in ("spans", "ratings", "preferences")]
-    assert items == [2 * items[2], 2 * items[2], len(draw([plain, answers], 25, 1, "preferences").distinct())]
+    assert items == [50, 50, 25]
+
+
+def test_so_many_different_answers_are_drawn_as_were_asked_for(tmp_path: Path) -> None:
+    """The draws before the next different one count. Of fewer answers all are drawn, or those that ten times as many
+    draws bring."""
+    answers = task_answers(tmp_path / "run", [mfava_row(n, " ".join(["Wort"] * (1 + n))) for n in range(9)])
+    longest = draw([answers], 1_000, 3)
+    for number in (5, 6, 7):
+        drawn = draw_answers([answers], number, 3)
+        assert len(drawn.distinct()) == number
+        assert drawn.order == longest.order[: len(drawn.order)]
+        assert longest.order[len(drawn.order)] not in drawn.order
+    assert {len(draw_answers([answers], number, 3).order) for number in (9, 50)} == {90}
+    (of_all,) = expectations([answers], 3)
+    assert (of_all.answers, of_all.draws) == (9, 90)
+    assert [row.answers for row in expectations([answers], 3, numbers=(5, 50, 100))] == [5, 9]
+
+
+@pytest.mark.one_python("how an estimate is distributed")
+def test_a_number_of_different_answers_is_an_unbiased_draw_and_the_last_new_one_is_not(tmp_path: Path) -> None:
+    """Five of nine, the longest of which has a third of the words: 4,000 draws of both kinds."""
+    lengths = [1, 1, 2, 3, 4, 6, 9, 14, 20]
+    rows = [mfava_row(n, " ".join(["Wort"] * length)) for n, length in enumerate(lengths)]
+    answers = task_answers(tmp_path / "run", rows)
+    made_up = dict(zip(answers.ids, 1 / np.arange(1, 10), strict=True))  # the longer, the less
+    truth = float(answers.shares @ [*made_up.values()])
+    ours, with_last = [], []
+    for seed in range(4_000):
+        order = draw_answers([answers], 5, seed).order
+        values = [made_up[name] for name in order]
+        after = draw([answers], len(order) + 1, seed).order[-1]
+        ours.append(np.mean(values))
+        with_last.append(np.mean([*values, made_up[after]]))
+    assert np.mean(ours) == pytest.approx(truth, abs=0.002)  # three standard errors
+    assert np.mean(with_last) - truth > 0.007
+
+
+@pytest.mark.one_python("how wide bounds are")
+@pytest.mark.parametrize(("number", "asked"), [(9, 9), (9, 5), (300, 50)])
+def test_bounds_are_as_wide_as_was_forecast(tmp_path: Path, number: int, asked: int) -> None:
+    """Of a run that no detector has read, with answers of 1 to 40 words, two on each article: marks by chance."""
+    rng = np.random.default_rng(2)
+    lengths = [1 + int(40 * rng.random() ** 3) for _ in range(number)]
+    rows = [mfava_row(n, " ".join(["Wort"] * length), None) for n, length in enumerate(lengths)]
+    answers = task_answers(tmp_path / "run", rows)
+    forecast = expectations([answers], 1, numbers=[asked])[0]
+    times = Counter(draw_answers([answers], asked, 1).order)
+    drawn = [{"words": words, "expected": 0.0, "article": n // 2} for n, words in enumerate(lengths)]
+    widths = []
+    for _ in range(200):
+        for name, value in zip(answers.ids, drawn, strict=True):
+            value |= {"times": times[name], "marked": float(rng.random())} if times[name] else {}
+        figure = marked_rate(marked_answers(drawn))[1].figure  # type: ignore[index]
+        widths.append(figure.high - figure.low)
+    assert forecast.width == pytest.approx(np.mean(widths), rel=0.1)
+
+
+def test_a_page_grows_with_its_answers_and_not_by_their_square(tmp_path: Path) -> None:
+    answers = task_answers(tmp_path / "run", [mfava_row(number, "ein Wort") for number in range(20_000)])
+    content = [page_content([answers], draw([answers], number, 1)) for number in (2_500, 5_000)]
+    for sizes in (
+        [len(marking_page(each)) - len(marking_page({**each, "items": each["items"][:1]})) for each in content],
+        [len(json.dumps(label_studio_tasks(each))) for each in content],
+    ):
+        assert sizes[1] < 2.2 * sizes[0]
+        assert sizes[1] < 5_000 * 1_000
 
 
 @pytest.mark.parametrize(

@@ -30,14 +30,12 @@ def test_answers_of_a_run_for_label_studio(closed_book: Path, tmp_path: Path) ->
     ElementTree.parse(tmp_path / "out" / "interface.xml")
     ids = [task["data"]["id"] for task in tasks]
     order = tasks[0]["data"]["draw"]["order"]
-    assert len(order) == 50
+    assert len(order) == 90  # of nine answers
     assert ids == list(dict.fromkeys(order))
     printed = done.stdout.splitlines()
-    assert printed[0].startswith(f"mfava_de: {len(ids)} answers to mark (50 draws of ")
-    assert printed[0].endswith(" documents of sample/closed-book, seed 7)")
-    assert [line.split(":")[0] for line in printed[1:5]] == [f"  {number} draws" for number in (25, 50, 100, 200)]
-    assert "95 % bounds about 0." in printed[2]
-    assert "no answer was timed yet" in printed[5]
+    assert printed[0] == "mfava_de: 9 answers to mark (90 draws of 9 documents of sample/closed-book, seed 7)"
+    assert printed[1].startswith("  --answers 9: 9 answers to mark in 90 draws, 95 % bounds about 0.")
+    assert "no answer was timed yet" in printed[2]
     assert printed[-1] == f"  lm-eval-grounded score {shlex.quote(str(closed_book))} --marks EXPORT.json"
 
 
@@ -69,7 +67,7 @@ def test_ratings_and_preferences_of_clapnq(two_models: Path, tmp_path: Path) -> 
     models = {f"lm-eval-grounded/{run.name}" for run in runs}
     assert {task["data"]["model"] for task in tasks} == models
     assert {*Counter(task["data"]["id"] for task in tasks).values()} == {2}
-    assert "answers to rate (10 draws of" in done.stdout
+    assert "clapnq_rag: 20 answers to rate (15 draws of" in done.stdout
     assert "bounds" not in done.stdout
     done = mark(*runs, *options, "pairs", "--kind", "preferences", cwd=tmp_path)
     (data, *_) = (task["data"] for task in json.loads((tmp_path / "pairs" / "tasks.json").read_text("utf-8")))
@@ -77,7 +75,7 @@ def test_ratings_and_preferences_of_clapnq(two_models: Path, tmp_path: Path) -> 
     assert len(data["models"]) == 2
     assert "Passages" not in data["reference"]
     assert data["reference"]
-    assert "pairs to compare (10 draws of" in done.stdout
+    assert "clapnq_rag: 10 pairs to compare (15 draws of" in done.stdout
 
 
 def test_how_long_it_takes(tmp_path: Path) -> None:
@@ -88,11 +86,10 @@ def test_how_long_it_takes(tmp_path: Path) -> None:
     export = [{"id": 1, "data": {"kind": "spans", "answer": "x"}, "annotations": [{"result": [], "lead_time": 120}]}]
     (tmp_path / "export.json").write_text(json.dumps(export))
     done = mark(*OF_RUN, "--tasks", "mfava_de", "--marks", "marks.jsonl", "export.json", cwd=tmp_path)
-    lines = [line for line in done.stdout.splitlines() if " draws: " in line and line.endswith(" minutes")]
-    assert [int(line.split()[2]) * 80 / 60 for line in lines] == pytest.approx(
-        [int(line.split()[-2]) for line in lines], abs=0.5
-    )
-    assert len(lines) == 4
+    lines = [line.split() for line in done.stdout.splitlines() if line.endswith(" minutes")]
+    assert [(line[1], int(line[2]), int(line[-2])) for line in lines] == [
+        (f"{number}:", number, round(number * 80 / 60)) for number in (25, 50, 100, 200)
+    ]
     assert "timed" not in done.stdout
     (tmp_path / "marks.jsonl").write_text('{"kind": "spans"\n')
     done = mark(*OF_RUN, "--tasks", "mfava_de", "--marks", "marks.jsonl", cwd=tmp_path, check=False)
@@ -198,5 +195,5 @@ def test_from_a_run_to_its_rate_by_label_studio(predicted: Path, tmp_path: Path)
     (rate,) = (line.split("|") for line in done.stdout.splitlines() if "marked_rate" in line)
     assert 0 < float(rate[7]) < 0.2
     assert "are made up, by people's marks of" in done.stderr
-    assert "10 draws" in done.stderr
+    assert "90 draws" in done.stderr
     assert results_of(tmp_path / "scored")["results"]["mfava_de"]["marked_rate,answer"] > 0

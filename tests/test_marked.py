@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy.stats import t
 
+from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.statistics.marked import Draws, marked_difference, marked_mean
 
 NAN = math.nan
@@ -79,7 +81,8 @@ def test_worth_is_the_number_of_draws_without_the_reading() -> None:
     ("draws", "marked", "expected", "message"),
     [
         (lambda: Draws.of([1, 0]), [0, 0], [0, 0], "drawn once or more"),
-        (lambda: Draws.of([1, 1], [1.0, 0.0]), [0, 0], [0, 0], "its weight is positive"),
+        (lambda: Draws.of([1, 1], [1.0, -0.1]), [0, 0], [0, 0], "its weight is not negative"),
+        (lambda: Draws.of([1, 1], [0.0, 0.0]), [0, 0], [0, 0], "nor are all 0"),
         (lambda: Draws.of([1, 1], [1.0]), [0, 0], [0, 0], "one value for each drawn answer"),
         (lambda: Draws.of([1, 1], clusters=["a"]), [0, 0], [0, 0], "one value for each drawn answer"),
         (
@@ -103,24 +106,55 @@ def test_a_difference_is_of_the_same_draws() -> None:
         marked_difference((Draws.of(ONES), five, four))
 
 
+THIRTY = [1] * 30
+
+
 @pytest.mark.parametrize(
-    ("first", "second", "strata", "expected"),
+    ("times", "first", "second", "strata", "expected"),
     [
-        (HALVES, HALVES, 1, (0.0, 0.0, 0.0, 1.0, 5)),
-        ([0.6] * 5, [0.4] * 5, 1, (0.2, 0.2, 0.2, 2**-4, 5)),  # the same difference everywhere: a sign test
-        # scipy.stats.ttest_rel and its bounds
-        (HALVES, [0.0, 0.0, 0.5, 0.5, 0.0], 1, (0.3, -0.0400437, 0.6400437, 0.0704840, 5)),
-        # of two equal strata the error is smaller by the root of two, with twice the degrees
-        (HALVES, [0.0, 0.0, 0.5, 0.5, 0.0], 2, (0.3, 0.1002942, 0.4997058, 0.0085163, 10)),
+        # equal marks: correlated by 0.95 at most, so half the width of the mean's own bounds times the root of 0.1
+        (ONES, HALVES, HALVES, 1, (0.0, -0.1115352, 0.1115352, 1.0, 5)),
+        # none of 30 is marked: each rate may be 1 - 0.025 ** (1 / 30); Student's t says that they differ by 0 to 0
+        (THIRTY, [0.0] * 30, [0.0] * 30, 1, (0.0, -0.1157033, 0.1157033, 1.0, 30)),
+        # one of 30 is, by half: sqrt((1 / 60) ** 2 + 0.1157033 ** 2) below
+        (THIRTY, [0.5] + [0.0] * 29, [0.0] * 30, 1, (1 / 60, -0.1002309, 0.1323700, 1.0, 30)),
+        # the same mark everywhere: what five draws leave open of each, on a scale that ends at 1
+        (ONES, [0.6] * 5, [0.4] * 5, 1, (0.2, -0.5379702, 0.7656854, 0.9331044, 5)),
+        # sqrt(x^2 + y^2 - 2 r x y) of the distances to the bounds of both, with r = 0.25 / sqrt(0.15)
+        (ONES, HALVES, [0.0, 0.0, 0.5, 0.5, 0.0], 1, (0.3, -0.0669048, 0.5752761, 0.0865515, 5)),
+        # of two equal strata each side is shorter by the root of two
+        (ONES, HALVES, [0.0, 0.0, 0.5, 0.5, 0.0], 2, (0.3, 0.0405591, 0.4946497, 0.0306524, 10)),
+        # four draws have no bounds
+        ([1] * 4, HALVES[:4], HALVES[1:], 1, (-0.125, NAN, NAN, NAN, 4)),
     ],
 )
-def test_a_difference_is_that_of_paired_draws(
-    first: list[float], second: list[float], strata: int, expected: tuple[float, ...]
+def test_bounds_of_a_difference_are_those_of_both_means_recombined(
+    times: list[int], first: list[float], second: list[float], strata: int, expected: tuple[float, ...]
 ) -> None:
-    draws = Draws.of(ONES)
-    means = [marked_mean(draws, marks, [0.3] * 5, 0.3) for marks in (first, second)]
+    draws = Draws.of(times)
+    means = [marked_mean(draws, marks, [0.3] * len(times), 0.3) for marks in (first, second)]
     result = marked_difference(*[(draws, *means)] * strata)
-    assert result[2:7] == pytest.approx(expected, abs=1e-7)
+    assert result[2:7] == pytest.approx(expected, abs=2e-7, nan_ok=True)
+
+
+def test_a_correlation_is_that_of_clusters_where_answers_hang_together() -> None:
+    """By answer the residuals of both are uncorrelated, by article they are equal."""
+    first, second, names = [0.0, 0.2, 0.8, 1.0] * 2, [0.2, 0.0, 1.0, 0.8] * 2, [*"aabbccdd"]
+    apart, together = (
+        marked_difference((draws, *(marked_mean(draws, marks, [0.3] * 8, 0.3) for marks in (first, second))))
+        for draws in (Draws.of([1] * 8), Draws.of([1] * 8, clusters=names))
+    )
+    mean = marked_mean(Draws.of([1] * 8, clusters=names), first, [0.3] * 8, 0.3).figure
+    assert together.high == pytest.approx((mean.high - mean.value) * math.sqrt(0.1))
+    assert apart.high > together.high
+
+
+def test_an_answer_of_weight_0_changes_nothing_but_the_draws() -> None:
+    alone = marked_mean(Draws.of(ONES), HALVES, HALVES[::-1], 0.4)
+    beside = marked_mean(Draws.of([*ONES, 2, 3], [*ONES, 0, 0]), [*HALVES, 0, 1], [*HALVES[::-1], 1, 0], 0.4)
+    assert (*beside.figure, beside.slope, *beside.bounds(0.2)) == (*alone.figure, alone.slope, *alone.bounds(0.2))
+    assert beside.residuals == pytest.approx([*(2 * alone.residuals), 0, 0])  # a mean over twice as many draws
+    assert beside.alone == alone.alone
 
 
 SHARES = st.lists(
@@ -141,6 +175,90 @@ def test_what_always_holds(answers: list[tuple[float, float, int, float]], of_al
     assert 0 <= found.slope <= 1
     if not math.isnan(found.figure.low):
         assert 0 <= found.figure.low <= found.figure.value + 1e-9 <= found.figure.high + 2e-9 <= 1 + 3e-9
+
+
+@given(
+    st.lists(st.tuples(*[st.floats(0, 1)] * 4, st.integers(1, 4), *[st.floats(0, 10)] * 2), min_size=1, max_size=12),
+    st.integers(1, 3),
+)
+def test_p_is_small_exactly_where_0_is_outside_the_bounds(answers: list[tuple[float, ...]], strata: int) -> None:
+    *columns, times, first, second = map(np.array, zip(*answers, strict=True))
+    assume(first.any() and second.any())
+    both = Draws.of(times, first), Draws.of(times, second)
+    means = [marked_mean(draws, *columns[2 * n : 2 * n + 2], 0.5) for n, draws in enumerate(both)]
+    result = marked_difference(*[(both[0], *means)] * strata)
+    if math.isnan(result.low):
+        assert math.isnan(result.p)
+        return
+    assert (result.p < SIGNIFICANCE) == (result.low > 0 or result.high < 0)
+    assert result.low <= result.difference <= result.high
+    turned = marked_difference(*[(both[0], *means[::-1])] * strata)
+    assert (turned.low, turned.high, turned.p) == pytest.approx((-result.high, -result.low, result.p))
+
+
+@pytest.mark.one_python("how often bounds hold the truth")
+@pytest.mark.parametrize(
+    ("rates", "number", "least", "width"),
+    [
+        ((0.01, 0.03), 30, 0.93, None),
+        ((0.02, 0.06), 50, 0.93, None),
+        ((0.06, 0.12), 50, 0.93, None),
+        ((0.3, 0.5), 50, 0.92, 1.05),  # as wide as Student's t of the differences
+    ],
+)
+def test_bounds_of_a_difference_hold_also_where_rates_are_low(
+    rates: tuple[float, float], number: int, least: float, width: float | None
+) -> None:
+    """Answers of a few words to thousands; each is made up by a tenth to all of it, or not at all. 400 draws."""
+    rng = np.random.default_rng(5)
+    words = rng.lognormal(4, 1, (2, 1000))
+    truth = [rng.beta(1.5, 1, 1000) * (rng.random(1000) < rate / 0.6) for rate in rates]
+    shares = words / words.sum(axis=1, keepdims=True)
+    chances, results, spans = shares.mean(axis=0), [], []
+    for _ in range(400):
+        drawn, times = np.unique(rng.choice(1000, number, p=chances), return_counts=True)
+        draws = [Draws.of(times, share[drawn] / chances[drawn]) for share in shares]
+        pair = [
+            marked_mean(each, of_all[drawn], np.zeros(len(drawn)), 0) for each, of_all in zip(draws, truth, strict=True)
+        ]
+        results.append(marked_difference((draws[0], *pair)))
+        residuals = np.repeat(pair[0].residuals - pair[1].residuals, times)
+        spans.append(2 * t.ppf(0.975, number - 1) * residuals.std(ddof=1) / math.sqrt(number))
+    difference = shares[0] @ truth[0] - shares[1] @ truth[1]
+    held = np.mean([each.low <= difference <= each.high for each in results])
+    assert least <= held
+    assert np.mean([each.difference for each in results]) == pytest.approx(difference, abs=0.01)
+    if width is not None:
+        assert np.mean([each.high - each.low for each in results]) == pytest.approx(np.mean(spans), rel=width - 1)
+
+
+@pytest.mark.one_python("how often bounds hold the truth")
+def test_two_runs_of_which_one_abstains_are_compared_without_bias() -> None:
+    """The first answers everything, and makes up much where it is hard. The second abstains there. By the questions that
+    both answer the first would make up as much as the second; over all answers it makes up 0.2 more."""
+    rng = np.random.default_rng(11)
+    hard = rng.random(600) < 0.35
+    words = np.array([rng.lognormal(4, 0.7, 600), np.where(hard, 0, rng.lognormal(4, 0.7, 600))])
+    made_up = rng.beta(1, 8, (2, 600))
+    made_up[0][hard] = rng.beta(5, 2, hard.sum())
+    shares = words / words.sum(axis=1, keepdims=True)
+    truth = float(shares[0] @ made_up[0] - shares[1] @ made_up[1])
+    chances = shares.mean(axis=0)
+    results, restricted = [], []
+    for _ in range(400):
+        drawn, times = np.unique(rng.choice(600, 40, p=chances), return_counts=True)
+        draws = [Draws.of(times, share[drawn] / chances[drawn]) for share in shares]
+        means = [
+            marked_mean(each, of_run[drawn], np.zeros(len(drawn)), 0)
+            for each, of_run in zip(draws, made_up, strict=True)
+        ]
+        results.append(marked_difference((draws[0], *means)))
+        both = shares[1][drawn] > 0
+        restricted.append(np.subtract(*(np.average(m[drawn][both], weights=times[both]) for m in made_up)))
+    assert truth > 0.15
+    assert np.mean([each.difference for each in results]) == pytest.approx(truth, abs=0.01)
+    assert abs(np.mean(restricted) - truth) > 0.1
+    assert 0.93 <= np.mean([each.low <= truth <= each.high for each in results]) <= 0.985
 
 
 @pytest.mark.one_python("how often bounds hold the truth")

@@ -16,6 +16,7 @@ import pytest
 from custom_metrics.reading.words import words
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
+from lm_eval_tasks.clapnq.dataset import load
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection.labelled_answers import UNJUDGED, read_labelled_lines
 from lm_eval_tasks.results.compare import compare_runs
@@ -26,7 +27,7 @@ from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import Run, read_runs
 from tests.logged_runs import in_this_process, replay
-from tests.marked_runs import annotated, first_word, rate_by_hand
+from tests.marked_runs import DECLINES, annotated, first_word, rate_by_hand
 from tests.shared_once import SharedOnce
 
 TASK = "mfava_de"
@@ -39,8 +40,8 @@ def tagged(shared_once: SharedOnce) -> Path:
 
 
 def doubtful(line: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of one who cannot tell of the first answer that was drawn."""
-    return {"spans": None, "cannot_tell": True} if line["id"] == line["draw"]["order"][0] else first_word(line)
+    """The same of one who cannot tell of the first answer that was drawn, whose line has the order."""
+    return {"spans": None, "cannot_tell": True} if "order" in line["draw"] else first_word(line)
 
 
 def nothing(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +115,7 @@ def test_annotators_who_disagree_are_averaged_and_doubted(
 def test_nothing_is_written_where_marks_are_refused(tagged: Path, tmp_path: Path) -> None:
     marks = annotated(tmp_path, [tagged])
     lines = marks.read_text("utf-8").splitlines(keepends=True)
-    marks.write_text("".join(lines[1:]), "utf-8")
+    marks.write_text("".join(lines[:-1]), "utf-8")
     with pytest.raises(UsageError, match="1 drawn answers are not marked"):
         score(tagged, output=tmp_path / "out", marks=[marks])
     marks.write_text(lines[0].replace('"mfava_de"', '"mfava_fi"'), "utf-8")
@@ -144,8 +145,90 @@ def test_two_models_are_compared_by_the_marks_of_the_same_questions(two_scored: 
     (row,) = compare_runs(two_scored, tasks=[TASK]).select("marked_rate", TASK)
     assert row.difference == pytest.approx(row.first_value - row.second_value)
     assert row.low < row.difference < row.high
-    assert (row.method, row.unit, row.n) == ("t test of paired marks", "answers", 12)
+    assert (row.method, row.unit, row.n) == ("MOVER of two marked means with their correlation", "answers", 12)
     assert row.first_value == pytest.approx(two_scored[0].tasks[TASK].figure("marked_rate", "answer").value)
+
+
+@pytest.fixture(scope="session")
+def one_abstains(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Run]]:
+    """Two CLAPnq runs that were drawn together, by the number of draws that count. The second declines every other
+    question. The first makes up all that it says there, and else the first word; the second makes up nothing."""
+    folder = tmp_path_factory.mktemp("abstains")
+    docs = list(load(mirror="sample")["evaluation"])
+    declined = {doc["id"] for doc in docs[::2]}
+    metadata = {"mirror": "sample", "detector": "lexical"}
+    runs = []
+    for model in ("first", "second"):
+        responses = {
+            doc["id"]: DECLINES
+            if model == "second" and doc["id"] in declined
+            else f"{doc['question']} {model} says so."
+            for doc in docs
+        }
+        answers = folder / f"{model}.jsonl"
+        rows = [{"query_id": name, "response": response} for name, response in responses.items()]
+        answers.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        in_this_process(["clapnq_gold"], "replay", f"path={answers}", folder / model, metadata=metadata)
+        runs.append(next((folder / model).rglob("results_*.json")).parent)
+
+    def marks(line: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "second says so" in line["answer"]:
+            return nothing(line)
+        return {"spans": [[0, len(line["answer"]), "hallucination"]]} if line["id"] in declined else first_word(line)
+
+    path = annotated(folder, runs, marks, number=30, task="clapnq_gold")
+    return {
+        number: [
+            scored(score(run, output=folder / f"{number}_{run.name}", marks=[path], complete_to=number)[0])
+            for run in runs
+        ]
+        for number in (30, 20)
+    }
+
+
+def test_runs_of_which_one_abstains_are_compared_over_all_that_each_says(one_abstains: dict[int, list[Run]]) -> None:
+    runs = one_abstains[30]
+    (row,) = compare_runs(runs, tasks=["clapnq_gold"]).select("marked_rate", "clapnq_gold")
+    figures = [run.tasks["clapnq_gold"].figure("marked_rate", "answer") for run in runs]
+    assert (row.first_value, row.second_value) == pytest.approx([figure.value for figure in figures])
+    assert (row.n, row.only_first, row.only_second) == (30, 0, 0)
+    assert row.first_value > 0.4  # where both answer, it is one word in about ten
+    assert row.low > 0
+    assert figures[1].n < figures[0].n  # answers that abstain are drawn, and not marked
+    numbers = [entry_of(run, "").tasks[0].headlines for run in runs]
+    of_rate = [head.numbers for heads in numbers for head in heads if head.metric.name == "marked_rate"]
+    assert [*np.isnan(of_rate[0])] == [*np.isnan(of_rate[1])]
+    assert np.nanmean(of_rate[0] - of_rate[1]) == pytest.approx(row.difference)
+
+
+def test_an_answer_that_nobody_could_judge_in_one_run_counts_for_the_other(tagged: Path, tmp_path: Path) -> None:
+    """`compare` says for which run how many answers were judged."""
+    in_this_process([TASK], "grounded-baseline", "strategy=lexical", tmp_path / "b")
+    runs = [tagged, next((tmp_path / "b").rglob("results_*.json")).parent]
+    digest = TaskAnswers.of("", read_runs([tagged])[0].tasks[TASK]).digest
+
+    def marks(line: Mapping[str, Any]) -> Mapping[str, Any]:
+        unknown = line["run"] == digest and line["id"] == "de_0_1"
+        return {"spans": None, "cannot_tell": True} if unknown else first_word(line)
+
+    path = annotated(tmp_path, runs, marks)
+    results = [scored(score(run, output=tmp_path / f"out{n}", marks=[path])[0]) for n, run in enumerate(runs)]
+    (row,) = compare_runs(results, tasks=[TASK]).select("marked_rate", TASK)
+    figures = [result.tasks[TASK].figure("marked_rate", "answer") for result in results]
+    assert (row.only_first, row.only_second) == (0, 1)
+    assert (row.first_value, row.second_value) == pytest.approx([figure.value for figure in figures])
+    assert figures[0].n == figures[1].n - 1
+
+
+@pytest.mark.parametrize(("draws", "sections"), [((30, 30), 1), ((30, 20), 2)])
+def test_compare_and_leaderboard_agree_on_what_is_comparable(
+    one_abstains: dict[int, list[Run]], draws: tuple[int, int], sections: int
+) -> None:
+    runs = [one_abstains[number][place] for place, number in enumerate(draws)]
+    result = compare_runs(runs, tasks=["clapnq_gold"])
+    assert len([*result.select("marked_rate", "clapnq_gold")]) == 2 - sections
+    assert len(sections_of([entry_of(run, str(number)) for number, run in enumerate(runs)])) == sections
+    assert ("are of different draws: draw once for all runs" in str(result)) == (sections == 2)
 
 
 def test_the_leaderboard_and_the_report_take_it_before_other_rates(two_scored: list[Run]) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.results.marks.draw import TaskAnswers, run_digest
+from lm_eval_tasks.results.marks.draw import TaskAnswers, chance_digest, run_digest
 from lm_eval_tasks.results.marks.lines import Mark, join, kappa_of_words, read_marks
 
 ANSWERS = {"a": "one two three four", "b": "five six", "c": "seven eight", "d": ""}
@@ -109,11 +109,12 @@ def test_the_first_draws_count_where_later_ones_have_no_mark(
             join(marks, RUN, none)
 
 
-def test_what_only_another_run_says_something_about_needs_no_mark(tmp_path: Path) -> None:
+def test_what_only_another_run_says_something_about_needs_no_mark_and_keeps_its_draws(tmp_path: Path) -> None:
     """The answer to d has words in the other run of the draw alone."""
     both = {"seed": 1, "runs": [DIGEST, "other"], "order": ["d", "a", "d", "b"]}
     marks = read(tmp_path, *(line(identity, draw=both, spans=[]) for identity in "ab"))
-    assert {key: drawn.times for key, drawn in join(marks, RUN).answers.items()} == {"a": 1, "b": 1}
+    joined = {key: drawn[1:] for key, drawn in join(marks, RUN).answers.items()}
+    assert joined == {"d": (2, 0.0, 0.0), "a": (1, 1.0, 0.0), "b": (1, 1.0, 0.0)}
     with pytest.raises(UsageError, match=r"1 drawn answers are not marked: b\. .* --complete-to 3"):
         join(marks[:1], RUN)
 
@@ -122,6 +123,70 @@ def test_a_longer_draw_goes_on_from_a_shorter_one(tmp_path: Path) -> None:
     short = {"seed": 1, "runs": [DIGEST], "order": ORDER[:3]}
     marks = read(tmp_path, line("a", draw=short), line("b", draw=short), line("c"))
     assert join(marks, RUN).answers["a"].times == 3
+
+
+def test_one_line_of_a_file_says_the_order(tmp_path: Path) -> None:
+    rows = [line("a"), *(line(identity, draw={"seed": 1, "runs": [DIGEST]}) for identity in "bc")]
+    for order in (rows, rows[::-1]):
+        assert {key: drawn.times for key, drawn in join(read(tmp_path, *order), RUN).answers.items()} == {
+            **{"a": 3, "b": 1, "c": 1}
+        }
+    with pytest.raises(
+        CorruptSource, match=r"marks\.jsonl, line 1: no line says the order of its draw; name the whole"
+    ):
+        read(tmp_path, *rows[1:])
+    longer = line("c", draw={"seed": 1, "runs": [DIGEST], "order": [*ORDER, "b"]})
+    assert join(read(tmp_path, rows[0], rows[1], longer), RUN).answers["b"].times == 2
+
+
+TWO = {"seed": 1, "runs": [DIGEST, "other"], "order": ["a", "b", "c"]}
+
+
+def of_two(identity: str, **fields: Any) -> dict[str, Any]:
+    """A line of a draw of two runs, the other of which has as many words of each answer."""
+    row = line(identity, draw=TWO, **fields)
+    return {**row, "chance_digest": chance_digest(identity, line(identity)["chance"], 1, TWO["runs"])}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"chance": 0.3},
+            r"marks\.jsonl, line 1: chance 0\.3 of a is not that of its draw; take the line as the page",
+        ),
+        ({"chance": 0.5 + 1e-6}, "chance 0.500001 of a is not that of its draw"),
+        ({"draw": {**TWO, "seed": 2}}, "chance 0.5 of a is not that of its draw"),
+        # lines of before have no digest: a chance is the mean of the shares of both runs
+        (
+            {"chance": 0.05, "chance_digest": None},
+            "drawn with chance 0.050000, but has 0.500000 of the words, which makes",
+        ),
+        (
+            {"chance": 0.8, "chance_digest": None},
+            "it 0.250000 to 0.750000 for 2 runs; take the line as the page saved it",
+        ),
+    ],
+)
+def test_a_changed_chance_is_refused_also_in_a_draw_of_several_runs(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    rows = [of_two(identity) for identity in "abc"]
+    assert {key: drawn.weight for key, drawn in join(read(tmp_path, *rows), RUN).answers.items()} == {
+        **{"a": 1.0, "b": 1.0, "c": 1.0}
+    }
+    changed = {name: value for name, value in {**rows[0], **changes}.items() if value is not None}
+    with pytest.raises(UsageError, match=message):
+        join(read(tmp_path, changed, *rows[1:]), RUN)
+
+
+def test_lines_of_two_runs_say_the_same_chance(tmp_path: Path) -> None:
+    """The line of one run was changed, that of the other not; neither has a digest."""
+    rows = [line("a", draw=TWO, chance=0.3), line("a", draw=TWO, run="other", answer="x y")]
+    with pytest.raises(
+        CorruptSource, match=r"line 2: the chance of a is 0\.5, and 0\.3 in .*marks\.jsonl, line 1; take"
+    ):
+        read(tmp_path, *rows)
 
 
 def test_a_run_without_marks_has_none(tmp_path: Path) -> None:

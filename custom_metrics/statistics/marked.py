@@ -5,6 +5,10 @@ answers shows how far it errs; its reading of all takes the luck of the draw out
 (Angelopoulos et al. 2023, arXiv 2301.09633) with a weight for the reading (PPI++, arXiv 2311.01453), in survey sampling the
 difference estimator (Särndal, Swensson and Wretman 1992, section 6.3).
 
+The difference of two such means has bounds by MOVER: the distances of each mean to its own bounds, recombined with the
+correlation of both (Zou and Donner 2008, "Construction of confidence limits about effect measures", Statistics in Medicine
+27). Student's t would collapse where rates are low: of two models without a mark it says that they differ by 0 to 0.
+
 Assumptions: answers were drawn one after the other, with replacement and known probabilities (Hansen and Hurwitz 1943).
 Nothing is assumed of the detector: one that guesses leaves the bounds as wide as marks alone have them. The bounds are for
 the answers of this run and for marks like these.
@@ -13,7 +17,7 @@ the answers of this run and for marks like these.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +30,13 @@ from custom_metrics.statistics.paired_difference import PairedDifference
 FEWEST_DRAWS = 5
 """Of fewer there are no bounds."""
 
-METHOD = "t test of paired marks"
+METHOD = "MOVER of two marked means with their correlation"
+
+_CLOSEST = 0.95
+"""Residuals of two means are never taken to be correlated more than that: equal marks of a few draws prove no equality."""
+
+_LEAST_P = 1e-12
+"""No smaller p is looked for."""
 
 _FAR = 3.0
 """So many logits from the value to a bound the logit is no straight line any more: bounds are then those of the mean."""
@@ -36,7 +46,7 @@ class Draws(NamedTuple):
     """The answers that were drawn, each once. Arrays are (answers,)."""
 
     times: NDArray[np.float64]  # how often each was drawn
-    weights: NDArray[np.float64]  # what it counts among all over the probability by which it is drawn
+    weights: NDArray[np.float64]  # what it counts among all over the probability by which it is drawn; 0: nothing
     clusters: (
         Sequence[Any] | None
     )  # names of what answers hang together with, such as the article; None: each by itself
@@ -45,25 +55,45 @@ class Draws(NamedTuple):
     def of(cls, times: ArrayLike, weights: ArrayLike | None = None, clusters: Sequence[Any] | None = None) -> Draws:
         """Without weights the answers were drawn in proportion to what they count, such as their words.
 
+        An answer of weight 0 adds nothing to a mean. It keeps its place beside the answer of another run to the same
+        question, so that both runs have the same draws.
+
         Raises:
-            ValueError: lengths differ, an answer was not drawn, or a weight is not positive.
+            ValueError: lengths differ, an answer was not drawn, or a weight is negative, or all are 0.
         """
         numbers = np.asarray(times, float)
         each = np.ones(numbers.shape) if weights is None else np.asarray(weights, float)
         if numbers.ndim != 1 or each.shape != numbers.shape or (clusters is not None and len(clusters) != len(numbers)):
             raise ValueError("times, weights and clusters have one value for each drawn answer")
-        if not ((numbers >= 1).all() and (each > 0).all()):
-            raise ValueError("each answer was drawn once or more, and its weight is positive")
+        if not ((numbers >= 1).all() and (each >= 0).all() and (each.any() or not len(each))):
+            raise ValueError("each answer was drawn once or more, and its weight is not negative, nor are all 0")
         return cls(numbers, each, clusters)
+
+    def only(self, chosen: NDArray[np.bool_]) -> Draws:
+        """Some of the answers."""
+        names = self.clusters
+        clusters = None if names is None else [names[place] for place in np.flatnonzero(chosen).tolist()]
+        return Draws(self.times[chosen], self.weights[chosen], clusters)
 
 
 class MarkedMean(NamedTuple):
     """A mean of all answers by marks of some of them."""
 
-    figure: Figure  # n: how many draws
+    figure: Figure  # n: how many draws count
     slope: float  # lambda, the part of the reading's difference that is taken off; 0: the reading is not used
     alone: Figure  # by the marks alone
-    residuals: NDArray[np.float64]  # (answers,) by how much one draw of each differs from the mean
+    residuals: NDArray[
+        np.float64
+    ]  # (answers,) by how much one draw of each differs from the mean; 0 of one of weight 0
+    freedom: float  # degrees of freedom of the standard error
+    scale: tuple[float, float]
+
+    def bounds(self, level: float = SIGNIFICANCE) -> tuple[float, float]:
+        """Bounds that miss the mean with this probability, of the same form as the 95 % ones of the figure."""
+        lowest, width = self.scale[0], self.scale[1] - self.scale[0]
+        value, *_, error, number = self.figure
+        places = _bounds((value - lowest) / width, error / width, self.freedom, number, level)
+        return lowest + places[0] * width, lowest + places[1] * width
 
     @property
     def worth(self) -> float:
@@ -99,7 +129,12 @@ def marked_mean(
     if not all(scale[0] <= value <= scale[1] for value in (*h, *f, of_all)):
         raise ValueError(f"a value is not between {scale[0]} and {scale[1]}")
     if not len(h):
-        return MarkedMean(UNDEFINED, 0.0, UNDEFINED, h)
+        return MarkedMean(UNDEFINED, 0.0, UNDEFINED, h, math.nan, scale)
+    counts = draws.weights > 0
+    if not counts.all():
+        mean, residuals = marked_mean(draws.only(counts), h[counts], f[counts], of_all, scale), np.zeros(len(h))
+        residuals[counts] = mean.residuals * draws.times.sum() / draws.times[counts].sum()
+        return mean._replace(residuals=residuals)
     alone = _mean(draws, h, 0.0, scale)
     deviations = draws.weights * _deviations(draws, f)
     squares = float(draws.times * deviations @ deviations)
@@ -128,42 +163,80 @@ def marked_harmonic_mean(draws: Draws, means: Sequence[MarkedMean], scale: tuple
     residuals = derivatives @ np.array([mean.residuals for mean in means])
     error, freedom = _standard_error(draws, residuals, any(0 < mean.slope < 1 for mean in means))
     figure = _figure(value, error, freedom, int(draws.times.sum()), scale)
-    return MarkedMean(figure, math.nan, figure, residuals)
+    return MarkedMean(figure, math.nan, figure, residuals, freedom, scale)
 
 
 def marked_difference(*strata: tuple[Draws, MarkedMean, MarkedMean]) -> PairedDifference:
     """The difference of two models' means: of a stratum, such as a language, their means of the same draws.
 
+    An answer that counts for one model only (the other's has no words, or nobody could judge it) is in that model's mean.
+    Leaving it out of both would be biased: models abstain where others make things up.
+
     Returns:
-        The mean over the strata, with 95 % bounds and p by Student's t. The degrees of freedom of several strata are
-        Satterthwaite's (1946); where all draws differ alike, p is the sign test's. ``n`` is the number of draws.
+        The mean over the strata, with 95 % bounds by MOVER from those of each mean. p is the level at which such bounds
+        touch 0: it is under 5 % exactly where 0 is outside the 95 % bounds. Both are ``nan`` where a mean has no bounds.
+        ``n`` is the number of draws.
 
     Raises:
         ValueError: means of a stratum are not of its draws.
     """
-    from scipy.stats import t
-
-    values, variances, freedoms = [], [], []
     for draws, first, second in strata:
         if not first.residuals.shape == second.residuals.shape == draws.times.shape:
             raise ValueError("both means are of the same draws")
-        learned = 0 < first.slope < 1 or 0 < second.slope < 1
-        error, freedom = _standard_error(draws, first.residuals - second.residuals, learned)
-        values.append((first.figure.value, second.figure.value))
-        variances.append(error**2)
-        freedoms.append(freedom)
-    of_first, of_second = (float(mean) for mean in np.mean(values, axis=0))
-    difference, error = of_first - of_second, math.sqrt(sum(variances)) / len(strata)
-    squares = sum(variance**2 / freedom for variance, freedom in zip(variances, freedoms, strict=True))
-    degrees = sum(variances) ** 2 / squares if squares > 0 else min(freedoms)
-    half = _t(degrees) * error
-    number = sum(first.figure.n for _, first, _ in strata)
-    if error == 0:  # the same difference in all draws: a sign test
-        p = 1.0 if difference == 0 else 2.0 ** (1 - number)
-    else:
-        p = float(2 * t.sf(abs(difference) / error, degrees))
-    low, high = difference - half, difference + half
-    return PairedDifference(of_first, of_second, difference, low, high, p, number, METHOD)
+    correlations = [_correlation(draws, first.residuals, second.residuals) for draws, first, second in strata]
+    values = np.array([[mean.figure.value for mean in means] for _, *means in strata])
+    of_first, of_second = map(float, values.mean(axis=0))
+    difference = of_first - of_second
+
+    def reaches(level: float) -> NDArray[np.float64]:
+        """How far the bounds of this level are below and above the difference."""
+        squares = np.zeros(2)
+        for (_, first, second), correlation in zip(strata, correlations, strict=True):
+            of_one = np.abs(np.array(first.bounds(level)) - first.figure.value)
+            of_other = np.abs(np.array(second.bounds(level)) - second.figure.value)[::-1]
+            squares += of_one**2 + of_other**2 - 2 * correlation * of_one * of_other
+        return np.asarray(np.sqrt(squares) / len(strata))
+
+    below, above = map(float, reaches(SIGNIFICANCE))
+    number = sum(int(draws.times.sum()) for draws, *_ in strata)
+    p = _level(lambda level: abs(difference) > reaches(level)[int(difference < 0)])
+    low, high = difference - below, difference + above
+    return PairedDifference(
+        of_first, of_second, difference, low, high, math.nan if math.isnan(low) else p, number, METHOD
+    )
+
+
+def _level(excludes: Callable[[float], bool]) -> float:
+    """The level at which bounds begin to exclude 0; on the side of :data:`SIGNIFICANCE` where the 95 % bounds have it."""
+    least, greatest = (_LEAST_P, SIGNIFICANCE) if excludes(SIGNIFICANCE) else (SIGNIFICANCE, 1.0)
+    if excludes(least) or not excludes(greatest):
+        return least if excludes(least) else greatest
+    while greatest - least > 1e-6 * greatest:
+        middle = math.sqrt(least * greatest)
+        least, greatest = (least, middle) if excludes(middle) else (middle, greatest)
+    return least
+
+
+def _correlation(draws: Draws, first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Of the errors of two means of the same draws, by their residuals."""
+    size = math.sqrt(_products(draws, first, first) * _products(draws, second, second))
+    return min(_CLOSEST, max(0.0, _products(draws, first, second) / size)) if size > 0 else 0.0
+
+
+def _products(draws: Draws, first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """The sum of the products of residuals, which a variance or covariance is in proportion to.
+
+    Draws of one answer are independent. Different answers of one cluster are not: their products count, in a variance only
+    where they make it larger.
+    """
+    sums = draws.times * first
+    products = float(sums @ second)
+    if draws.clusters is None:
+        return products
+    others = draws.times * second
+    of_clusters = sums_by_cluster(np.stack([sums, others], axis=1), draws.clusters)
+    between = float(of_clusters[:, 0] @ of_clusters[:, 1] - sums @ others)
+    return products + (max(0.0, between) if first is second else between)
 
 
 def _deviations(draws: Draws, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -185,53 +258,59 @@ def _mean(
     mean = float(np.average(values, weights=draws.times * draws.weights)) + shift
     error, freedom = _standard_error(draws, residuals, leverage is not None)
     figure = _figure(mean, error, freedom, number, scale)
-    return MarkedMean(figure, 0.0, figure, residuals)
+    return MarkedMean(figure, 0.0, figure, residuals, freedom, scale)
 
 
 def _figure(mean: float, error: float, freedom: float, number: int, scale: tuple[float, float]) -> Figure:
     """A mean with its bounds on a scale."""
-    from scipy.special import expit, logit
-
     lowest, width = scale[0], scale[1] - scale[0]
     place = min(1.0, max(0.0, (mean - lowest) / width))
-    low = high = math.nan
-    if not math.isnan(error):
-        reach = _t(freedom) * error / width
-        half = reach / (place * (1 - place)) if 0 < place < 1 else math.inf
-        if reach > 1e-9 and half < _FAR:
-            low, high = map(float, expit(logit(place) + np.array([-half, half])))
-        else:
-            reach = max(reach, 1 - (SIGNIFICANCE / 2) ** (1 / number))
-            low, high = max(0.0, place - reach), min(1.0, place + reach)
-    value, low, high = (lowest + part * width for part in (place, low, high))
+    value, low, high = (lowest + part * width for part in (place, *_bounds(place, error / width, freedom, number)))
     return Figure(value, low, high, error, number)
+
+
+def _bounds(
+    place: float, error: float, freedom: float, number: int, level: float = SIGNIFICANCE
+) -> tuple[float, float]:
+    """The bounds of a mean on a scale of 0 to 1. Their form is that of the 95 % bounds at all levels, so that bounds of a
+    smaller level hold those of a larger one."""
+    from scipy.special import expit, logit
+
+    if math.isnan(error):
+        return math.nan, math.nan
+    reach = _t(freedom, SIGNIFICANCE) * error
+    slope = place * (1 - place)
+    if reach > 1e-9 and reach < _FAR * slope:
+        half = _t(freedom, level) * error / slope
+        low, high = map(float, expit(logit(place) + np.array([-half, half])))
+        return low, high
+    reach = max(_t(freedom, level) * error, 1 - (level / 2) ** (1 / number))
+    return max(0.0, place - reach), min(1.0, place + reach)
 
 
 def _standard_error(draws: Draws, residuals: NDArray[np.float64], learned: bool) -> tuple[float, float]:
     """Of a mean, by its residuals, and the degrees of freedom; ``nan`` where there are too few draws. A slope that was
-    `learned` from them takes one degree.
+    `learned` from them takes one degree, and so does each further answer of a cluster.
 
-    Draws of one answer are independent. Different answers of one cluster are not: their products count where they make the
-    bounds wider. A few answers with most of the spread tell less of it than many with the same: with the kurtosis k of the
-    residuals, of n draws there are at most 2n / (k - (n - 3) / (n - 1)) degrees of freedom, n - 1 of a normal distribution
-    (O'Neill 2014, "Some useful moment results in sampling problems").
+    A few answers with most of the spread tell less of it than many with the same: with the kurtosis k of the residuals, of
+    n draws there are at most 2n / (k - (n - 3) / (n - 1)) degrees of freedom, n - 1 of a normal distribution (O'Neill
+    2014, "Some useful moment results in sampling problems").
     """
     number = int(draws.times.sum())
-    freedom, sums = float(number - 1 - learned), draws.times * residuals
-    variance = squares = float(sums @ residuals)
+    freedom = float(number - 1 - learned)
+    squares = float(draws.times @ residuals**2)
     if draws.clusters is not None:
-        of_clusters = sums_by_cluster(sums, draws.clusters)
-        variance += max(0.0, float(of_clusters @ of_clusters - sums @ sums))
-        freedom -= len(sums) - len(of_clusters)
+        freedom -= len(residuals) - len({*draws.clusters})
     if number < FEWEST_DRAWS or freedom < 2 - learned:
         return math.nan, freedom
     if squares**2 > 0:  # of residuals of 1e-100 it is 0
         kurtosis = number * float(draws.times @ residuals**4) / squares**2
         freedom = min(freedom, 2 * number / (kurtosis - (number - 3) / (number - 1)))
-    return math.sqrt(variance / number / (number - 1)), freedom
+    return math.sqrt(_products(draws, residuals, residuals) / number / (number - 1)), freedom
 
 
-def _t(freedom: float) -> float:
-    from scipy.stats import t
+def _t(freedom: float, level: float) -> float:
+    """Student's t that is exceeded, in either direction, with this probability."""
+    from scipy.special import stdtrit
 
-    return float(t.ppf(1 - SIGNIFICANCE / 2, freedom))
+    return -float(stdtrit(freedom, level / 2))

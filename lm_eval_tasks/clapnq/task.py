@@ -151,9 +151,8 @@ class ClapnqTask(DetectingTask, PromptedTask):
 
         tagged = json.loads(results[0])
         values = {**super().process_results(doc, [tagged["answer"]]), **hallucination.process_results(doc, tagged)}
-        marked_value = self.marked_value(doc, tagged)
         abstains = is_abstention(tagged["answer"], hallucination.LANGUAGE)
-        return {**values, **(dict.fromkeys(marked_value) if abstains else marked_value)}
+        return {**values, **self.marked_value(doc, tagged, counts=not abstains)}
 
     def provenance(self) -> dict[str, Any]:
         """The provenance of any task, with the train files of the shots."""

@@ -2,8 +2,9 @@
 
 Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log that `detect --input` read, with known chances,
 and writes a page that an annotator opens in any browser, marks, and saves: no server, no network. `lm-eval-grounded score
-RUN --marks FILE...` then gives a rate that holds for the run. The draw is a stream: with the same seed, 100 answers begin
-with the 50 of before. Of several runs the same questions are drawn. `--kind ratings` and `preferences` are the CLAPnq
+RUN --marks FILE...` then gives a rate that holds for the run. `--answers 50` gives fifty different answers to mark. A long
+one may be drawn several times, and counts as often. The draw is a stream: with the same seed, 100 answers begin with the 50
+of before. Of several runs the same questions are drawn. `--kind ratings` and `preferences` are the CLAPnq
 paper's human evaluation.
 
 Examples:
@@ -35,7 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tasks", metavar="T,...", help="tasks and groups whose answers are drawn (default: the only one of a run)"
     )
-    parser.add_argument("--answers", type=int, default=50, metavar="N", help="how many draws (default: 50)")
+    parser.add_argument(
+        "--answers",
+        type=int,
+        default=50,
+        metavar="N",
+        help="how many different answers to mark, of each run (default: 50)",
+    )
     parser.add_argument("--seed", type=int, default=1234, help="of the draw (default: 1234)")
     parser.add_argument(
         "--kind",
@@ -56,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.marks.content import page_content
-    from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
+    from lm_eval_tasks.results.marks.draw import TaskAnswers, draw_answers
     from lm_eval_tasks.runs import read_runs
 
     kind = arguments.kind
@@ -85,9 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(
                 f"{task}: no detector has read all answers, so none can suggest; `lm-eval-grounded score` first"
             )
-        drawn = draw(answers, arguments.answers, arguments.seed, kind)
+        drawn = draw_answers(answers, arguments.answers, arguments.seed, kind)
         contents.append(page_content(answers, drawn, kind, arguments.categories, arguments.suggest, instructions))
-        say(*_what_to_expect(answers, drawn, contents[-1], seconds))
+        say(*_what_to_expect(answers, drawn, contents[-1], arguments.answers, seconds))
     written = write(contents, arguments.output, arguments.format)
     say(*written, *_next_commands(arguments, contents))
     return 0
@@ -136,19 +143,19 @@ def _task_of(run: Run, name: str) -> TaskRun:
 
 
 def _what_to_expect(
-    answers: Sequence[TaskAnswers], drawn: Draw, content: dict[str, Any], seconds: float | None
+    answers: Sequence[TaskAnswers], drawn: Draw, content: dict[str, Any], number: int, seconds: float | None
 ) -> Iterator[str]:
-    """What was drawn; and how wide bounds will be, and how long marking takes, after so many draws."""
-    from lm_eval_tasks.results.marks.draw import expectations
+    """What was drawn; and how wide bounds will be, and how long marking takes, of this number of answers and others."""
+    from lm_eval_tasks.results.marks.draw import NUMBERS, expectations
 
     things = "pairs" if content["kind"] == "preferences" else "answers"
     documents = sum(chance > 0 for chance in drawn.chances.values())
     models = " and ".join(each.model for each in answers)
     yield f"{content['title']} ({len(drawn.order)} draws of {documents} documents of {models}, seed {drawn.seed})"
-    for number, items, width in expectations(answers, drawn.seed, content["kind"]):
-        bounds = "" if math.isnan(width) else f", 95 % bounds about {width:.2f} wide"
-        time = f", {items * seconds / 60:.0f} minutes" if seconds else ""
-        yield f"  {number} draws: {items} {things} to mark{bounds}{time}"
+    for row in expectations(answers, drawn.seed, content["kind"], (number, *NUMBERS)):
+        bounds = "" if math.isnan(row.width) else f", 95 % bounds about {row.width:.2f} wide"
+        time = f", {row.items * seconds / 60:.0f} minutes" if seconds else ""
+        yield f"  --answers {row.answers}: {row.items} {things} to mark in {row.draws} draws{bounds}{time}"
     if content["kind"] == "spans" and not all(each.is_tagged for each in answers):
         yield "  no detector has read these answers yet: `score` runs one, whose reading makes bounds narrower"
     if seconds is None:

@@ -56,7 +56,7 @@ class DrawnAnswer(NamedTuple):
 
     answer: str
     times: int  # how often it was drawn
-    weight: float  # its share of all words over the chance of one draw; of ratings 1
+    weight: float  # its share of all words over the chance of one draw; 0 without words that count; of ratings 1
     marked: float | None  # mean of the annotators' shares of its words, or ratings; None where nobody could tell
 
 
@@ -105,18 +105,34 @@ def expected_share(answer: str, spans: Sequence[Sequence[Any]] | None, language:
     return sum(probabilities(places, [span_of(span) for span in spans])) / len(places)
 
 
-def value_of(doc: Mapping[str, Any], tagged: Mapping[str, Any], marks: MarksOfTask) -> dict[str, Any] | None:
+def draw_of(provenance: Mapping[str, Any]) -> str:
+    """Identity of the draw that a task's marks are of; empty without marks. Rates of runs are comparable where it is the
+    same: :mod:`~lm_eval_tasks.results.compare` and leaderboard ask this and nothing else."""
+    marks = provenance.get("marks")
+    return str(marks.get("draw", "")) if isinstance(marks, Mapping) else ""
+
+
+def value_of(
+    doc: Mapping[str, Any], tagged: Mapping[str, Any], marks: MarksOfTask, counts: bool = True
+) -> dict[str, Any] | None:
     """The value of the metric for a document, from its answer as the filter ``hallucination_spans`` returns it.
 
+    Args:
+        doc: the document.
+        tagged: its answer.
+        marks: of the task.
+        counts: whether the answer's words count; those of one that abstains do not.
+
     Returns:
-        The fields of a :class:`MarkedAnswer`; ``None`` where the answer has no word.
+        The fields of a :class:`MarkedAnswer`. ``None`` where no word counts, unless the answer was drawn: it then keeps its
+        place among the draws, with weight 0.
     """
     answer, language = tagged["answer"], doc["language"]
-    number = len(words(answer, language))
-    if not number:
-        return None
-    expected = expected_share(answer, tagged["spans"], language)
+    number = len(words(answer, language)) if counts else 0
     drawn = marks.answers.get(str(doc["id"]))
+    if not number and drawn is None:
+        return None
+    expected = expected_share(answer, tagged["spans"], language) if number else 0.0
     if drawn is not None and drawn.answer != answer:  # `score` has checked it, other ways to a task have not
         raise ValueError(f"document {doc['id']}: the marks are of another answer")
     value = MarkedAnswer(number, expected, doc.get("article"), *(drawn[1:] if drawn is not None else ()))
@@ -134,25 +150,23 @@ def marked_rate(answers: tuple[MarkedAnswer, ...], unknown: float | None = None)
 
     Args:
         answers: all answers of a task, drawn or not.
-        unknown: share of words to take for drawn answers that nobody could judge; default: these are left out.
+        unknown: share of words to take for drawn answers that nobody could judge; default: these have weight 0.
     """
     import numpy as np
 
     from custom_metrics.statistics.marked import Draws, marked_mean
 
-    drawn = [answer for answer in answers if answer.times and (answer.marked is not None or unknown is not None)]
-    if not drawn:
+    drawn = [answer for answer in answers if answer.times]
+    shares = [unknown if answer.marked is None else answer.marked for answer in drawn]
+    weights = [0.0 if share is None else answer.weight for answer, share in zip(drawn, shares, strict=True)]
+    if not any(weights):
         return None
     articles = [answer.article for answer in drawn]
-    draws = Draws.of(
-        [answer.times for answer in drawn],
-        [answer.weight for answer in drawn],
-        None if None in articles else articles,
-    )
-    shares = [unknown if answer.marked is None else answer.marked for answer in drawn]
+    draws = Draws.of([answer.times for answer in drawn], weights, None if None in articles else articles)
     number, expected = np.array([answer[:2] for answer in answers], float).T
     of_all = float(np.average(expected, weights=number))
-    return draws, marked_mean(draws, shares, [answer.expected for answer in drawn], of_all)  # type: ignore[arg-type]
+    marked = [share or 0.0 for share in shares]
+    return draws, marked_mean(draws, marked, [answer.expected for answer in drawn], of_all)
 
 
 def figure_of(values: Sequence[Any]) -> Figure:
@@ -161,7 +175,7 @@ def figure_of(values: Sequence[Any]) -> Figure:
     rate = marked_rate(answers)
     if rate is None:
         return UNDEFINED
-    return rate[1].figure._replace(n=len(rate[0].times))
+    return rate[1].figure._replace(n=int((rate[0].weights > 0).sum()))
 
 
 marked_rate_aggregation = Aggregation(METRIC, figure_of)
@@ -200,7 +214,7 @@ def description_of(values: Sequence[Any], marks: MarksOfTask) -> dict[str, Any]:
     rate = marked_rate(answers)
     if rate is None:
         return dict(marks.description)
-    judged = [answer for answer in answers if answer.times and answer.marked is not None]
+    judged = [answer for answer in answers if answer.times and answer.weight and answer.marked is not None]
     return {
         **marks.description,
         "design": "with replacement, in proportion to words",

@@ -50,10 +50,11 @@ class DetectingTask(GroundedTask):
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(marked.with_metric(config, config["task"]))
 
-    def marked_value(self, doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> dict[str, Any]:
-        """The value of ``marked_rate`` for a document, by name; empty where no marks are in force."""
+    def marked_value(self, doc: Mapping[str, Any], tagged: Mapping[str, Any], counts: bool = True) -> dict[str, Any]:
+        """The value of ``marked_rate`` for a document, by name; empty where no marks are in force. `counts` is whether the
+        words of the answer do."""
         marks = marked.marks_of(self.config.task)
-        return {} if marks is None else {marked.METRIC: marked.value_of(doc, tagged, marks)}
+        return {} if marks is None else {marked.METRIC: marked.value_of(doc, tagged, marks, counts)}
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
         """The figures beside ``marked_rate``."""

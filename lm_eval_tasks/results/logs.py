@@ -285,7 +285,7 @@ def _write_rows(
         for row in rows:
             doc, tagged, of_words = row["doc"], json.loads(row["filtered_resps"][0]), row[_CORRECTED.name]
             if marks is not None:
-                values.append(marked.value_of(doc, tagged, marks) if of_words else None)
+                values.append(marked.value_of(doc, tagged, marks, counts=not row["abstention_rate"]))
                 row |= {"metrics": [*dict.fromkeys((marked.METRIC, *row["metrics"]))], marked.METRIC: values[-1]}
             samples.write(json.dumps(row, ensure_ascii=False) + "\n")
             entry = {"line": row["doc_id"], "id": doc.get("query_id"), "language": doc["language"]}

@@ -16,8 +16,6 @@ from functools import lru_cache, partial
 from statistics import fmean
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.scores.judging import ASPECTS, FIRST, SECOND, TIE
 from custom_metrics.statistics.figures import UNDEFINED, Figure
@@ -87,8 +85,17 @@ class MarkedScore(NamedTuple):
     unknown: int  # drawn questions that nobody could judge
 
 
-def marked_score(values: Sequence[RatedAnswer], scale: tuple[float, float]) -> MarkedScore | None:
-    """The mean of an aspect or system over all judged answers; ``None`` without a drawn one that somebody could judge."""
+def marked_score(
+    values: Sequence[RatedAnswer], scale: tuple[float, float], times: Mapping[str, int] | None = None
+) -> MarkedScore | None:
+    """The mean of an aspect or system over all judged answers; ``None`` without a drawn one that somebody could judge.
+
+    Args:
+        values: of the aspect or system.
+        scale: of the ratings.
+        times: how often each question among the draws was drawn, which has weight 0 where it was not rated here; default:
+            those that were rated.
+    """
     scores: dict[str, list[float]] = defaultdict(list)
     for value in values:
         if value.judged is not None:
@@ -99,9 +106,11 @@ def marked_score(values: Sequence[RatedAnswer], scale: tuple[float, float]) -> M
     rated = {question: value for question, value in drawn.items() if value.marked is not None}
     if not rated:
         return None
-    draws = Draws.of([value.times for value in rated.values()])
-    ratings = [value.marked for value in rated.values()]
-    mean = marked_mean(draws, ratings, [judged.get(question, of_all) for question in rated], of_all, scale)  # type: ignore[arg-type]
+    if times is None:
+        times = {question: value.times for question, value in rated.items()}
+    draws = Draws.of([*times.values()], [float(question in rated) for question in times])
+    ratings = [rated[question].marked if question in rated else scale[0] for question in times]
+    mean = marked_mean(draws, ratings, [judged.get(question, of_all) for question in times], of_all, scale)  # type: ignore[arg-type]
     return MarkedScore((*rated,), draws, mean, of_all, len(drawn) - len(rated))
 
 
@@ -117,22 +126,15 @@ def score_of(metric: str, values: tuple[RatedAnswer, ...]) -> MarkedScore | None
 
 def _harmonic(values: Sequence[RatedAnswer]) -> MarkedScore | None:
     """F+A: of the two aspects' means, also where an answer was rated for one of them only."""
-    by_aspect = [marked_score([value for value in values if value.name == aspect], _RATINGS) for aspect in ASPECTS]
-    scores = [score for score in by_aspect if score is not None]
+    times = {value.question: value.times for value in values if value.times and value.marked is not None}
+    by_aspect = [[value for value in values if value.name == aspect] for aspect in ASPECTS]
+    scores = [score for of_aspect in by_aspect if (score := marked_score(of_aspect, _RATINGS, times)) is not None]
     if len(scores) < len(ASPECTS):
         return None
-    times = {value.question: value.times for value in values if value.times}
-    questions = [question for question in times if any(question in score.questions for score in scores)]
-    draws = Draws.of([times[question] for question in questions])
-    means = []
-    for score in scores:  # one that was not rated moves this aspect's mean by nothing
-        residuals = np.zeros(len(questions))
-        residuals[[questions.index(question) for question in score.questions]] = score.mean.residuals
-        residuals *= draws.times.sum() / score.draws.times.sum()
-        means.append(score.mean._replace(residuals=residuals))
-    mean = marked_harmonic_mean(draws, means, _RATINGS)
+    mean = marked_harmonic_mean(scores[0].draws, [score.mean for score in scores], _RATINGS)
     judged = len(scores) / sum(1 / score.judged for score in scores)
-    return MarkedScore(tuple(questions), draws, mean, judged, len(times) - len(questions))
+    unknown = len({value.question for value in values if value.times}) - len(times)
+    return MarkedScore((*times,), scores[0].draws, mean, judged, unknown)
 
 
 def _parsed(metric: str, values: Sequence[Any]) -> MarkedScore | None:

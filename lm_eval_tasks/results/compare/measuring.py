@@ -34,7 +34,7 @@ from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.definition.schema import BALANCED
 from lm_eval_tasks.detection.calibrated import CalibrationKey, errors_of, in_force
-from lm_eval_tasks.detection.marked import METRIC, PREFIX, MarkedAnswer, marked_rate
+from lm_eval_tasks.detection.marked import METRIC, PREFIX, MarkedAnswer, draw_of, marked_rate
 from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
 from lm_eval_tasks.runs import Answers, FilteredAnswers
 from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN
@@ -388,49 +388,48 @@ def _balanced(task: JoinedTask, filter_name: str) -> Measured:
 
 
 def _marked(task: JoinedTask, filter_name: str) -> Measured:
-    """The rate by people's marks, of runs whose answers to the same questions were drawn."""
+    """The rate by people's marks, of runs whose answers were drawn together."""
     runs = {}
+    draws: dict[str, str] = {}  # identity to the model of a run
     for number, readings in task.readings(filter_name).items():
         column, places = readings.columns.get(METRIC), task.runs[number].places
         values = {int(places[document]): value for document, value in column.non_numeric_values()} if column else {}
         if not values or not all(isinstance(value, Mapping) for value in values.values()):
             raise NotMeasured(f"the answers of {task.runs[number].model} have no marks (`score --marks`)")
         runs[number] = {place: MarkedAnswer(**{"article": None, **values[place]}) for place in sorted(values)}
-    if (
-        len({tuple((place, answer.times) for place, answer in run.items() if answer.times) for run in runs.values()})
-        > 1
-    ):
-        raise NotMeasured("the marks are of different questions: draw once for all runs (`mark RUN RUN --tasks ...`)")
+        draws.setdefault(draw_of(task.runs[number].task.provenance), task.runs[number].model)
+    if len(draws) > 1:
+        raise NotMeasured(
+            f"the marks of {' and '.join(draws.values())} are of different draws: draw once for all runs (`mark RUN RUN "
+            f"--tasks ...`), and score them with the same --complete-to"
+        )
+    drawn = {place: answer for run in runs.values() for place, answer in run.items() if answer.times}
+    for number, run in runs.items():  # earlier results lack answers without words
+        empty = {place: MarkedAnswer(0, 0.0, each.article, each.times, 0.0, 0.0) for place, each in drawn.items()}
+        runs[number] = dict(sorted({**empty, **run}.items()))
     numbers = {number: _marked_numbers(run, len(task.documents)) for number, run in runs.items()}
     return Measured(METRIC, numbers, np.arange(len(task.documents)), "answers", marked=runs)
 
 
 def _marked_numbers(answers: _Marked, documents: int) -> Floats:
-    """(documents,) numbers whose mean is the rate; nan for an answer without marks."""
+    """(documents,) numbers whose mean is the rate, spread as its residuals are: an answer of weight 0 has the rate itself.
+    nan for an answer without marks."""
     numbers = np.full(documents, np.nan)
     if (rate := marked_rate(tuple(answers.values()))) is not None:
-        draws, mean = rate
+        mean = rate[1]
         judged = {place: answer for place, answer in answers.items() if answer.times and answer.marked is not None}
-        marked, expected = np.array([(answer.marked, answer.expected) for answer in judged.values()]).T
-        counts = draws.times * draws.weights
-        words, of_all = np.array([answer[:2] for answer in answers.values()]).T
-        numbers[[*judged]] = (marked - mean.slope * expected) * counts / counts.mean()
-        numbers += mean.slope * np.average(of_all, weights=words)
+        fields = np.array([(each.marked, each.expected, each.times * each.weight) for each in judged.values()], float)
+        values, counts = fields[:, 0] - mean.slope * fields[:, 1], fields[:, 2]
+        residuals = (values - np.average(values, weights=counts)) * counts / counts.mean()
+        numbers[[*judged]] = mean.figure.value + residuals
     return numbers
 
 
 def _compare_marked(pairs: Sequence[tuple[_Marked, _Marked]]) -> PairedDifference:
-    """The difference of two models' rates, by the answers that were judged for both; the mean over tasks, if several."""
-    strata = []
-    for runs in pairs:
-        judged = [{at for at, answer in run.items() if answer.times and answer.marked is not None} for run in runs]
-        both = judged[0] & judged[1]
-        rates = [
-            marked_rate(tuple(answer if at in both else answer._replace(times=0) for at, answer in run.items()))
-            for run in runs
-        ]
-        if rates[0] is not None and rates[1] is not None:
-            strata.append((*rates[0], rates[1][1]))
+    """The difference of two models' rates by the same draws; the mean over tasks, if several. Each rate is that of all
+    answers of its model that were judged."""
+    rates = [[marked_rate(tuple(run.values())) for run in runs] for runs in pairs]
+    strata = [(*first, second[1]) for first, second in rates if first is not None and second is not None]
     return marked_difference(*strata) if strata else NO_DIFFERENCE
 
 

@@ -30,6 +30,7 @@ from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
+from lm_eval_tasks.detection.marked import draw_of
 from lm_eval_tasks.results.compare.joining import JoinedTask
 from lm_eval_tasks.results.compare.measuring import NotMeasured, measure
 from lm_eval_tasks.results.doubts import doubts_about_answers
@@ -260,8 +261,8 @@ def _conditions(task: TaskRun) -> dict[str, str]:
         conditions["detector"] = " ".join(_text(key) for key in values if key)
         calibration = task.provenance.get("calibration")
         conditions["calibration"] = _text(calibration.get("file", "")) if isinstance(calibration, Mapping) else "none"
-        if isinstance(marks := task.provenance.get("marks"), Mapping):
-            conditions["marks"] = _text(marks.get("draw", ""))
+        if draw := draw_of(task.provenance):
+            conditions["marks"] = draw
     return conditions
 
 

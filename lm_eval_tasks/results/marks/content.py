@@ -25,7 +25,7 @@ def page_content(
     suggest: bool = False,
     instructions: str = "",
 ) -> dict[str, Any]:
-    """The content of a page to mark on, or of a project of Label Studio.
+    """The content of a page to mark on, or of a project of Label Studio. The first line has the order of the draw.
 
     Args:
         runs: of one task, from which answers were drawn.
@@ -36,6 +36,8 @@ def page_content(
         instructions: Markdown; empty for ours.
     """
     items = [item for of_question in _items(runs, drawn, kind, suggest, categories) for item in of_question]
+    for item in items[:1]:  # on every line it would make files grow by the square of the draws
+        item["line"]["draw"]["order"] = [*drawn.order]
     task, language = runs[0].task, runs[0].language
     todo, file = {
         "spans": ("answers to mark", "marks"),
@@ -95,8 +97,7 @@ def _base(answer: Answer, name: str, run: TaskAnswers, drawn: Draw, kind: str) -
         "reference": reference_of(doc),
         "article": str(doc["article"]) if "article" in doc else None,
         "annotations": RAG if run.task.startswith("clapnq_") else REAL,
-        "chance": drawn.chances[name],
-        "draw": drawn.as_json(),
+        **drawn.fields(name),
     }
 
 

@@ -4,6 +4,12 @@ Answers are drawn one after the other, with replacement, in proportion to their 
 of words is then a plain mean over draws, and its bounds hold also where few answers have most of the words. Ratings and
 preferences count answers, not words, and are drawn evenly. A longer draw begins with a shorter one. Of several runs the
 same documents are drawn, so that differences between models are paired.
+
+People mark a number of different answers (:func:`draw_answers`). The draws before the next different answer count. How
+many these are is left to chance, and biases nothing: in any other order the same draws would end there, too, so each is
+distributed as the first one, which always counts (inverse sampling: Pathak 1964, Biometrika 51). To end with the draw that
+brings the last answer would be biased: that one is always new. The same holds of marks that break off at an answer, as
+``score --complete-to`` counts them.
 """
 
 from __future__ import annotations
@@ -11,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +35,9 @@ from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.detection.marked import expected_share
 from lm_eval_tasks.harness.detector_task import LOGGED, is_tagged
 from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
+
+REPEATS = 10
+"""So many draws for each different answer that is asked for, at most: a run may have few, or one with most of the words."""
 
 KINDS = ("spans", "ratings", "preferences")
 """What people say of an answer: which parts are made up; how good it is, from 1 to 4; which of two is better."""
@@ -110,9 +120,19 @@ class Draw(NamedTuple):
         """The ids of the first draws, each once; of all draws without a number."""
         return list(dict.fromkeys(self.order[:number]))
 
-    def as_json(self) -> dict[str, Any]:
-        """As a line of a marks file has it."""
-        return {"seed": self.seed, "runs": [*self.runs], "order": [*self.order]}
+    def fields(self, name: str) -> dict[str, Any]:
+        """What the line of a document says of the draw; one line of a file has the ``order``, too."""
+        digest = chance_digest(name, self.chances[name], self.seed, self.runs)
+        return {
+            "chance": self.chances[name],
+            "chance_digest": digest,
+            "draw": {"seed": self.seed, "runs": [*self.runs]},
+        }
+
+
+def chance_digest(name: str, chance: float, seed: int, runs: Sequence[str]) -> str:
+    """The digest of a document's chance in a draw. Of several runs the chance cannot be computed from one of them."""
+    return hashlib.sha256(json.dumps([name, float(chance), seed, [*runs]]).encode()).hexdigest()[:16]
 
 
 def run_digest(answers: Mapping[str, str]) -> str:
@@ -181,6 +201,20 @@ def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans
     return Draw(seed, tuple(run.digest for run in runs), order, dict(zip(first.ids, chances.tolist(), strict=True)))
 
 
+def draw_answers(runs: Sequence[TaskAnswers], answers: int, seed: int, kind: str = "spans") -> Draw:
+    """Draw so many different answers of each run, or as many as :data:`REPEATS` times as many draws bring.
+
+    The other arguments and errors are those of :func:`draw`.
+    """
+    drawn = draw(runs, answers if answers < FEWEST_DRAWS else REPEATS * answers, seed, kind)
+    possible = sum(chance > 0 for chance in drawn.chances.values())
+    number = max(FEWEST_DRAWS, REPEATS * min(answers, possible))
+    if answers < possible:
+        names = drawn.distinct(number)
+        number = drawn.order.index(names[answers]) if len(names) > answers else number
+    return drawn._replace(order=drawn.order[:number])
+
+
 def _check_same_documents(first: TaskAnswers, second: TaskAnswers) -> None:
     """UsageError where two runs do not have the same documents; it names what differs."""
     where = f"{first.task}: the runs of {first.model} and {second.model} cannot be marked together"
@@ -199,43 +233,57 @@ def _check_same_documents(first: TaskAnswers, second: TaskAnswers) -> None:
 # ------------------------------------------------------------------------------------------------------ what to expect
 
 NUMBERS = (25, 50, 100, 200)
+_GUESSES = 40  # of the marks that are to come
 
 
 class Expectation(NamedTuple):
-    """What a number of draws will come to."""
+    """What a number of answers will come to."""
 
+    answers: int  # of a run, different ones
     draws: int
-    items: int  # to mark, as an answer that is drawn twice is marked once
+    items: int  # to mark, of all runs
     width: float  # about how wide the 95 % bounds of the rate will be, of the run where they are widest; nan of other means
 
 
-def expectations(runs: Sequence[TaskAnswers], seed: int, kind: str = "spans") -> list[Expectation]:
-    """What :data:`NUMBERS` of draws will come to. The arguments are those of :func:`draw`."""
-    longest = draw(runs, max(NUMBERS), seed, kind)
+def expectations(
+    runs: Sequence[TaskAnswers], seed: int, kind: str = "spans", numbers: Sequence[int] = NUMBERS
+) -> list[Expectation]:
+    """What numbers of answers will come to, or all answers where there are fewer. The other arguments are those of
+    :func:`draw`."""
     with_words = [{name for name, number in zip(run.ids, run.words, strict=True) if number} for run in runs]
     to_mark = {"spans": with_words, "ratings": [{*run.ids} for run in runs], "preferences": [{*runs[0].ids}]}[kind]
-    return [
-        Expectation(
-            number,
-            sum(name in names for name in longest.distinct(number) for names in to_mark),
-            max(_width(run, number) for run in runs) if kind == "spans" else math.nan,
-        )
-        for number in NUMBERS
-    ]
+    possible = sum(chance > 0 for chance in draw(runs, FEWEST_DRAWS, seed, kind).chances.values())
+    expected = []
+    for answers in sorted({max(FEWEST_DRAWS, min(number, possible)) for number in numbers}):
+        drawn = draw_answers(runs, answers, seed, kind)
+        items = sum(name in names for name in drawn.distinct() for names in to_mark)
+        width = max(_width(run, drawn) for run in runs) if kind == "spans" else math.nan
+        expected.append(Expectation(answers, len(drawn.order), items, width))
+    return expected
 
 
-def _width(run: TaskAnswers, number: int) -> float:
-    """The width for marked shares that are spread as those of annotated answers of Mu-SHROOM are.
+def _width(run: TaskAnswers, drawn: Draw) -> float:
+    """The mean width of these draws' bounds, with their repetitions and articles, over guesses of the marks. Marked shares
+    are guessed to be spread as those of annotated answers of Mu-SHROOM are.
 
     Of their variance the detector's reading leaves a quarter of m (1 - m) there (eight languages: 0.13 to 0.45), m being
     the share of all words, as in a beta distribution with parameters 3 m and 3 (1 - m). What a detector expects is only a
     hint at m (14 % where people mark 48 %, 44 % where they mark 10 %): m is taken halfway between that and a half. Without
     a detector the shares are taken to be uniform.
     """
-    from scipy.stats import beta
-
     share = (float(run.shares @ run.expected) + 0.5) / 2 if run.is_tagged else 0.5
     size = 3 if run.is_tagged else 2
-    shares = beta.ppf((np.arange(number) + 0.5) / number, size * share, size * (1 - share))
-    figure = marked_mean(Draws.of(np.ones(number)), shares, np.zeros(number), 0.0).figure
-    return figure.high - figure.low
+    times = Counter(drawn.order)
+    places = [place for place, name in enumerate(run.ids) if times[name]]
+    weights = [float(run.shares[place]) / drawn.chances[run.ids[place]] for place in places]
+    if not any(weights):
+        return math.nan
+    articles = run.logged.articles
+    clusters = None if articles is None else [articles[place] for place in places]
+    draws, rng = Draws.of([times[run.ids[place]] for place in places], weights, clusters), np.random.default_rng(0)
+    nothing, widths = np.zeros(len(places)), []
+    for _ in range(_GUESSES):
+        shares = rng.beta(size * share, size * (1 - share), len(places))
+        figure = marked_mean(draws, shares, nothing, 0.0).figure
+        widths.append(figure.high - figure.low)
+    return float(np.mean(widths))

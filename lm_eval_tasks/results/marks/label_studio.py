@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -102,13 +103,22 @@ def lines_from_export(path: Path) -> list[dict[str, Any]]:
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise CorruptSource(f"{path}: not a list of tasks; export the project from Label Studio as JSON")
     lines: list[dict[str, Any]] = []
+    stated = []  # draws with their order, which a task may say that nobody has annotated
     for number, task in enumerate(tasks, 1):
         where = f"{path}, task {task.get('id', number)}"
         try:
-            lines += _lines(task)
+            own, draw = [*_lines(task)], task["data"].get("draw")
+            lines += own
+            if not own and isinstance(draw, Mapping) and "order" in draw:
+                stated.append((task["data"], draw))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             why = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
             raise CorruptSource(f"{where}: {why}") from error
+    for data, draw in stated:
+        bare = {name: value for name, value in draw.items() if name != "order"}
+        same = (line for line in lines if line.get("draw") == bare and line.get("task") == data.get("task"))
+        for line in islice(same, 1):
+            line["draw"] = draw
     return lines
 
 

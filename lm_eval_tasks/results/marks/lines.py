@@ -7,9 +7,11 @@ read and all lines checked before anything is computed: one error names the firs
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
@@ -24,7 +26,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.detection.marked import DrawnAnswer, MarksOfTask
-from lm_eval_tasks.results.marks.draw import KINDS, TaskAnswers, reference_of
+from lm_eval_tasks.results.marks.draw import KINDS, TaskAnswers, chance_digest, reference_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -52,6 +54,7 @@ class Mark(NamedTuple):
     runs: tuple[str, ...]  # digest of the run's answers; of a preference those of both runs, sorted
     answers: tuple[str, ...]  # of the runs
     chance: float  # of the document, by one draw
+    digest: Any  # of that, as it was drawn; None in lines of earlier pages
     draw: DrawRecord
     spans: tuple[Span, ...] | None  # None: the annotator cannot tell
     ratings: Mapping[str, float | None]  # of an aspect, 1 to 4; of a preferred run 1, of the other 0, of a tie's a half
@@ -83,19 +86,28 @@ def read_marks(paths: Iterable[Path]) -> list[Mark]:
         CorruptSource: lines are damaged, or an annotator has marked an answer twice; the message names them.
     """
     marks: dict[tuple[Any, ...], Mark] = {}
+    chances: dict[tuple[Any, ...], Mark] = {}
     faults: list[str] = []
-    for path in paths:
-        for number, row in read_rows(path):
-            where = f"{path}, line {number}"
-            try:
-                mark = _mark(where, row)
-            except ValueError as error:
-                faults.append(f"{where}: {error}")
-                continue
-            key = (mark.kind, mark.task, mark.runs, mark.id, mark.annotator)
-            earlier = marks.setdefault(key, mark)
-            if (earlier.spans, earlier.ratings, earlier.answers) != (mark.spans, mark.ratings, mark.answers):
-                faults.append(f"{where}: {mark.annotator} has marked {mark.id} in {earlier.where}, and otherwise")
+    rows = [(f"{path}, line {number}", row) for path in paths for number, row in read_rows(path)]
+    stated: dict[str, DrawRecord] = {}  # each draw, with the longest order that a line says
+    for _, row in rows:
+        with suppress(ValueError):
+            record = draw_record(row.get("draw"))
+            stated[_draw_key(row)] = max(stated.get(_draw_key(row), record), record, key=lambda each: len(each.order))
+    for where, row in rows:
+        try:
+            mark = _mark(where, row, stated.get(_draw_key(row)))
+        except ValueError as error:
+            faults.append(f"{where}: {error}")
+            continue
+        key = (mark.kind, mark.task, mark.runs, mark.id, mark.annotator)
+        earlier = marks.setdefault(key, mark)
+        if (earlier.spans, earlier.ratings, earlier.answers) != (mark.spans, mark.ratings, mark.answers):
+            faults.append(f"{where}: {mark.annotator} has marked {mark.id} in {earlier.where}, and otherwise")
+        other = chances.setdefault((_draw_key(row), mark.id), mark)
+        if other.chance != mark.chance:
+            said = f"the chance of {mark.id} is {mark.chance:g}, and {other.chance:g} in {other.where}"
+            faults.append(f"{where}: {said}; take the lines as the page saved them")
     if faults:
         raise CorruptSource(_listed("marks that cannot be used", faults))
     if not marks:
@@ -112,8 +124,15 @@ def read_rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
     return read_json_lines(path)
 
 
-def _mark(where: str, row: Mapping[str, Any]) -> Mark:
-    """The mark of a line; ValueError says what is wrong."""
+def _draw_key(row: Mapping[str, Any]) -> str:
+    """What lines of one draw have in common."""
+    draw = row.get("draw")
+    fields = draw if isinstance(draw, Mapping) else {}
+    return json.dumps([row.get("task"), row.get("kind"), fields.get("seed"), fields.get("runs")])
+
+
+def _mark(where: str, row: Mapping[str, Any], stated: DrawRecord | None) -> Mark:
+    """The mark of a line, of a draw that another line may state; ValueError says what is wrong."""
     kind = row.get("kind")
     if kind not in KINDS:
         raise ValueError(f"kind is {kind!r:.80}, none of {', '.join(KINDS)}")
@@ -126,7 +145,12 @@ def _mark(where: str, row: Mapping[str, Any]) -> Mark:
     chance, draw = row.get("chance"), row.get("draw")
     if isinstance(chance, bool) or not isinstance(chance, (int, float)) or not 0 < chance <= 1:
         raise ValueError(f"chance is {chance!r:.80}, not a number between 0 and 1")
-    record = draw_record(draw)
+    if not isinstance(draw, Mapping) or "order" in draw:
+        record = draw_record(draw)
+    elif stated is None:
+        raise ValueError("no line says the order of its draw; name the whole saved file, whose first line does")
+    else:
+        record = stated
     answers = sorted(zip(_texts(row, "run", kind), _texts(row, "answer", kind), strict=True))
     runs = tuple(run for run, _ in answers)
     lacking = [name for name in (texts["id"],) if name not in record.order] + [*({*runs} - {*record.runs})]
@@ -142,6 +166,7 @@ def _mark(where: str, row: Mapping[str, Any]) -> Mark:
         runs=runs,
         answers=tuple(answer for _, answer in answers),
         chance=float(chance),
+        digest=row.get("chance_digest"),
         draw=record,
         spans=spans,
         ratings=_ratings(row) if kind == "ratings" else _preference(row) if kind == "preferences" else {},
@@ -180,7 +205,7 @@ def _preference(row: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def draw_record(value: Any) -> DrawRecord:
-    """The field ``draw`` of a line; ValueError where it is damaged."""
+    """The field ``draw`` of a line with the order; ValueError where it is damaged."""
     fields = value if isinstance(value, Mapping) else {}
     seed, runs, order = (fields.get(name) for name in DrawRecord._fields)
     lists = [values for values in (runs, order) if isinstance(values, list) and values]
@@ -232,15 +257,19 @@ def join(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = 
     refuse(
         f"marks that are not of this run of {task}", mine, lambda mark: _difference(mark, answers, places.get(mark.id))
     )
-    # What has words in another run of the draw alone has nothing to mark in this one, and counts nothing.
+    # An answer without words that count has nothing to mark in this run. Another run of the draw may have answered: it
+    # stays among the draws of both, with weight 0.
     without_words = {identity for identity, place in places.items() if not shares_of_words[place]}
     counted, by_id = counted_draws(mine, task, complete_to, without_words)
     drawn = {}
-    for identity in dict.fromkeys(identity for identity in counted if identity not in without_words):
+    for identity, times in Counter(counted).items():
+        place, text = places[identity], answers.texts[places[identity]]
+        if identity in without_words:
+            drawn[identity] = DrawnAnswer(text, times, 0.0, 0.0)
+            continue
         shares = [mark.share for mark in by_id[identity] if mark.spans is not None]
-        place, chance = places[identity], by_id[identity][0].chance
-        times, weight = counted.count(identity), shares_of_words[place] / chance
-        drawn[identity] = DrawnAnswer(answers.texts[place], times, weight, fmean(shares) if shares else None)
+        weight = shares_of_words[place] / by_id[identity][0].chance
+        drawn[identity] = DrawnAnswer(text, times, weight, fmean(shares) if shares else None)
     counting = [mark for mark in mine if mark.id in drawn]
     kappa, pairs = kappa_of_words(counting)
     more = {"kappa": kappa, "answers_of_several": pairs, "suggested": sum(mark.suggested for mark in counting)}
@@ -298,10 +327,22 @@ def _difference(mark: Mark, answers: TaskAnswers, place: int | None) -> str:
         return f"the answer to {mark.id} is another one"
     if mark.reference != reference_of(answers.logged[place].doc):
         return f"the reference of {mark.id} is another one"
-    share = answers.shares[place]
-    if len(mark.draw.runs) == 1 and abs(mark.chance - share) > 1e-9:
-        return f"{mark.id} was drawn with chance {mark.chance:.6f}, but has {share:.6f} of the words"
-    return ""
+    share, runs = answers.shares[place], len(mark.draw.runs)
+    # The mean of its shares of all runs: of one run known, of several so large at least, and at most.
+    least, most = share / runs, (share + runs - 1) / runs
+    if not least - 1e-9 <= mark.chance <= most + 1e-9:
+        span = "" if runs == 1 else f", which makes it {least:.6f} to {most:.6f} for {runs} runs"
+        was = f"{mark.id} was drawn with chance {mark.chance:.6f}, but has {share:.6f} of the words{span}"
+        return f"{was}; take the line as the page saved it"
+    return changed_chance(mark)
+
+
+def changed_chance(mark: Mark) -> str:
+    """Why the chance of a line is not the one that its document was drawn with; empty where the digest holds or is
+    missing."""
+    if mark.digest in (None, chance_digest(mark.id, mark.chance, mark.draw.seed, mark.draw.runs)):
+        return ""
+    return f"chance {mark.chance:g} of {mark.id} is not that of its draw; take the line as the page saved it"
 
 
 def _common_order(marks: Sequence[Mark]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from lm_eval_tasks.clapnq.judge.marked import scores_of
 from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.detection.marked import DrawnAnswer, MarksOfTask
-from lm_eval_tasks.results.marks.lines import Mark, basis_of, counted_draws, mean_kappa, refuse
+from lm_eval_tasks.results.marks.lines import Mark, basis_of, changed_chance, counted_draws, mean_kappa, refuse
 
 KINDS = {RATINGS: "ratings", PAIRS: "preferences"}
 """What people say that is joined with a judge's task."""
@@ -146,7 +146,7 @@ def _difference(mark: Mark, systems: Sequence[str], judged: JudgedAnswers) -> st
         return f"the reference of {mark.id} is another one"
     if abs(mark.chance * len(of_systems) - 1) > 1e-9:
         return f"{mark.id} was drawn from {round(1 / mark.chance)} questions, but {len(of_systems)} are judged"
-    return ""
+    return changed_chance(mark)
 
 
 def _agreement(marks: Sequence[Mark], key: str, name: str, judged: Mapping[str, Judged]) -> dict[str, Any]:
