@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from custom_metrics.usage.columns import flag_of, listed, text_of
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import on_one_line
+from custom_metrics.usage.printable import excerpt, on_one_line
 
 if TYPE_CHECKING:
     import pandas
@@ -24,10 +25,14 @@ class Runs:
     """The runs in some places: a sequence of :class:`lm_eval_tasks.runs.Run`, and two tables. Files are found when this is
     made, results read with the first run or :attr:`figures`, and samples with :attr:`answers`."""
 
-    def __init__(self, places: Iterable[Place]) -> None:
+    def __init__(self, places: Place | Iterable[Place], *more: Place) -> None:
         from lm_eval_tasks.runs.finding import find_files
 
-        self._files = [files for place in places for files in find_files(Path(place))]
+        listing = [places] if isinstance(places, (str, os.PathLike)) else listed(places, "read", "folders or files")
+        for place in (*listing, *more):
+            if not isinstance(place, (str, os.PathLike)) or not place:
+                raise UsageError(f"read takes folders, results files and samples files, got {excerpt(place)}")
+        self._files = [files for place in (*listing, *more) for files in find_files(Path(place))]
 
     @cached_property
     def _runs(self) -> list[Run]:
@@ -74,7 +79,7 @@ class Runs:
 def read(places: Place | Iterable[Place], *more: Place) -> Runs:
     """The runs in a folder (with all folders in it), a results file, a samples file, or several of these. MissingSource: a
     place is not there, or holds no results; ValueError, when it is read: a results file is damaged."""
-    return Runs([*([places] if isinstance(places, (str, os.PathLike)) else places), *more])
+    return Runs(places, *more)
 
 
 class Comparison:
@@ -113,8 +118,8 @@ def compare(
     every_metric: bool = False,
     filter: str | None = None,
     pairs: bool = False,
-    across: str | Sequence[str] = (),
-    pair: str | Sequence[str] = (),
+    across: str | Sequence[str] | None = None,
+    pair: str | Sequence[str] | None = None,
 ) -> Comparison:
     """Compare two models or more: what :func:`read` gives, single runs, or paths. Options (`every_metric` is ``--all``) and
     errors are those of ``lm-eval-grounded compare``."""
@@ -122,12 +127,21 @@ def compare(
     from lm_eval_tasks.results.compare.pairing import check_across
     from lm_eval_tasks.runs import Run
 
+    chosen_tasks, chosen_metrics, paired = (
+        _names(given, name) for given, name in ((tasks, "tasks"), (metrics, "metrics"), (pair, "pair"))
+    )
+    settings, by_pair = check_across(_names(across, "across")), flag_of(pairs, "pairs")
+    every, read_by = flag_of(every_metric, "every_metric"), None if filter is None else text_of(filter, "filter")
     chosen: list[Run] = []
     for each in runs:
         if not isinstance(each, (Run, Runs, str, os.PathLike)):
             raise UsageError(f"compare takes what read() gives, single runs, or paths; got {type(each).__name__}")
         chosen += [each] if isinstance(each, Run) else each if isinstance(each, Runs) else read(each)
-    tasks, metrics = [tasks] if isinstance(tasks, str) else tasks, [metrics] if isinstance(metrics, str) else metrics
-    settings, paired = ([given] if isinstance(given, str) else given for given in (across, pair))
-    compared = compare_runs(chosen, tasks, metrics, every_metric, filter, across=check_across(settings), pairs=paired)
-    return Comparison(compared, pairs)
+    compared = compare_runs(chosen, chosen_tasks, chosen_metrics, every, read_by, across=settings, pairs=paired)
+    return Comparison(compared, by_pair)
+
+
+def _names(given: Any, name: str) -> list[str]:
+    """The names that a caller gave, one or a list; none of ``None``."""
+    names = [] if given is None else [given] if isinstance(given, str) else listed(given, name, "names")
+    return [text_of(each, f"{name}[{place}]") for place, each in enumerate(names)]
