@@ -90,6 +90,11 @@ def check_detector(name: str, options: str = "{}") -> None:
     _find_kind(name).check_model(**read)
 
 
+def check_name(name: str) -> None:
+    """Raise an UnusableDetector where no detector has this name."""
+    _find_kind(name)
+
+
 def calibrated_name(name: str, options: Mapping[str, Any]) -> str:
     """The name under which a calibration knows a detector: ``llm:MODEL`` for a prompted language model. The detector is not
     loaded. UnusableDetector where the name is neither the detector's nor begins with that and a colon.

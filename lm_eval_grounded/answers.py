@@ -1,16 +1,18 @@
 """Single answers, or lists of them: abstention, labels, scores, and the words that a detector flags.
 
-:func:`abstains` and :func:`relevance_label` alone remove reasoning blocks. A language is a BCP 47 tag."""
+:func:`abstains` and :func:`relevance_label` alone remove reasoning blocks. A language is a BCP 47 tag. A list may be a
+tuple, an array or a Series; what is neither a text nor a list is a UsageError."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from custom_metrics.usage.columns import Texts, one_or_many, rows_of, text_of
+from custom_metrics.usage.columns import Texts, flag_of, listed, one_or_many, rows_of, text_of
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import excerpt
 
 if TYPE_CHECKING:
     from custom_metrics.reading.spans import Span
@@ -45,21 +47,22 @@ def relevance_label(
     from custom_metrics.relevance import nomiracl_label, robust_label
     from lm_eval_tasks.detection.language_tags import with_phrases
 
-    if strict:
+    if flag_of(strict, "strict"):
         return nomiracl_label(response)
-    return robust_label(response, with_phrases(language), question, _listed(passages, "passages"))
+    asked = None if question is None else text_of(question, "question")
+    return robust_label(response, with_phrases(language), asked, _texts(passages, "passages"))
 
 
 @one_or_many
 def k_precision(answer: str, passages: Several, language: str | None = None) -> float:
     """The share of the tokens of an answer, or of each of a list, that its passages hold; ``nan`` without a token
     (:func:`custom_metrics.scores.grounding.k_precision`). The language decides what a token is: of ``en`` ROUGE's, as in
-    CLAPnq. UsageError where nothing here finds its words."""
+    CLAPnq. UsageError where nothing here finds its words, or there is no passage."""
     from custom_metrics.scores import grounding
     from lm_eval_tasks.detection.language_tags import code_of
 
     code = None if language is None else code_of(language)
-    return grounding.k_precision(answer, _listed(passages, "passages"), code)
+    return grounding.k_precision(answer, _texts(passages, "passages", required=True), code)
 
 
 @one_or_many
@@ -68,7 +71,7 @@ def rouge(answer: str, references: Several, passages: Several = None) -> dict[st
     ``None`` for what has no reference, or no passage (:func:`custom_metrics.scores.grounding.score_answer`)."""
     from custom_metrics.scores.grounding import score_answer
 
-    return score_answer(answer, _listed(references, "references"), _listed(passages, "passages"))
+    return score_answer(answer, _texts(references, "references"), _texts(passages, "passages"))
 
 
 @one_or_many
@@ -83,36 +86,55 @@ def span_iou(answer: str, annotated: Sequence[Sequence[Any]], predicted: Sequenc
 
 @overload
 def detect(
-    reference: str, answer: str, language: Language = ..., detector: str | Detector = ..., **options: Any
+    reference: str | Texts, answer: str, language: Language = ..., detector: str | Detector | None = ..., **options: Any
 ) -> list[Span] | None: ...
 @overload
 def detect(
-    reference: str | Texts, answer: Texts, language: Language = ..., detector: str | Detector = ..., **options: Any
+    reference: str | Sequence[str | Texts],
+    answer: Texts,
+    language: Language = ...,
+    detector: str | Detector | None = ...,
+    **options: Any,
 ) -> list[list[Span] | None]: ...
 def detect(
-    reference: str | Texts,
+    reference: str | Sequence[str | Texts],
     answer: str | Texts,
     language: Language = None,
-    detector: str | Detector = "lexical",
+    detector: str | Detector | None = None,
     question: Language = None,
     **options: Any,
 ) -> list[Span] | list[list[Span] | None] | None:
-    """The spans of an answer, or of each of a list, that its reference does not bear out, in characters; ``None`` where the
-    detector cannot read the answer and was told to leave it out.
+    """The spans of an answer, or of each of a list, that its reference does not bear out; ``None`` where the detector
+    cannot read the answer and was told to leave it out.
 
-    The language is guessed by default. A detector is named as for the command, and kept loaded, or a loaded one; `options`
-    are its own, such as ``threshold``. UnusableDetector, a UsageError, where there is no such detector, option or value."""
-    from detector_plugin.detector import RAG
+    >>> detect(["The cat sleeps.", "It is on the sofa."], "The cat is an astronaut.", language="en")
+    [Span(start=11, end=24, category='hallucination', probability=0.512)]
+
+    A Span has the characters from `start` up to, not including, `end`: ``answer[11:24]`` is ``"an astronaut."``. Its
+    `category` is what is wrong with them, ``hallucination`` where the detector knows no categories, and its `probability`
+    that something is. The reference is a text, or a list of passages; of several answers, one text for all, or a list of
+    references.
+
+    The language is guessed by default. A detector (by default ``lexical``) is named as for the command, and kept loaded, or
+    a loaded one; `options` are its own, such as ``threshold``. UnusableDetector, a UsageError, where there is no such
+    detector, option or value."""
+    from detector_plugin import load_detector
+    from detector_plugin.detector import DEFAULT_DETECTOR, RAG
+    from detector_plugin.filters import as_text
     from detector_plugin.loading import resolve
     from lm_eval_tasks.detection.language_tags import code_of, guess
 
     rows: list[tuple[str, str, str | None, str]] = []
-    for text, source, tag, asked in rows_of(answer, reference=reference, language=language, question=question):
-        code = guess(text, text_of(source, "reference")).code if tag is None else code_of(tag)
-        rows.append((text_of(source, "reference"), text, code, text_of(asked or "", "question")))
-    if isinstance(detector, str):
-        name, options = resolve(detector, options, None, RAG)
-        detector = _loaded(name, tuple(sorted(options.items())))
+    for text, passages, tag, asked in rows_of(answer, reference=reference, language=language, question=question):
+        source = as_text(_texts(passages, "reference", required=True))
+        code = guess(text, source).code if tag is None else code_of(tag)
+        rows.append((source, text, code, text_of("" if asked is None else asked, "question")))
+    if detector is None or isinstance(detector, str):
+        name, options = resolve(DEFAULT_DETECTOR if detector is None else detector, options, None, RAG)
+        hashable = all(isinstance(value, Hashable) for value in options.values())
+        detector = _loaded(name, tuple(sorted(options.items()))) if hashable else load_detector(name, **options)
+    if not hasattr(detector, "detect"):
+        raise UsageError(f"detector: expected a name or a loaded detector, got {type(detector).__name__}")
     spans = detector.detect(*(map(list, zip(*rows, strict=True)) if rows else ([], [], [], [])))
     return spans[0] if isinstance(answer, str) else list(spans)
 
@@ -124,16 +146,21 @@ def _loaded(name: str, options: tuple[tuple[str, Any], ...]) -> Detector:
     return load_detector(name, **dict(options))
 
 
-def _listed(texts: Any, name: str) -> list[str]:
-    """The texts that belong to one answer: one, a list of them, or none."""
-    listed = [texts] if isinstance(texts, (str, Mapping)) else texts or ()
-    return [text_of(text, f"{name}[{at}]") for at, text in enumerate(listed)]
+def _texts(texts: Any, name: str, required: bool = False) -> list[str]:
+    """The texts that belong to one answer: one, a list of them, or none (``None``, too) unless they are required."""
+    found = [texts] if isinstance(texts, str) else [] if texts is None else listed(texts, name)
+    if required and not found:
+        raise UsageError(f"{name}: none given; without a text to check an answer against nothing can be said of it")
+    return [text_of(text, f"{name}[{at}]") for at, text in enumerate(found)]
 
 
 def _in_text(spans: Any, text: str, name: str) -> list[tuple[int, int]]:
     """The places of spans, which are in a text."""
-    for span in spans:
-        whole = all(isinstance(at, Integral) for at in span[:2])
-        if not whole or not 0 <= span[0] <= span[1] <= len(text):
-            raise UsageError(f"{name}: a span is (start, end) in its text of {len(text)} characters, got {span!r:.60}")
-    return [(span[0], span[1]) for span in spans]
+    places = []
+    for span in listed(spans, name, "spans"):
+        found = [int(at) for at in span[:2] if isinstance(at, Integral)] if isinstance(span, (list, tuple)) else []
+        if len(found) < 2 or not 0 <= found[0] <= found[1] <= len(text):
+            where = f"in its text of {len(text)} characters"
+            raise UsageError(f"{name}: a span is (start, end) {where}, got {excerpt(span)}")
+        places.append((found[0], found[1]))
+    return places

@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from custom_metrics.usage.columns import flag_of, listed, text_of
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import on_one_line
+from custom_metrics.usage.printable import excerpt, on_one_line
 
 if TYPE_CHECKING:
     import pandas
@@ -24,11 +25,15 @@ class Runs:
     """The runs in some places: a sequence of :class:`lm_eval_tasks.runs.Run`, and two tables. Files are found when this is
     made, results read with the first run or :attr:`figures`, and samples with :attr:`answers`."""
 
-    def __init__(self, places: Iterable[Place], cost: float = 1.0) -> None:
+    def __init__(self, places: Place | Iterable[Place], *more: Place, cost: float = 1.0) -> None:
         from lm_eval_tasks.runs.finding import find_files
 
+        listing = [places] if isinstance(places, (str, os.PathLike)) else listed(places, "read", "folders or files")
+        for place in (*listing, *more):
+            if not isinstance(place, (str, os.PathLike)) or not place:
+                raise UsageError(f"read takes folders, results files and samples files, got {excerpt(place)}")
         self._cost = cost
-        self._files = [files for place in places for files in find_files(Path(place))]
+        self._files = [files for place in (*listing, *more) for files in find_files(Path(place))]
 
     @cached_property
     def _runs(self) -> list[Run]:
@@ -77,7 +82,7 @@ def read(places: Place | Iterable[Place], *more: Place, cost: float = 1.0) -> Ru
     """The runs in a folder (with all folders in it), a results file, a samples file, or several of these. With a `cost`, a
     made-up answer counts as much as so many wrong refusals in balanced errors. MissingSource: a place is not there, or
     holds no results; ValueError, when it is read: a results file is damaged."""
-    return Runs([*([places] if isinstance(places, (str, os.PathLike)) else places), *more], cost)
+    return Runs(places, *more, cost=cost)
 
 
 class Comparison:
@@ -116,8 +121,8 @@ def compare(
     every_metric: bool = False,
     filter: str | None = None,
     pairs: bool = False,
-    across: str | Sequence[str] = (),
-    pair: str | Sequence[str] = (),
+    across: str | Sequence[str] | None = None,
+    pair: str | Sequence[str] | None = None,
     cost: float | None = None,
 ) -> Comparison:
     """Compare two models or more: what :func:`read` gives, single runs, or paths. Options (`every_metric` is ``--all``) and
@@ -127,6 +132,11 @@ def compare(
     from lm_eval_tasks.runs import Run
     from lm_eval_tasks.runs.cost import with_cost
 
+    chosen_tasks, chosen_metrics, paired = (
+        _names(given, name) for given, name in ((tasks, "tasks"), (metrics, "metrics"), (pair, "pair"))
+    )
+    settings, by_pair = check_across(_names(across, "across")), flag_of(pairs, "pairs")
+    every, read_by = flag_of(every_metric, "every_metric"), None if filter is None else text_of(filter, "filter")
     chosen: list[Run] = []
     for each in runs:
         if not isinstance(each, (Run, Runs, str, os.PathLike)):
@@ -134,7 +144,11 @@ def compare(
         chosen += [each] if isinstance(each, Run) else each if isinstance(each, Runs) else read(each)
     if cost is not None:
         chosen = [with_cost(run, cost) for run in chosen]
-    tasks, metrics = [tasks] if isinstance(tasks, str) else tasks, [metrics] if isinstance(metrics, str) else metrics
-    settings, paired = ([given] if isinstance(given, str) else given for given in (across, pair))
-    compared = compare_runs(chosen, tasks, metrics, every_metric, filter, across=check_across(settings), pairs=paired)
-    return Comparison(compared, pairs)
+    compared = compare_runs(chosen, chosen_tasks, chosen_metrics, every, read_by, across=settings, pairs=paired)
+    return Comparison(compared, by_pair)
+
+
+def _names(given: Any, name: str) -> list[str]:
+    """The names that a caller gave, one or a list; none of ``None``."""
+    names = [] if given is None else [given] if isinstance(given, str) else listed(given, name, "names")
+    return [text_of(each, f"{name}[{place}]") for place, each in enumerate(names)]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from custom_metrics.statistics.power import detectable_difference, rows_needed
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.definition.catalogue import variant_of
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
@@ -266,6 +267,11 @@ def test_a_plan_says_how_many_documents_a_difference_needs(
         assert row["needed"] == row["needed_documents"] == rows_needed(0.05, variance, seen.of_shares)
     (length,), _ = plan(compare_runs(runs, metrics=["length"]), 20, metrics=["length"])
     assert length["needed"] is not None
+    for seen in (comparison, runs[0]):
+        with pytest.raises(UsageError, match=r"such as 0.05 for 5 points, got 5$"):
+            plan(seen, 5)
+    rows, (_, note) = plan(compare_runs(runs, metrics=["length", "rougeL"]), 20, metrics=["length", "rougeL"])
+    assert ([row["metric"] for row in rows], note) == (["length"], "Left out: rougeL differs by less than 1.")
     (alone,), (how,) = plan(runs[0], 0.05, metrics=["rougeL"])
     numbers = runs[0].tasks[TASK].answers().readings["answer"].columns["rougeL"].numbers
     assert alone["needed"] == rows_needed(0.05, 2 * float(np.nanvar(numbers, ddof=1)))

@@ -19,6 +19,8 @@ from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.compare import Comparison, Difference, DocumentCounts, Refusal
 from lm_eval_tasks.results.compare.matrix import matrices
 from lm_eval_tasks.results.compare.rendering import number, p_value, render, render_sections, sentences
+from lm_eval_tasks.results.leaderboard.listing import figure_text
+from lm_eval_tasks.results.report.numbers import as_text
 from tests.changed_runs import written_samples
 from tests.golden import golden
 
@@ -146,6 +148,8 @@ def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than()
 
 def test_numbers() -> None:
     assert [*map(number, (0.12345, -0.0001, 185.77, math.nan, math.inf))] == ["0.123", "0.000", "185.8", "-", "-"]
+    texts = {9999999.94: ("9999999.9", "9999999.9", "10000000"), 1.23456e40: ("1.235e+40",) * 3, -1e8: ("-1e+08",) * 3}
+    assert {value: (number(value), as_text(value, "number"), figure_text(value)) for value in texts} == texts
     assert [*map(p_value, (0.0004, 0.001, 0.25, math.nan))] == ["<0.001", "0.001", "0.250", "-"]
 
 

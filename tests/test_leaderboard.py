@@ -389,6 +389,30 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert not (tmp_path / "new site").exists()
 
 
+def test_several_folders_are_one_site_and_a_run_in_two_of_them_counts_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = folder / "baseline-answer"
+    other = Path(shutil.copytree(answer, tmp_path / "elsewhere" / "baseline-answer"))
+    named(other, "elsewhere")
+    monkeypatch.chdir(tmp_path)
+    site, places = (
+        tmp_path / "site",
+        [folder.name, "elsewhere/../elsewhere", str(answer), *map(str, answer.glob("samples_*"))],
+    )
+    for read in (3, 0):
+        assert main(["leaderboard", *places, "-o", "site", "--reports"]) == 0
+        assert f"index.html: 3 runs, {read} folders read" in capsys.readouterr().out
+    rows = json.loads((site / "leaderboard.json").read_text("utf-8"))["rows"]
+    of_runs = {(row["model"].rpartition("/")[2], row["folder"]) for row in rows}
+    names = {("elsewhere", "elsewhere/baseline-answer"), ("baseline-answer", f"{folder.name}/baseline-answer")}
+    assert of_runs == {*names, ("baseline-lexical", f"{folder.name}/baseline-lexical")}
+    assert len([*(site / "runs").glob("report-*.html")]) == 3
+    assert write_leaderboard([folder], tmp_path / "one").runs == 2
+    with pytest.raises(MissingSource, match="no such file"):
+        write_leaderboard([folder, tmp_path / "nowhere"], tmp_path / "none")
+
+
 def test_all_figures_are_files_too_with_what_a_user_says_of_the_models(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

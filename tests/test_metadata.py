@@ -33,7 +33,7 @@ OF_TASKS = {
     mushroom: ("split", "reference", "mirror"),
     memerag: ("annotators", "mirror"),
 }
-ALL = sorted({*(name for of in OF_TASKS.values() for name in of), *judge._OPTIONS})
+ALL = sorted({"retriever", *(name for of in OF_TASKS.values() for name in of), *judge._OPTIONS})
 
 MISSPELT = [
     ("topk", "top_k"),
@@ -92,6 +92,17 @@ def test_our_own_keys_are_far_enough_from_one_another() -> None:
         metadata.refuse_misspelt({known: 1}, [other for other in ALL if other != known], "some_task")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"detector": "owner/name", "device": "cpu", "retriever": "bm25", "pretrained": "x"},
+        {"detector": "lexical", "detector_args": "threshold=0.3", "calibration": "pooled"},
+    ],
+)
+def test_options_that_only_other_tasks_of_the_run_have_are_left_alone(options: dict[str, str]) -> None:
+    assert len(nomiracl.load("de", mirror="sample", **options)["test"]) == 8
+
+
 @pytest.mark.parametrize("key", ["", "k", "e6", "ran", "sed", "speed", "runs", "x" * 10_000, "主", "top_k "])
 def test_short_and_foreign_keys_are_left_alone(key: str) -> None:
     metadata.refuse_misspelt({key: 1}, [known for known in ALL if known != "top_k"], "some_task")
@@ -105,6 +116,18 @@ def test_short_and_foreign_keys_are_left_alone(key: str) -> None:
         (nomiracl.load, {"max_samples": 0}, "nomiracl_de: max_samples must be a whole number of at least 1, got 0"),
         (nomiracl.load, {"seed": True}, "nomiracl_de: seed must be a whole number, got True"),
         (nomiracl.load, {"splitt": "dev"}, "nomiracl_de: --metadata key 'splitt' is not known; did you mean 'split'"),
+        (nomiracl.load, {"detector": "lexcial"}, "nomiracl_de: --metadata detector lexcial: there is no such detector"),
+        (
+            nomiracl.load,
+            {"detecter": "x"},
+            "nomiracl_de: --metadata key 'detecter' is not known; did you mean 'detector'",
+        ),
+        (
+            clapnq.load,
+            {"retriver": "x"},
+            "clapnq: --metadata key 'retriver' is not known; did you mean 'retriever'",
+        ),
+        (clapnq.load, {"detector": "lexcial"}, "detector lexcial: there is no such detector"),
         (mfava.load, {"language": "xx"}, "mfava_xx: unknown language 'xx'; known are ar, "),
         (mfava.load, {"detektor": "x"}, "mfava_de: --metadata key 'detektor' is not known; did you mean 'detector'"),
         (mushroom.load, {"split": "train"}, "mushroom_de: unknown split 'train'; known are both, test, validation"),
@@ -117,3 +140,4 @@ def test_an_option_that_is_not_known_is_named_with_its_task(
     with pytest.raises(UsageError) as refused:
         load(**{"language": "de", "mirror": "sample", **options})
     assert str(refused.value).startswith(says)
+    assert options.get("detector") is None or "did you mean 'lexical'?" in str(refused.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -136,6 +137,54 @@ def test_any_value_of_a_metric_is_survived(half: Path, value: Any) -> None:
     change(half, "arc_easy", lambda rows: [{**rows[0], "acc": value}, *rows[1:]])
     assert acc_of(half)[WHY_NO_MEAN]
     assert main(["compare", str(half), str(half.parent / "tenth"), "--tasks", "arc_easy"]) == 0
+
+
+TOO_LARGE = "a document's value is {}, too large to compute with"
+REPORTED = "its number in the results file is {}"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("value", "reported", "reason"),
+    [
+        (None, math.inf, REPORTED.format("Infinity")),  # not compared on the documents' values, which are left
+        (None, math.nan, REPORTED.format("NaN")),
+        (None, None, REPORTED.format("null")),
+        (None, 1e200, REPORTED.format("1e+200")),
+        (1e308, 1e308, REPORTED.format("1e+308")),
+        (1e308, 0.25, TOO_LARGE.format("1e+308")),
+        (-math.inf, 0.25, TOO_LARGE.format("-inf")),
+    ],
+)
+def test_numbers_that_cannot_be_computed_with_are_not_compared(
+    half: Path, capsys: pytest.CaptureFixture[str], value: float | None, reported: float | None, reason: str
+) -> None:
+    for task in ("arc_easy", "mmlu_anatomy", "mmlu_virology"):
+        change_results(half, lambda results, task=task: results["results"][task].update({"acc,none": reported}))
+        if value is not None:
+            change(half, task, lambda rows: [{**row, "acc": value} for row in rows])
+    change_results(half, lambda results: results["groups"]["mmlu_some"].update({"acc,none": reported}))
+    assert acc_of(half)[WHY_NO_MEAN] == reason
+    both = [str(half), str(half.parent / "tenth")]
+    assert main(["compare", *both]) == 0
+    printed = capsys.readouterr().out
+    assert f"arc_easy: acc is not compared: {reason}" in printed
+    page, site = half.parent / "r.html", half.parent / "site"
+    assert main(["report", *both, "-o", str(page)]) == 0
+    assert main(["leaderboard", str(half.parent), "-o", str(site)]) == 0
+    text = html.fromstring(page.read_text("utf-8")).text_content()
+    assert (f"it has no bounds: {reason}" if reported == 0.25 else f"The acc is undefined: {reason}.") in text
+    pages = [page.read_text("utf-8"), printed, *(file.read_text("utf-8") for file in site.glob("**/*.html"))]
+    assert not any(re.search(r"\b\d{20,}\.", each) for each in pages)  # of 1e200 no 200 digits
+
+
+def test_values_without_a_results_file_are_not_compared_on_what_is_left(half: Path) -> None:
+    change(half, "arc_easy", lambda rows: [{**rows[0], "acc": math.inf}, *rows[1:]])
+    for path in half.parent.glob("*/results_*.json"):
+        path.unlink()
+    comparison = compared(half, "arc_easy", every_metric=True)
+    assert [row.metric for row in comparison.differences] == ["acc_norm"]
+    assert f"arc_easy: acc is not compared: {TOO_LARGE.format('inf')}" in comparison.notes
 
 
 def test_a_document_without_a_number_is_in_no_mean(half: Path) -> None:

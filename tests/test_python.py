@@ -10,14 +10,19 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas
 import pytest
 
 import lm_eval_grounded as g
+import lm_eval_grounded.answers
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.tagged_text import render
 from lm_eval_grounded.evaluate_metric.evaluate_metric import METRICS
@@ -67,6 +72,17 @@ def test_every_example_of_the_page_holds(results: Path, monkeypatch: pytest.Monk
     if output:
         pytest.fail("".join(output))
     assert [name for name in g.__all__ if name not in text] == []
+    assert doctest.testmod(lm_eval_grounded.answers) == (0, 1)  # the example of `help(g.detect)`
+
+
+def test_a_reference_is_a_text_or_the_passages_of_one_answer() -> None:
+    passages, answer = ["The cat sleeps.", "It is a cat."], "The cat is an astronaut."
+    (spans,) = g.detect("\n\n".join(passages), [answer], "en")
+    same: tuple[Any, ...] = (passages, np.array(passages), pandas.Series(passages), iter(passages))
+    assert [g.detect(each, answer, "en", None) for each in same] == [spans] * 4
+    assert g.detect([passages, "The cat is an astronaut."], [answer] * 2, "en") == [spans, []]
+    with pytest.raises(g.UsageError, match="1 texts, but 2 for reference"):
+        g.detect(passages, [answer], "en")
 
 
 @pytest.mark.slow("two runs of the harness and a report, each a process")
@@ -262,19 +278,28 @@ def test_a_list_gives_what_its_members_give(
         (lambda: g.abstains(["a", 2.5]), "text 1 is float, not a text"),  # type: ignore[list-item]
         (lambda: g.abstains(["a", "b"], language=["de"]), "2 texts, but 1 for language"),
         (lambda: g.abstains("a", language="German"), "'German' is no language.* did you mean 'de'"),
-        (lambda: g.abstains("a", language="mi"), r"no phrase table for 'mi'; there are \w\w, \w\w"),
+        (lambda: g.abstains(["a"], language="mi"), r"text 0: no phrase table for 'mi'; there are \w\w, \w\w"),
         (lambda: g.relevance_label("a", language="mi"), "no phrase table for 'mi'"),
         (lambda: g.k_precision("กรุงเทพเป็นเมืองหลวง", "กรุงเทพ", "th"), "none to be found in language 'th'"),
         (lambda: g.k_precision(["a", "b"], ["x"]), "2 texts, but 1 for passages"),
         (lambda: g.k_precision("a", [1]), r"passages\[0\] is int, not a text"),  # type: ignore[call-overload]
-        (lambda: g.rouge("a", {"b": 1}), r"references\[0\] is dict"),  # type: ignore[call-overload]
+        (lambda: g.rouge("a", {"b": 1}), "references: expected a text or a list of texts, got dict: {'b': 1}"),  # type: ignore[call-overload]
+        (lambda: g.k_precision("a", None), "passages: none given; without a text to check an answer against"),
+        (lambda: g.k_precision(["a", "b"], ["x", []]), "text 1: passages: none given"),
+        (lambda: g.k_precision("a", {"x", "y"}), "passages: .*, got set; it has no order"),  # type: ignore[call-overload]
+        (lambda: g.abstains(pandas.DataFrame({"a": ["b"]})), "got DataFrame; pass one of its columns"),  # type: ignore[call-overload]
+        (lambda: g.detect([], "b"), "reference: none given"),
+        (lambda: g.detect("a", "b", detector=3), "detector: expected a name or a loaded detector, got int"),  # type: ignore[call-overload]
+        (lambda: g.read(None), "read: expected a list of folders or files, got NoneType"),  # type: ignore[arg-type]
+        (lambda: g.read(["a", 3]), "read takes folders, results files and samples files, got 3"),  # type: ignore[list-item]
+        (lambda: g.compare(".", tasks={"a", "b"}), "tasks: expected a list of names, got set; it has no order"),  # type: ignore[arg-type]
         (lambda: g.span_iou("abc", [(0, 4)], []), r"annotated: a span is \(start, end\) in its text of 3 characters"),
         (lambda: g.span_iou("abc", [], [(2, 1)]), r"predicted: .* got \(2, 1\)"),
         (lambda: g.span_iou("abc", [], [(0, 0.5)]), r"predicted: .* got \(0, 0.5\)"),
         (lambda: g.detect("a", "b", "de", threshold=2), "a threshold is a probability, got 2"),
         (lambda: g.detect("a", "b", "de", thresold=0.2), "no option 'thresold'; did you mean 'threshold'"),
         (lambda: g.detect("a", "b", "de", detector="lexcal"), "did you mean 'lexical'"),
-        (lambda: g.detect(3, "b", "de"), "reference is int, not a text"),  # type: ignore[call-overload]
+        (lambda: g.detect(3, "b", "de"), "reference: expected a text or a list of texts, got int: 3"),  # type: ignore[call-overload]
         (lambda: g.compare(3), "takes what read\\(\\) gives, single runs, or paths; got int"),  # type: ignore[arg-type]
         (lambda: g.evaluate_module("k_precison"), "did you mean 'k_precision'"),
     ],
@@ -284,6 +309,89 @@ def test_what_is_wrong_is_said_in_one_line(call: Any, error: str) -> None:
         call()
     assert isinstance(caught.value, ValueError)
     assert "\n" not in str(caught.value)
+
+
+ANYTHING: dict[str, Callable[[], Any]] = {
+    **{"None": lambda: None, "a number": lambda: 3, "nothing": list, "no text": str, "bytes": lambda: b"a"},
+    **{
+        "an array": lambda: np.array(["a", "b"]),
+        "rows": lambda: np.array([["a"], ["b"]]),
+        "one": lambda: np.array("a"),
+    },
+    **{"a Series": lambda: pandas.Series(["a", "b"], index=[7, 7]), "a table": lambda: pandas.DataFrame({"a": ["b"]})},
+    **{"a set": lambda: {"a", "b"}, "a dict": lambda: {"a": "b"}, "a path": lambda: Path("nowhere")},
+    **{"once": lambda: iter("ab"), "numbers": lambda: [None, 3], "spans": lambda: np.array([[0, 1]]), "object": object},
+}
+"""What callers hand over: anything."""
+
+ARGUMENTS: dict[Any, dict[str, Any]] = {  # that make sense; the first is what a list may stand for
+    g.abstains: {"text": "a", "language": "de"},
+    g.relevance_label: {"response": "a", "language": "de", "question": "q", "passages": ["a"], "strict": False},
+    g.k_precision: {"answer": "a", "passages": ["a"], "language": "de"},
+    g.rouge: {"answer": "a", "references": ["a"], "passages": ["a"]},
+    g.span_iou: {"answer": "a", "annotated": [(0, 1)], "predicted": [(0, 1)]},
+    g.detect: {
+        "answer": "a",
+        "reference": "b",
+        "language": "de",
+        "detector": "lexical",
+        "question": "q",
+        "threshold": 0.5,
+    },
+    g.evaluate_module: {"name": "k_precision"},
+    g.read: {"places": "nowhere"},
+    g.compare: {
+        "tasks": "clapnq_rag",
+        "metrics": None,
+        "filter": None,
+        "across": None,
+        "pair": None,
+        "pairs": True,
+        "every_metric": True,
+    },
+}
+A_LIST = {"an array", "a Series", "once"}
+VALUES = {  # what is taken beside a text where it stands alone, by function and argument; all else is a UsageError
+    **{
+        (function, name): A_LIST | {"nothing", "no text"}
+        for function in (g.abstains, g.relevance_label, g.detect)
+        for name in ("text", "response", "answer")
+    },
+    **{(function, "answer"): {"no text"} for function in (g.k_precision, g.rouge)},
+    **{(function, "language"): {"None"} for function in (g.abstains, g.relevance_label, g.k_precision, g.detect)},
+    (g.relevance_label, "response"): {"no text"},  # its passages are those of one
+    **{(function, "question"): {"None", "no text"} for function in (g.relevance_label, g.detect)},
+    (g.k_precision, "passages"): A_LIST | {"no text"},
+    (g.detect, "reference"): A_LIST | {"no text"},
+    **{
+        key: A_LIST | {"None", "nothing", "no text"}
+        for key in ((g.relevance_label, "passages"), (g.rouge, "passages"), (g.rouge, "references"))
+    },
+    **{(g.span_iou, name): {"nothing", "spans"} for name in ("annotated", "predicted")},
+    **{(g.detect, name): {"None"} for name in ("detector", "threshold")},
+    (g.read, "places"): {"nothing"},
+    **{(g.compare, name): {"None", "nothing"} for name in ("tasks", "metrics", "across", "pair")},
+    (g.compare, "filter"): {"None", "no text"},
+}
+
+
+@pytest.mark.parametrize(
+    ("function", "name"), [(function, name) for function, given in ARGUMENTS.items() for name in given]
+)
+def test_anything_is_what_was_meant_or_a_usage_error(
+    function: Any, name: str, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs, taken = [results / "results"] if function is g.compare else [], set()
+    for kind, make in ANYTHING.items():
+        first, *_ = given = {**ARGUMENTS[function], name: make()}
+        for several in (
+            (False, True) if first != name and callable(getattr(function, "__wrapped__", None)) else (False,)
+        ):
+            with suppress(g.UsageError, MissingSource if function is g.read else g.UsageError):
+                function(*runs, **given | {first: [given[first]] * 2} if several else given)
+                taken |= set() if several else {kind}
+    assert taken == VALUES.get((function, name), set())
 
 
 def test_a_place_without_runs_is_refused_before_anything_is_read(tmp_path: Path) -> None:

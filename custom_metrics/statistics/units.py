@@ -27,6 +27,11 @@ _SPANS: dict[Unit, float] = {"share": 1.0, "score": 1.0, "correlation": 2.0, "ra
 """Unit to the length of its scale; lengths in characters and words, and numbers of any kind, have no end."""
 
 
+def fixed(value: float, decimals: int, sign: str = "") -> str:
+    """A number with so many decimals; from ten million on as a power of ten, ``1.234e+07``. `sign` is that of a format."""
+    return f"{value:{sign}.{decimals}f}" if abs(value) < 1e7 else f"{value:{sign}.4g}"
+
+
 def is_wide(low: float, high: float, scale: float = 1.0) -> bool:
     """Whether bounds span more than half of a scale of this length; unknown bounds (``nan``) do not."""
     return high - low > MAX_USEFUL_CI_WIDTH * scale

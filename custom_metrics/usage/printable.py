@@ -30,6 +30,11 @@ def on_one_line(text: str) -> str:
     return text if text.isprintable() else _UNUSUAL.sub(lambda match: _escaped(match[0], ""), text)
 
 
+def excerpt(value: object) -> str:
+    """The first 60 characters of a value as Python writes it, on one line: for messages."""
+    return on_one_line(f"{value!r:.60}")
+
+
 def shell_word(text: str) -> str:
     """A word of a POSIX shell that stands for the text. What a terminal would act on is written as ``printf`` reads it."""
     if printable(text) == text:

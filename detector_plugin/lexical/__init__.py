@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.words import words
+from custom_metrics.usage.printable import excerpt
 from detector_plugin.detector import check_lengths
 from detector_plugin.lexical.features import FEATURE_NAMES, answer_features
 from detector_plugin.lexical.model import Forest, from_bytes
@@ -93,7 +94,7 @@ class LexicalDetector:
             OSError: the weights cannot be read.
         """
         if threshold is not None and not (isinstance(threshold, (int, float)) and 0 <= threshold <= 1):
-            raise ValueError(f"a threshold is a probability, got {threshold!r}")
+            raise ValueError(f"a threshold is a probability, got {excerpt(threshold)}")
         if not isinstance(held_out, bool):
             raise ValueError(f"held_out is True or False, got {held_out!r}")
         if spans not in SPANS:

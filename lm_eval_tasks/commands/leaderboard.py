@@ -1,13 +1,13 @@
 """Many runs on one static page: a table of models by benchmark and language, with ranks by significance.
 
 Writes SITE/index.html, a page for each run, and all figures as leaderboard.csv and leaderboard.json, from all runs below
-FOLDER (results and samples files of lm_eval, replay or score), and prints the overview. The pages load nothing, and work
-without JavaScript. Models that cannot be told apart share a rank. What was read of a run is kept in SITE: after a run was
-added, that run alone is read.
+each FOLDER (results and samples files of lm_eval, replay or score), and prints the overview. The pages load nothing, and
+work without JavaScript. Models that cannot be told apart share a rank. What was read of a run is kept in SITE: after a run
+was added, that run alone is read.
 
 Examples:
   lm-eval-grounded leaderboard results -o site
-  lm-eval-grounded leaderboard results -o site --tags tags.csv --reports
+  lm-eval-grounded leaderboard results /data/more_results -o site --tags tags.csv --reports
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from lm_eval_tasks.commands import add_cost, add_output, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of runs")
+    parser.add_argument(
+        "folders", type=Path, nargs="+", metavar="FOLDER", help="folder of runs; one that is in several counts once"
+    )
     parser.add_argument("--reports", action="store_true", help="write a report of each run too (some seconds each)")
     parser.add_argument(
         "--tags", type=Path, metavar="CSV", help="columns model and others (size, licence, ...) to show"
@@ -34,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.leaderboard import write_leaderboard
 
     site = write_leaderboard(
-        arguments.folder, arguments.output, arguments.reports, arguments.tags, arguments.url, arguments.cost
+        arguments.folders, arguments.output, arguments.reports, arguments.tags, arguments.url, arguments.cost
     )
     say(site.overviews)
     say(f"{site.index}: {site.runs} runs, {site.updated} folders read")

@@ -13,18 +13,30 @@ from custom_metrics.usage.plain_errors import UsageError
 OF_DETECTION = ("detector", "detector_args", "calibration", "calibration_annotations")
 """Options for the detector that tags a task's answers; also columns of the documents."""
 
+_OF_ANY_TASK = (*OF_DETECTION, "retriever")
+"""Options that are known where the task has none of them, too: several tasks of one run have one ``--metadata``."""
+
 # Real arguments of the harness's models, and keys of other tasks, within one edit of one of ours.
 _NOT_OURS = frozenset({"sampler"})
 
 
 def refuse_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: str) -> None:
-    """Refuse unknown keys that look like one of a task's options (`known`; see
-    :func:`custom_metrics.usage.options.misspelt`) by a UsageError that suggests the option. All others belong to the
-    model or to other tasks, and are ignored."""
-    for key in sorted(ignored.keys() - _NOT_OURS - set(known), key=str):
-        near = misspelt(str(key), known)
+    """Refuse unknown keys that look like one of a task's options (`known`), or of any task's (see
+    :func:`custom_metrics.usage.options.misspelt`), by a UsageError that suggests the option; and a detector that does not
+    exist, where the task has none. All others belong to the model or to other tasks, and are ignored."""
+    ours = {*known, *_OF_ANY_TASK}
+    for key in sorted(ignored.keys() - _NOT_OURS - ours, key=str):
+        near = misspelt(str(key), sorted(ours))
         if near:
             raise UsageError(f"{task}: --metadata key {key!r} is not known; did you mean {near!r}?")
+    name = None if "detector" in known else ignored.get("detector")
+    if isinstance(name, str):
+        from detector_plugin.loading import check_name
+
+        try:
+            check_name(name)
+        except UsageError as error:
+            raise UsageError(f"{task}: --metadata {error}") from None
 
 
 def choice(name: str, value: Any, allowed: Collection[str], task: str) -> str:

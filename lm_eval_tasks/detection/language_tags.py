@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import excerpt
 
 SURE = 0.8
 """A guess below this probability is not used."""
@@ -41,7 +42,7 @@ def code_of(tag: str) -> str:
             str(tag).strip().casefold()
         )
         hint = f"; did you mean {suggestion!r}?" if suggestion else ""
-        raise UsageError(f"{tag!r} is no language; give a BCP 47 tag, such as de, pt-BR, zh-Hant or yue{hint}")
+        raise UsageError(f"{excerpt(tag)} is no language; give a BCP 47 tag, such as de, pt-BR, zh-Hant or yue{hint}")
     code = langcodes.Language.get(tag).language
     if code is None or code.startswith("x-") or code in _NO_LANGUAGE:
         raise UsageError(f"{tag!r} names no one language; give its BCP 47 tag, or none to have it guessed")

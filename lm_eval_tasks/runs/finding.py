@@ -79,6 +79,21 @@ def find_files(place: Path) -> list[RunFiles]:
     return [RunFiles(place.parent, {date: place}, {date: siblings.samples.get(date, {})})]
 
 
+def find_files_once(places: Iterable[Path]) -> list[RunFiles]:
+    """The files of the runs in several places, each folder once, with what any of the places has of it."""
+    found: dict[Path, RunFiles] = {}
+    for files in (files for place in places for files in find_files(place)):
+        known = found.setdefault(files.folder.resolve(), files)
+        samples = {date: known.samples.get(date, {}) | tasks for date, tasks in files.samples.items()}
+        found[files.folder.resolve()] = replace(
+            known,
+            results={**known.results, **files.results},
+            samples={**known.samples, **samples},
+            task=known.task if known.task == files.task else None,
+        )
+    return [*found.values()]
+
+
 def read_files(files: RunFiles) -> list[Run]:
     """Read the files of a folder: one run for each model, with the newest results of each task."""
     runs: dict[str, Run] = {}

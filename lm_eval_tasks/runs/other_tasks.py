@@ -7,6 +7,7 @@ mean of the logged values is the number of the results file.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.statistics.figures import Figure, FloatWithCounts, mean_figure, share_figure
+from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts, mean_figure, share_figure
 from custom_metrics.statistics.intervals import Z95, wilson
 from custom_metrics.statistics.strata import mean_of
 from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.runs.answers import Answers, Column
-from lm_eval_tasks.runs.run import Run, TaskRun
+from lm_eval_tasks.runs.run import LARGEST, Run, TaskRun
 
 WHY_NO_MEAN = "why_no_mean"
 """Key of a figure that is not the mean of its documents' values: the reason."""
@@ -49,18 +50,21 @@ def described(task: TaskRun, answers: Answers, bounds: bool = True) -> TaskRun:
     figures: dict[str, dict[str, Mapping[str, Any]]] = {}
     for filter_name, name in product(task.filters, metrics):
         reported, metric = task.figure(name, filter_name), metrics[name]
-        if math.isnan(reported.value):
+        key = f"{name},{filter_name}"
+        if math.isnan(reported.value) and key not in task.results:
             continue
         readings = answers.readings.get(filter_name)
         column = readings.columns.get(name) if readings is not None else None
         reason = _why_no_mean(task, metric, len(answers), column, reported.value)
+        if math.isnan(reported.value):
+            reason = f"its number in the results file is {json.dumps(task.results[key]):.60}"
         if reason or column is None:
             figure = reported._replace(n=task.size.get("effective", len(answers)))
             entry = {**figure.as_json(f"documents ({reason})"), WHY_NO_MEAN: reason}
         else:
             clusters = answers.passages or [""] * len(answers)
             numbers = zip(column.numbers.tolist(), clusters, strict=True)
-            values = [FloatWithCounts(number, cluster=cluster) for number, cluster in numbers if number == number]
+            values = [FloatWithCounts(value, cluster=cluster) for value, cluster in numbers if value == value]
             is_share = {*values} == {0.0, 1.0} or (name in _SHARES and {*values} <= {0.0, 1.0})
             is_share &= metric.aggregation != DEFINED_MEAN  # by another filter
             figure_of = share_figure if is_share else mean_figure
@@ -89,6 +93,8 @@ def _why_no_mean(task: TaskRun, metric: Metric, answers: int, column: Column | N
         return f"it is the {metric.aggregation} of all documents together, not the mean of their values"
     if answers < (total := task.size.get("effective", 0)):
         return f"the samples hold {answers} of its {total} documents"
+    if reason := too_large(column):
+        return reason
     numbers = column.numbers[~np.isnan(column.numbers)].tolist()
     mean = fmean(numbers) if numbers else math.nan
     if math.isclose(mean, reported, rel_tol=1e-9, abs_tol=1e-9):
@@ -96,11 +102,17 @@ def _why_no_mean(task: TaskRun, metric: Metric, answers: int, column: Column | N
     return f"the mean of its documents' values ({mean:.6g}) is not its number in the results file ({reported:.6g})"
 
 
+def too_large(column: Column) -> str:
+    """The reason why the values of a metric are not computed with; empty where they are small enough."""
+    largest = max(column.numbers.tolist(), key=lambda number: 0.0 if math.isnan(number) else abs(number), default=0.0)
+    return f"a document's value is {largest:.6g}, too large to compute with" if abs(largest) > LARGEST else ""
+
+
 def mean_of_group(figures: Sequence[Figure], share: bool, reported: float) -> tuple[Figure, bool | None]:
     """A group's number, with bounds where it is the mean of its tasks' figures; and :func:`is_weighted`."""
     weighted = is_weighted(reported, [figure.value for figure in figures], [figure.n for figure in figures])
     if weighted is None:
-        return Figure(reported), weighted
+        return Figure(reported) if abs(reported) <= LARGEST else UNDEFINED, weighted
     if not weighted:
         return mean_of(figures, share), weighted
     number = sum(figure.n for figure in figures)

@@ -18,6 +18,9 @@ from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.runs.answers import Answers, Derive, read_answers
 from lm_eval_tasks.runs.results_file import mapping, metadata_of
 
+LARGEST = 1e60
+"""Numbers above it are not computed with: sums of their fourth powers, as of bounds and tests, are no floats."""
+
 _HEADLINES = 3  # of a task that says of none of its metrics that it is one
 
 
@@ -107,7 +110,8 @@ class TaskRun:
         return headline_filter(self.filters, self.metrics)
 
     def figure(self, metric: str, filter_name: str) -> Figure:
-        """A figure of the results; undefined where they have none, and without bounds where they have only the value."""
+        """A figure of the results; undefined where they have none, or one that is not computed with (:data:`LARGEST`), and
+        without bounds where they have only the value."""
         entry = self.figures.get(filter_name, {}).get(metric)
         if isinstance(entry, Mapping):
             value, low, high, error = (_number(entry.get(key)) for key in ("value", "low", "high", "standard_error"))
@@ -133,7 +137,7 @@ class TaskRun:
 
 
 def _number(value: Any) -> float:
-    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
     return float(value) if usable else math.nan
 
 

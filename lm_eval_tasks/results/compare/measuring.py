@@ -37,7 +37,7 @@ from lm_eval_tasks.detection.calibrated import CalibrationKey, errors_of, in_for
 from lm_eval_tasks.detection.marked import METRIC, PREFIX, MarkedAnswer, draw_of, marked_rate
 from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
 from lm_eval_tasks.runs import Answers, FilteredAnswers
-from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN
+from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN, too_large
 
 _COUNTED_SCORES = ("precision", "recall", "f1", "balanced_accuracy")  # of summed tp, fp, fn, tn
 _OF_DETECTOR = (*RATES, "hallucinated_share", "hallucinated_words")  # metrics that count what a detector tagged
@@ -321,13 +321,15 @@ def _number(value: Any) -> float:
 
 
 def _numbers(answers: Answers, readings: FilteredAnswers, metric: str) -> Floats | None:
-    """(answers,) numbers, ``nan`` for what is not finite."""
+    """(answers,) numbers, ``nan`` where there is none."""
     column = readings.columns.get(metric)
     if column is None:
         return None
     if (first := next(column.non_numeric_values(), None)) is not None:
         _number(first[1])
-    return np.where(np.isfinite(column.numbers), column.numbers, np.nan)
+    if reason := too_large(column):
+        raise NotMeasured(reason)
+    return column.numbers
 
 
 def _arrays(answers: Answers, readings: FilteredAnswers, metric: str, parse: Callable[[Any], Floats]) -> Floats | None:

@@ -48,17 +48,22 @@ def plan(
         and what is ``needed``, in `unit` and in documents; ``None`` where nothing varies.
 
     Raises:
-        UsageError: the difference is not larger than 0, or there is nothing to plan.
+        UsageError: the difference is not larger than 0, or is none of shares and nothing else is planned; or there is
+            nothing to plan.
     """
     if not (math.isfinite(difference) and difference > 0):
         raise UsageError(f"--plan takes a difference larger than 0, such as 0.02, got {difference:g}")
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     left_out: dict[str, None] = {}
+    too_large: dict[str, None] = {}
     for task, metric, read_by, unit, n, documents, error, of_shares in (
         map(_OF_ROW, seen.differences) if isinstance(seen, Comparison) else _assumed(seen, tasks, metrics)
     ):
-        if not metrics and metric.unit not in ("share", "score", "correlation"):
+        is_share = metric.unit in ("share", "score", "correlation")
+        if not metrics and not is_share:
             left_out[f"{metric.name} is in {metric.unit.removesuffix('s')}s"] = None
+        elif is_share and difference >= 1:
+            too_large[f"{metric.name} differs by less than 1"] = None
         elif n:
             smallest = detectable_difference(error, n if of_shares else 0)
             needed = rows_needed(difference, n * error**2, of_shares) if error > 0 else None
@@ -76,9 +81,13 @@ def plan(
             known = rows.setdefault((task, metric.name, read_by), planned)
             if (known["needed"] or 0) < (needed or 0):
                 known |= planned
+    if too_large and not rows:
+        raise UsageError(f"--plan takes a difference of shares, such as 0.05 for 5 points, got {difference:g}")
     if not rows:
         raise UsageError("there is nothing to plan: no such task or metric has a standard error in the results")
     notes = [_OF_PAIRS if isinstance(seen, Comparison) else _OF_ONE_RUN]
+    if too_large:
+        notes.append(f"Left out: {', '.join(too_large)}.")
     if left_out:
         notes.append(f"Left out: {', '.join(left_out)} (--metrics NAME --plan D).")
     return [*rows.values()], notes

@@ -18,7 +18,7 @@ from itertools import cycle
 from typing import Any
 
 from custom_metrics.statistics.intervals import SIGNIFICANCE
-from custom_metrics.statistics.units import NOT_MEASURABLE
+from custom_metrics.statistics.units import NOT_MEASURABLE, fixed
 from custom_metrics.usage.printable import on_one_line, printable
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference
 
@@ -46,10 +46,10 @@ def render(comparison: Comparison, form: str = "text") -> str:
 
 
 def number(value: float, sign: bool = False) -> str:
-    """Three decimals, one from ten on; ``-`` for what is not defined."""
+    """Three decimals, one from ten on (:func:`~custom_metrics.statistics.units.fixed`); ``-`` for what is not defined."""
     if not math.isfinite(value):
         return "-"
-    text = f"{value:{'+' if sign else ''}.{1 if abs(value) >= 10 else 3}f}"
+    text = fixed(value, 1 if abs(value) >= 10 else 3, "+" if sign else "")
     return text.replace("-0.000", "0.000") if float(text) == 0 else text
 
 

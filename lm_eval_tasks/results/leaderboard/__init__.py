@@ -29,7 +29,7 @@ from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
 from lm_eval_tasks.results.compare.rendering import csv_of, json_of
-from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries
+from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries, root_of
 from lm_eval_tasks.results.leaderboard.listing import FIELDS, Tags, overview_text, rows_of
 from lm_eval_tasks.results.leaderboard.standings import Cell, Table, overviews, sections_of
 from lm_eval_tasks.results.report.documents.document import address_of
@@ -64,13 +64,18 @@ class Site:
 
 
 def write_leaderboard(
-    folder: Path, site: Path, reports: bool = False, tags: Path | None = None, url: str = "", cost: float = 1.0
+    folders: Path | Sequence[Path],
+    site: Path,
+    reports: bool = False,
+    tags: Path | None = None,
+    url: str = "",
+    cost: float = 1.0,
 ) -> Site:
-    """Write or update the site of all runs below a folder.
+    """Write or update the site of all runs below a folder, or several.
 
     Args:
-        folder: folder of runs.
-        site: folder of the site, created if missing; it may be in `folder`. It also holds a cache of the runs.
+        folders: folders of runs; a run that is in several of them counts once.
+        site: folder of the site, created if missing; it may be in one of them. It also holds a cache of the runs.
         reports: whether to write a report of each run that has none, or has changed since.
         tags: CSV file with a column ``model`` and others, such as ``size`` and ``licence``: shown beside the model.
         url: address at which the site will be. Links to it then have a preview with a picture: previews take absolute
@@ -78,7 +83,7 @@ def write_leaderboard(
         cost: what a made-up answer counts in balanced errors (:func:`lm_eval_tasks.runs.cost.with_cost`).
 
     Raises:
-        MissingSource: there is no run in `folder`.
+        MissingSource: there is no run in one of the folders.
         UsageError: `site` holds an ``index.html`` that is no leaderboard, `tags` has no column ``model``, or `url` is no
             web address.
     """
@@ -88,7 +93,11 @@ def write_leaderboard(
     if index.is_file() and _GENERATOR not in index.read_text("utf-8", errors="replace")[:4096]:
         raise UsageError(f"{index} is not a leaderboard's; name another folder (-o)")
     by_model = _read_tags(tags) if tags else {}
-    entries, unreadable, updated = read_entries(folder, site / _CACHE, cost)
+    places = [folders] if isinstance(folders, Path) else folders
+    if len(places) > 1:
+        places = [Path(os.path.abspath(place)) for place in places]
+    folder = root_of(places)
+    entries, unreadable, updated = read_entries(places, folder, site / _CACHE, cost)
     if reports:
         _write_reports(entries, folder, site, cost)
     of_entries = [Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries]

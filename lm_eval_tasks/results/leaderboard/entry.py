@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import math
+import os
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -37,7 +38,7 @@ from lm_eval_tasks.results.doubts import doubts_about_answers
 from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.cost import with_cost
-from lm_eval_tasks.runs.finding import find_files, read_files
+from lm_eval_tasks.runs.finding import find_files_once, read_files
 from lm_eval_tasks.runs.other_tasks import described, mean_of_group
 from lm_eval_tasks.runs.settings import SettingsOfTask, settings_of_run
 
@@ -284,24 +285,33 @@ _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError
 """Errors that reading a damaged results file can raise."""
 
 
-def read_entries(root: Path, cache: Path, cost: float = 1.0) -> tuple[list[Entry], dict[str, str], int]:
-    """The runs below a folder, ordered by folder; the folders that no run could be read from, and why; and the number of
-    folders that had to be read, because the cache has no current entry of them.
+def root_of(places: Sequence[Path]) -> Path:
+    """The folder that the names of runs' folders are relative to: that of one place, or what several have in common."""
+    folders = [place if place.is_dir() else place.parent for place in places]
+    return folders[0] if len(folders) == 1 else Path(os.path.commonpath(folders))
+
+
+def read_entries(
+    places: Sequence[Path], root: Path, cache: Path, cost: float = 1.0
+) -> tuple[list[Entry], dict[str, str], int]:
+    """The runs in some places, ordered by place and folder, each once; the folders that no run could be read from, and why;
+    and the number of folders that had to be read, because the cache has no current entry of them.
 
     Args:
-        root: folder of runs.
+        places: folders of runs, or files; absolute where they are several.
+        root: :func:`root_of` them.
         cost: what a made-up answer counts in balanced errors; with another one, all runs are read anew.
         cache: folder of cache files; damaged ones are written anew, and those of runs that are gone removed.
 
     Raises:
-        MissingSource: there is no run in it, readable or not.
+        MissingSource: there is no run in one of them, readable or not.
     """
     entries: list[Entry] = []
     unreadable: dict[str, str] = {}
     cache_files: list[Path] = []
     updated = 0
-    for files in tqdm(find_files(root), desc="Reading runs", unit=" runs", disable=None):
-        folder = files.folder.relative_to(root).as_posix() if root.is_dir() else "."
+    for files in tqdm(find_files_once(places), desc="Reading runs", unit=" runs", disable=None):
+        folder = files.folder.relative_to(root).as_posix()
         samples = (path for tasks in files.samples.values() for path in tasks.values())
         paths = sorted({*files.results.values(), *samples})
         cache_file = cache / f"{hashlib.sha256(folder.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.json"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable
+from custom_metrics.statistics.units import NOT_MEASURABLE, fixed, is_measurable
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.results.leaderboard.entry import Entry
 from lm_eval_tasks.results.leaderboard.standings import Cell, Section, Table
@@ -80,4 +80,4 @@ def _text(cell: Cell | None) -> str:
 
 def figure_text(value: float) -> str:
     """A number with at least three significant digits: three decimals below 10, one below 100, else none."""
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:.0f}"
+    return fixed(value, 3 if abs(value) < 10 else 1 if abs(value) < 100 else 0)

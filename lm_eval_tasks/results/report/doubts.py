@@ -24,7 +24,6 @@ from lm_eval_tasks.results.report.answers import READINGS
 from lm_eval_tasks.results.report.families import Family
 from lm_eval_tasks.results.report.numbers import as_text
 from lm_eval_tasks.runs import TaskRun
-from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN
 
 CORRECTED = ("estimated_rate", "rogan_gladen_rate")
 """Rates that a calibration corrects."""
@@ -52,9 +51,7 @@ def doubts_of(family: Family, metric: Metric, mean: Figure, broken: Mapping[str,
             details.setdefault((kind, summary), {})[language] = detail
     doubts = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in details.items()]
     if not math.isnan(mean.value) and math.isnan(mean.low + mean.high):
-        by_metric = (task.figures.get(family.filter, {}) for task in family.tasks.values())
-        reasons = dict.fromkeys(str(of_metric.get(metric.name, {}).get(WHY_NO_MEAN, "")) for of_metric in by_metric)
-        why = next(filter(None, reasons), "")
+        why = family.why_no_mean(metric.name)
         doubts.append(Doubt("unbounded", f"it has no bounds: {why}" if why else "the results have no bounds for it"))
     return tuple(doubts)
 

@@ -12,7 +12,7 @@ from custom_metrics.statistics.strata import mean_of
 from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
-from lm_eval_tasks.runs.other_tasks import mean_of_group
+from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN, mean_of_group
 
 MANY = 3
 """Models from which on a report shows them all on one axis, and pairs of them as matrices."""
@@ -67,6 +67,11 @@ class Family:
         if isinstance(error, float) and isinstance(value, float) and math.isclose(value, mean.value) and not share:
             return mean_of(figures, share, error)
         return mean
+
+    def why_no_mean(self, metric: str) -> str:
+        """The first reason why a metric of another task is no mean of its documents' values; empty where there is none."""
+        by_metric = (task.figures.get(self.filter, {}) for task in self.tasks.values())
+        return next((str(why) for each in by_metric if (why := each.get(metric, {}).get(WHY_NO_MEAN))), "")
 
     def drawable(self, metric: str) -> dict[str, Figure]:
         """Figures to draw: by language, sorted, and last their mean (:data:`MEAN`). What is not measurable has no value."""

@@ -148,7 +148,9 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     if math.isnan(mean.value):
         has_results = any(task.figures or task.results for task in family.tasks.values())
         why = "no document is in its denominator" if has_results else "there is no results file beside the samples"
-        return f"The {metric_name} is undefined: {why}."
+        if not all(math.isnan(figure.value) for figure in figures.values()):
+            why = "the results file has no number of the group"
+        return f"The {metric_name} is undefined: {family.why_no_mean(metric.name) or why}."
     details = []
     if mean.n:
         shares = [share for figure in figures.values() for share in figure.strata or [(figure.value, figure.n, 1.0)]]

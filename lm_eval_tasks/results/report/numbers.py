@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable, small_n
+from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, fixed, is_measurable, small_n
 
 UNDEFINED_TEXT = "undefined"
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -24,8 +24,8 @@ def as_text(value: float, unit: Unit) -> str:
     if math.isnan(value):
         return UNDEFINED_TEXT
     if unit == "share":
-        return f"{100 * value:.1f} %"
-    return f"{value:.{1 if unit == 'number' and abs(value) >= 10 else _DECIMALS.get(unit, 0)}f}"
+        return f"{fixed(100 * value, 1)} %"
+    return fixed(value, 1 if unit == "number" and abs(value) >= 10 else _DECIMALS.get(unit, 0))
 
 
 def points(value: float, unit: Unit) -> str:
@@ -34,7 +34,7 @@ def points(value: float, unit: Unit) -> str:
         return UNDEFINED_TEXT
     sign = "\N{MINUS SIGN}" if value < 0 else "+"
     if unit == "share":
-        return f"{sign}{100 * abs(value):.1f} points"
+        return f"{sign}{fixed(100 * abs(value), 1)} points"
     return sign + as_text(abs(value), unit)
 
 

@@ -62,7 +62,7 @@ class TaskReader:
         shown_answers = []
         for model, answer in answers.items():
             values = ((metric, self._value(answer, metric)) for metric in metrics)
-            facts = tuple((metric, f"{x:.2f}".rstrip("0").rstrip(".")) for metric, x in values if x is not None)
+            facts = tuple((metric, f"{round(x, 2):.7g}") for metric, x in values if x is not None)
             shown_answers.append(self._with_text(answer, self.judge(answer))._replace(model=model, facts=facts))
         first = next(iter(answers.values()))
         return self._document(first)._replace(
