@@ -100,17 +100,18 @@ def _blank(value: Any, named: int) -> Any:
 
 @lru_cache(maxsize=4096)
 def _says(name: str) -> int:
-    """What the name of a setting says of its value, by its last words: ``api_key`` and ``maxApiKey``, but no
-    ``api_key_file``, ``max_tokens`` or ``tokenizer``."""
+    """What the name of a setting says of its value, by its last words: ``api_key`` and ``myApiKey`` name a secret, not
+    ``api_key_file``, ``max_tokens`` and ``tokenizer``."""
     words = [word.lower() for word in _WORD.findall(name[:200])]
     *before, last = words or [""]
     previous = before[-1] if before else ""
+    is_alone = not before or before[0] == "x"  # of a header, such as X-Gateway-Token
     if last in _SECRET:
         return _SURE
     if last in ("key", "keys") and previous not in _NO_SECRET:
-        return _SURE if previous in _OF_KEY or words == ["key"] else _PERHAPS
+        return _SURE if previous in _OF_KEY or (is_alone and last == "key") else _PERHAPS
     if last in ("token", "tokens"):
-        return _SURE if previous in _OF_TOKEN or words == ["token"] else _PERHAPS
+        return _SURE if previous in _OF_TOKEN or (is_alone and last == "token") else _PERHAPS
     return _PERHAPS if last in ("sig", "signature") else _NONE
 
 
