@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ from lm_eval.api.filter import Filter
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.printable import without_surrogates
-from detector_plugin.detector import DEFAULT_DETECTOR, Detector, describe
+from custom_metrics.usage.secrets import BLANK, blank
+from detector_plugin.detector import DEFAULT_DETECTOR, Detector, UnusableDetector, describe
 from detector_plugin.loading import load_detector
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -24,9 +26,37 @@ FAILED = "failed"
 """The version of a detector that could not be loaded or that failed."""
 
 
-@lru_cache(maxsize=2)  # a run over thirty languages loads its detector once
+_GIVEN: dict[str, str] = {}  # options as text without their secrets, to what was given
+
+
+def text_of_options(options: Mapping[str, Any]) -> str:
+    """A detector's options as JSON without secrets, for documents and files. In this process, which keeps the secrets in
+    memory, :func:`shared_detector` takes it in their place."""
+    given, text = (json.dumps(shown, sort_keys=True) for shown in (options, blank(options)))
+    if text != given:
+        _GIVEN[text] = given
+    return text
+
+
+def given_options(text: str) -> str:
+    """The options as they were given, with their secrets, as JSON."""
+    return _GIVEN.get(text, text)
+
+
 def shared_detector(name: str, options: str = "{}") -> Detector:
-    """Load a detector by name and options (JSON), once; see :func:`detector_plugin.load_detector`."""
+    """Load a detector by name and options (JSON), once; see :func:`detector_plugin.load_detector`. UnusableDetector where
+    a secret among the options is not known."""
+    given = given_options(options)
+    if BLANK in given:
+        raise UnusableDetector(
+            f"detector {name}: {BLANK} among its options stands for a key or a password that was not written down; name "
+            f"the detector again with yours"
+        )
+    return _loaded(name, given)
+
+
+@lru_cache(maxsize=2)  # a run over thirty languages loads its detector once
+def _loaded(name: str, options: str) -> Detector:
     detector = load_detector(name, **json.loads(options))
     log.info("detector %s, version %s, licence %s", detector.name, detector.version, detector.licence)
     return detector
@@ -117,10 +147,10 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
         except Exception as error:
             if wrap is not None:
                 raise
-            log.exception(
+            log.error(
                 "detector %s failed (%s: %s): %d answers stay untagged and count in no rate. If they are logged "
-                "(--log_samples), `lm-eval-grounded score` tags them without generating them again.",
-                *(name, type(error).__name__, error, len(answers)),
+                "(--log_samples), `lm-eval-grounded score` tags them without generating them again.\n%s",
+                *(name, type(error).__name__, blank(str(error)), len(answers), blank(traceback.format_exc())),
             )
             return {"name": name, "version": FAILED, "licence": ""}, [None] * len(answers)
 

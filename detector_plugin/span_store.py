@@ -12,6 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from custom_metrics.reading.spans import Span, span_of
+from custom_metrics.usage.secrets import blank
 from detector_plugin.detector import Detector, check_lengths
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -22,9 +23,10 @@ CHUNK = 64  # answers between two writes: the most that a kill can cost
 class StoredDetector:
     """A detector that appends its spans to a file, and does not detect again what the file has.
 
-    The key of an entry is made of the detector's name, version and options and of the reference, answer, language and
-    question. Options in the detector's attribute ``WITHOUT_EFFECT``, where it has one, are no part of it: they change
-    where and how fast the work is done, such as the address of a server. A last line that a kill cut off is ignored.
+    The key of an entry is made of the detector's name, version and options without their secrets, and of the reference,
+    answer, language and question. Options in the detector's attribute ``WITHOUT_EFFECT``, where it has one, are no part of
+    it: they change where and how fast the work is done, such as the address of a server. A last line that a kill cut off is
+    ignored.
 
     A detector with a method ``detect_each``, which yields the number of an answer with its spans, gets all answers at
     once; what it has yielded is stored even if it fails. Others get :data:`CHUNK` answers at a time.
@@ -50,7 +52,7 @@ class StoredDetector:
         self.detector, self.quiet = detector, quiet
         without: frozenset[str] = getattr(detector, "WITHOUT_EFFECT", frozenset())
         effective = {name: value for name, value in (options or {}).items() if name not in without}
-        self._options = json.dumps(effective, sort_keys=True, default=str)
+        self._options = json.dumps(blank(effective), sort_keys=True, default=str)
         self.path = path
         self.part = part
         self.name, self.version, self.licence = detector.name, detector.version, detector.licence

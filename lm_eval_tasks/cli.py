@@ -15,11 +15,13 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import NoReturn
 
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import PlainError
+from custom_metrics.usage.secrets import blank
 from lm_eval_tasks import commands
-from lm_eval_tasks.harness.short_errors import one_line
+from lm_eval_tasks.harness import short_errors
 
 ABOUT = (
     "Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*, mushroom_*, memerag_*. To evaluate a model, run "
@@ -40,7 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not argv:
         commands.say(overview())
         return 0
-    parser = argparse.ArgumentParser(prog="lm-eval-grounded", description=ABOUT)
+    short_errors.install()
+    parser = _Parser(prog="lm-eval-grounded", description=ABOUT)
     own = version("lm-eval-grounded") if "--version" in argv else ""  # which takes a while to find
     parser.add_argument("--version", action="version", version=f"%(prog)s {own}")
     subparsers = parser.add_subparsers(dest="command", required=True)
@@ -69,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, ValueError, PlainError) as error:
-        commands.say(one_line(error, "lm-eval-grounded"), error=True)
+        commands.say(short_errors.one_line(error, "lm-eval-grounded"), error=True)
         return 2
     return status
 
@@ -77,6 +80,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def command_names() -> list[str]:
     """The commands, in alphabetical order: every module of the folder ``commands``."""
     return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__))
+
+
+class _Parser(argparse.ArgumentParser):
+    """Quotes no secret of what was typed."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(blank(message))
 
 
 class _WithExamples(argparse.HelpFormatter):
@@ -128,7 +138,7 @@ def _show_log() -> None:
 
     class Printable(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
-            return printable(super().format(record))
+            return printable(blank(super().format(record)))
 
     logger = logging.getLogger("lm_eval")
     if not logger.handlers and not logging.getLogger().handlers:

@@ -24,6 +24,7 @@ pytest_plugins = [
     "tests.judged",
     "tests.report_runs",
     "tests.browser",
+    "tests.chat_endpoint",
 ]
 
 # Before anything imports huggingface_hub, which reads them once.

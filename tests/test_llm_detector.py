@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import logging
-import threading
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,49 +15,9 @@ from custom_metrics.reading.spans import Span
 from detector_plugin import Detector, UnusableDetector, load_detector
 from detector_plugin.llm import PROMPT_VERSION
 from detector_plugin.llm_forms import LONGEST_REPLY, read_typed_spans, read_verdict
+from tests.chat_endpoint import Endpoint
 
 pytest.importorskip("tenacity", reason="the harness's API models need lm-eval[api]")
-
-
-class Endpoint(http.server.BaseHTTPRequestHandler):
-    """Answers in the form it is asked in: the last word is wrong; says what it likes of an answer with "refuse" in it."""
-
-    asked: list[dict[str, Any]] = []  # noqa: RUF012 (one server, one list)
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        type(self).asked.append(body)
-        *_, before, last = [{"content": ""}, *(message for message in body["messages"])]
-        if last["content"].startswith("<guardian>"):
-            said = f"<think>\n</think><score> {'yes' if 'rot' in before['content'] else 'no'} </score>"
-        elif before["content"]:
-            word = last["content"].split()[-1]
-            said = json.dumps(
-                {"hallucinated_spans": [{"text": word, "category": "contradiction", "subcategory": "value"}]}
-            )
-        else:
-            answer = last["content"].split("[Answer]\n", 1)[1].split("\n\n[Tagged answer]", 1)[0]
-            head, _, word = answer.rpartition(" ")
-            said = f"<think>hm</think>{head} <entity>{word}</entity>"
-        said = "I cannot do that." if "refuse" in str(body["messages"]) else said
-        content = json.dumps({"choices": [{"index": 0, "message": {"role": "assistant", "content": said}}]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    Endpoint.asked.clear()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1/chat/completions"
-    server.shutdown()
 
 
 def test_an_endpoint_is_asked_for_tags(url: str, caplog: pytest.LogCaptureFixture) -> None:

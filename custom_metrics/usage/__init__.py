@@ -1,1 +1,1 @@
-"""The user's side: errors that the user can put right, options by name, foreign text made printable, installed plugins."""
+"""The user's side: errors that the user can put right, options by name, printable text, secrets, installed plugins."""

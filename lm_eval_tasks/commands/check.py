@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from custom_metrics.usage.printable import on_one_line, printable
+from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.commands import say
 from lm_eval_tasks.harness.short_errors import as_ours
 
@@ -359,5 +360,5 @@ class _DryRun:
 
 def _in_one_line(error: BaseException) -> str:
     """The message of an error on one line; with its class if it is not meant for users."""
-    text = " ".join(str(error).split())
+    text = blank(" ".join(str(error).split()))
     return text if isinstance(error, PlainError) else f"{type(error).__name__}: {text}"

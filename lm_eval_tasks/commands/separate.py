@@ -49,8 +49,8 @@ def separate(place: Path, output: Path) -> list[Path]:
     """Lay results out as ``output/tasks/<folder>/<date>/<task>/`` and ``output/groups/<folder>/<date>/<group>/``.
 
     Each folder has a results file with only that task, and its samples of the same run, as a hard link if the file system
-    has links. A group's results file has what the configurations of its tasks share, such as their data set. Results of
-    ``--predict_only`` have no score and are skipped.
+    has links, and written anew if their settings hold secrets. A group's results file has what the configurations of its
+    tasks share, such as their data set. Results of ``--predict_only`` have no score and are skipped.
 
     Existing files of the same runs are replaced.
 
@@ -77,6 +77,7 @@ def separate(place: Path, output: Path) -> list[Path]:
 
 def _separate_file(file: Path, output: Path) -> Iterator[Path]:
     from lm_eval_tasks.data.atomic import whole_file
+    from lm_eval_tasks.data.samples import write_without_secrets
     from lm_eval_tasks.runs.results_file import leaves_of, read_results
 
     results = read_results(file)
@@ -111,10 +112,11 @@ def _separate_file(file: Path, output: Path) -> Iterator[Path]:
         samples = file.with_name(f"samples_{name}_{date}.jsonl")
         if is_task and samples.is_file():
             with whole_file(folder / samples.name) as partial:
-                try:
-                    os.link(samples, partial)
-                except OSError:  # on another file system, or one without links
-                    shutil.copyfile(samples, partial)
+                if not write_without_secrets(samples, partial):
+                    try:
+                        os.link(samples, partial)
+                    except OSError:  # on another file system, or one without links
+                        shutil.copyfile(samples, partial)
         written = folder / f"results_{date}.json"
         with whole_file(written) as partial:
             partial.write_text(json.dumps(separated, indent=2, ensure_ascii=False), "utf-8")

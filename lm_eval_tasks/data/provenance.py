@@ -5,7 +5,7 @@ the documents' ``datasets.Dataset``, so documents from a cache have it too. The 
 settings of the run that the harness does not log (:func:`of_task`). ``lm-eval-grounded reproduce`` reads it back.
 
 A record is strict JSON. Public files have the names that their source gives them, the user's files their file name; no
-path of this machine is in it. The command line stands beside it, as it was typed (:func:`command_line`).
+path of this machine and no secret is in it. The command line stands beside it, as it was typed (:func:`command_line`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import json
 import logging
 import math
 import os
-import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.digests import digests_of, sha256_of
@@ -44,17 +44,6 @@ UNTAGGED = "answers that the detector cannot read"
 
 COMMAND_LINE = "command_line"
 """Key of ``configs.<task>.metadata``: the command line that was typed."""
-BLANK = "<secret>"
-"""Replaces a secret in the command line."""
-_SECRET = re.compile(
-    r"""(?<![\w-])
-    ((?:\w+[_-])?(?:api[_-]?key|authorization|credentials?|password|secret)
-      |(?:(?:access|api|auth|bearer|hf|hub|use_auth)_)?token)  # bos_token, pad_token and such are none
-    (["']?\s*[=:]\s*["']?(?:Bearer\s+)?)
-    (?!(?:true|false|none)\b)[^,;"'}]+""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_SECRET_VALUE = re.compile(r"\b(?:hf_[A-Za-z0-9]{20,}|sk-[\w-]{20,})|(?<=://)[^/\s@]+(?=@)")
 
 
 @dataclass(frozen=True)
@@ -174,7 +163,7 @@ def command_line() -> str | None:
         return None
     if words[:1] == ["run"]:  # the harness inserts it where it was not typed
         del words[0]
-    return shlex.join(["lm_eval", *(_SECRET_VALUE.sub(BLANK, _SECRET.sub(rf"\1\2{BLANK}", word)) for word in words)])
+    return shlex.join(["lm_eval", *blank(words)])
 
 
 def of_task(task: Any) -> dict[str, Any]:
@@ -201,8 +190,8 @@ def of_task(task: Any) -> dict[str, Any]:
             log.warning("%s: not comparable with the published figures: %s", name, "; ".join(reasons))
         return {**strict_json(record), "not_comparable": reasons}
     except Exception as error:
-        log.warning("%s: where its numbers come from could not be written down: %r", name, error)
-        return {"failed": repr(error)}
+        log.warning("%s: where its numbers come from could not be written down: %s", name, blank(repr(error)))
+        return {"failed": blank(repr(error))}
 
 
 _LOGGED: set[tuple[str, ...]] = set()  # each list of reasons is logged once a run; many tasks may share it
@@ -300,11 +289,16 @@ def _prompt(task: Any) -> dict[str, Any]:
 
 
 def strict_json(value: Any) -> Any:
-    """A value as strict JSON; an absolute path that exists becomes its last part, so that no folder is disclosed."""
+    """A value as strict JSON without secrets; an absolute path that exists becomes its last part, so that no folder is
+    disclosed."""
+    return _strict_json(blank(value))
+
+
+def _strict_json(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): strict_json(part) for key, part in value.items()}
+        return {str(key): _strict_json(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [strict_json(part) for part in value]
+        return [_strict_json(part) for part in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int)):

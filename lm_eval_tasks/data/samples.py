@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from custom_metrics.usage.printable import without_surrogates
+from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.atomic import finished
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
@@ -76,16 +78,54 @@ _PARSE = json.JSONDecoder().decode  # faster than `json.loads`, which checks its
 
 
 def _sample(line: bytes) -> dict[str, Any]:
-    """Parse a line as a sample; lone surrogates, which UTF-8 cannot encode, are replaced."""
+    """Parse a line as a sample, without secrets; lone surrogates, which UTF-8 cannot encode, are replaced."""
     sample = _PARSE(line.decode())
     if _SURROGATE.search(line):
         sample = json.loads(without_surrogates(json.dumps(sample, ensure_ascii=False)))
     if not isinstance(sample, dict) or not isinstance(sample["doc"], dict):
         raise TypeError("a sample is an object with a doc, which is one too")
+    sample = without_secrets(sample)
     sample["doc_id"] = int(sample["doc_id"])
     if not isinstance(sample["resps"][0][0], (str, type(None), list, int, float)):
         raise TypeError("resps holds lists of answers")
     return sample
+
+
+_BLANKED = lru_cache(maxsize=64)(blank)  # every row repeats the settings of its task
+
+
+def without_secrets(sample: dict[str, Any]) -> dict[str, Any]:
+    """A sample whose settings (the detector's in its document, those of generation beside its prompts) have no secrets."""
+    doc, requests = sample["doc"], sample.get("arguments")
+    if isinstance(options := doc.get("detector_args"), str):
+        sample = {**sample, "doc": {**doc, "detector_args": _BLANKED(options)}}
+    if isinstance(requests, Mapping):
+        sample = {**sample, "arguments": {name: _of_request(request) for name, request in requests.items()}}
+    return sample
+
+
+def _of_request(request: Any) -> Any:
+    """The arguments of a request: texts as they are, settings without secrets."""
+    if not isinstance(request, Mapping):
+        return request
+    return {name: value if isinstance(value, str) else blank(value) for name, value in request.items()}
+
+
+def write_without_secrets(path: Path, to: Path) -> bool:
+    """Write a samples file anew without secrets; return whether it holds any. Its first row tells: a task has one set of
+    settings. Nothing is written where there are none."""
+    with path.open("rb") as lines:
+        first = next(lines, b"")
+    try:
+        if (read := _PARSE(first.decode())) == without_secrets(read):
+            return False
+    except _NO_SAMPLE:
+        return False
+    with to.open("w", encoding="utf-8") as stream:
+        stream.writelines(
+            json.dumps(row, ensure_ascii=False) + "\n" for _, row in read_rows_with_offsets(path, _sample)
+        )
+    return True
 
 
 def _promptless_sample(line: bytes) -> dict[str, Any]:

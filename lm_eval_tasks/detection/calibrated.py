@@ -25,7 +25,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
 from detector_plugin.automatic import CLOSED_BOOK
 from detector_plugin.detector import RAG
-from detector_plugin.filters import FAILED
+from detector_plugin.filters import FAILED, text_of_options
 from detector_plugin.loading import calibrated_name, check_detector, has_package, resolve
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.detection.marked import marks_of
@@ -64,7 +64,7 @@ def settings_of(
 
     Returns:
         A text for each of :data:`lm_eval_tasks.definition.metadata.OF_DETECTION`: the detector's name, its options as
-        JSON, the calibration's identity, the kind of annotation (empty where any will do).
+        JSON without secrets, the calibration's identity, the kind of annotation (empty where any will do).
 
     Raises:
         ValueError: an unknown option, or one outside ``detector_args``.
@@ -91,11 +91,10 @@ def settings_of(
         language,
         RAG if RAG in kinds else CLOSED_BOOK,
     )
-    options_json = json.dumps(options, sort_keys=True)
-    check_detector(detector, options_json)
+    check_detector(detector, json.dumps(options, sort_keys=True))
     return {
         "detector": detector,
-        "detector_args": options_json,
+        "detector_args": text_of_options(options),
         "calibration": calibration_of(detector, options, calibration),
         "calibration_annotations": calibration_annotations or "",
     }

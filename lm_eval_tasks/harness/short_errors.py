@@ -2,8 +2,8 @@
 
 The harness shows errors with 40 lines of traceback and more. The hook here shortens
 :class:`~custom_metrics.usage.plain_errors.PlainError`, and the harness's errors about unknown tasks and models where one of
-ours was meant (:func:`as_ours`). Every other error goes to the hook that was there before. With the harness's debug
-verbosity (``LMEVAL_LOG_LEVEL=DEBUG``, ``--verbosity DEBUG``) these go there too.
+ours was meant (:func:`as_ours`). Every other error goes to the hook that was there before, unless it quotes a secret. With
+the harness's debug verbosity (``LMEVAL_LOG_LEVEL=DEBUG``, ``--verbosity DEBUG``) these go there too.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from custom_metrics.usage.printable import on_one_line
+from custom_metrics.usage.secrets import blank
 
 
 def install() -> None:
@@ -29,6 +30,8 @@ def install() -> None:
         plain = None if _debugging(trace) else as_ours(error)
         if isinstance(plain, PlainError):
             print(one_line(plain), file=sys.stderr)  # noqa: T201 (the interpreter would print here too)
+        elif blank(shown := "".join(traceback.format_exception_only(error))) != shown:  # such as an address with a key
+            print(blank("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)  # noqa: T201
         else:
             before(kind, error, trace)
 
@@ -61,7 +64,7 @@ def one_line(error: BaseException, program: str = "lm_eval: error") -> str:
     if isinstance(error, OSError) and error.filename:
         missing = isinstance(error, FileNotFoundError)
         message = f"{error.filename}: {'there is no such file or folder' if missing else error.strerror}"
-    return f"{program}: " + on_one_line(" ".join(line.strip() for line in message.splitlines() if line.strip()))
+    return f"{program}: " + on_one_line(blank(" ".join(line.strip() for line in message.splitlines() if line.strip())))
 
 
 def _debugging(trace: TracebackType | None) -> bool:

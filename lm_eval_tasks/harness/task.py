@@ -16,6 +16,7 @@ from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
+from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.provenance import LEFT_OUT
 from lm_eval_tasks.definition import catalogue
@@ -238,7 +239,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         """The task's configuration for the results file, with the provenance and figures of its metrics."""
         config: dict[str, Any] = dict(super().dump_config())
         record = provenance.of_task(self)
-        config["metadata"] = {**(config.get("metadata") or {}), "provenance": record}
+        config["metadata"] = {**blank(config.get("metadata") or {}), "provenance": record}  # with the model's arguments
         if typed := provenance.command_line():
             config["metadata"][provenance.COMMAND_LINE] = typed
         # Of the public data set, where it is known: converters link it beside `dataset_path`. The harness's is ours alone.

@@ -15,6 +15,7 @@ from lm_eval.utils import simple_parse_args_string
 
 from custom_metrics.usage.options import refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.secrets import blank
 from detector_plugin import processes
 from lm_eval_tasks.data.provenance import PACKAGE
 
@@ -132,9 +133,9 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
 
 def options_of(model_args: Mapping[str, Any] | str | None) -> dict[str, Any]:
-    """``--model_args`` by name, without the options that the harness passes to every model."""
+    """``--model_args`` by name, without secrets and the options that the harness passes to every model."""
     options = simple_parse_args_string(model_args) if isinstance(model_args, str) else model_args or {}
-    return {key: value for key, value in options.items() if key not in _TO_EVERY_MODEL}
+    return {key: value for key, value in blank(options).items() if key not in _TO_EVERY_MODEL}
 
 
 def digest_of(options: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.secrets import blank
 from detector_plugin.automatic import AutomaticDetector
 from detector_plugin.detector import DEFAULT_DETECTOR, SPEED, Detector, describe
 from detector_plugin.filters import as_text
@@ -68,7 +69,7 @@ class HallucinationDetector(DocumentAnswerer):
         """Description of the detector for the results file."""
         speed = {SPEED: round(self.documents / self.seconds, 2)} if self.seconds else {}
         chosen = {"by_language": self._automatic.by_language()} if self._automatic else {}
-        return {"detector": {**describe(self.detector), "options": self.options, **chosen, **speed}}
+        return {"detector": {**describe(self.detector), "options": blank(self.options), **chosen, **speed}}
 
     def set_cache_hook(self, cache_hook: Any) -> None:
         """With ``--use_cache FILE``, store the detector's spans in ``FILE_rank<n>.spans.jsonl``.

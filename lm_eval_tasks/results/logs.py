@@ -32,7 +32,7 @@ from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import processes
 from detector_plugin.automatic import AutomaticDetector
 from detector_plugin.detector import DEFAULT_DETECTOR, RAG, describe
-from detector_plugin.filters import as_text, shared_detector
+from detector_plugin.filters import as_text, given_options, shared_detector
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
 from lm_eval_tasks.data import provenance
@@ -79,8 +79,9 @@ _TABLE = Benchmark(
 )
 
 
-_Job: TypeAlias = tuple[Path, Path, Mapping[str, str], str | None]
-"""The log; the folder of its run; the detector's settings; the language of lines that name none."""
+_Job: TypeAlias = tuple[Path, Path, Mapping[str, str], str, str | None]
+"""The log; the folder of its run; the detector's settings, and its options with their secrets; the language of lines that
+name none."""
 _Line: TypeAlias = tuple[int, dict[str, Any], str]  # number, document, answer
 _Tagged: TypeAlias = tuple[int, dict[str, Any], dict[str, Any]]  # the same, of the filter hallucination_spans
 
@@ -112,7 +113,7 @@ def detect_log(
     if isinstance(automatic, AutomaticDetector):  # what it lacks is said before any work
         lines = (line for block in _blocks(source, language, defaultdict(list)) for line in block)
         automatic.prepare(doc["language"] for _, doc, _ in lines)
-    job = source, folder, settings, language
+    job = source, folder, settings, given_options(settings["detector_args"]), language
     left_out: dict[str, list[int]] = defaultdict(list)
     folder.mkdir(parents=True, exist_ok=True)
     with locked_folder(folder) as partial:
@@ -222,11 +223,10 @@ def tag_part(job: _Job, number: int, size: int) -> None:
 
 def _tagged(job: _Job, left_out: dict[str, list[int]], number: int = 0, size: int = 1) -> Iterator[_Tagged]:
     """Each line of a log with its tagged answer; the answers of other processes are without spans."""
-    source, folder, settings, language = job
-    options = json.loads(settings["detector_args"])
-    detector = shared_detector(settings["detector"], settings["detector_args"])
+    source, folder, settings, options, language = job
+    detector = shared_detector(settings["detector"], options)
     store, stores = folder / _STORES.replace("*", str(number)), [*folder.glob(_STORES)]
-    stored = StoredDetector(detector, store, options, stores, (number, size), quiet=True)
+    stored = StoredDetector(detector, store, json.loads(options), stores, (number, size), quiet=True)
     if stored.spans_by_key and not number:
         log.info("%d answers are tagged already (%s)", len(stored.spans_by_key), folder)
     for block in _blocks(source, language, left_out):

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.usage.secrets import blank
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_TEXTS = re.compile(
+    "system_instruction$|chat_template$|description$|gen_prefix$|doc_to_|process_|fewshot_|target_delim"
+)
+"""Keys of prompts and code, which are no settings."""
 _ENTRIES = {  # what objects of a results file hold
     "configs": "configuration of a task",
     "results": "list of metrics",
@@ -16,7 +27,8 @@ _ENTRIES = {  # what objects of a results file hold
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """The content of a results file; a ValueError where it is damaged or none."""
+    """The content of a results file, without secrets in its settings; a ValueError where it is damaged or none. The log
+    names the settings that hold any, once: the harness writes them as they were typed."""
     if path.is_dir():
         names = sorted(file.name for file in path.rglob("results_*.json"))
         raise ValueError(f"{path} is a folder; name a results file" + (f", such as {names[-1]}" if names else ""))
@@ -39,7 +51,37 @@ def read_results(path: Path) -> dict[str, Any]:
         for entry in entries.values() if key in _ENTRIES else ():
             if not isinstance(entry, kind) or not all(isinstance(item, str) for item in entry):
                 raise ValueError(f"{path} is damaged: {key} holds something that is no {_ENTRIES[key]}")
+    found: list[str] = []
+    texts = {key: value for key, value in results.items() if isinstance(value, str)}
+    try:
+        results |= _without_secrets("", texts, found)
+        results["config"] = _without_secrets("config.", results["config"], found)
+        configs = results["configs"].items()
+        results["configs"] = {task: _without_secrets(f"configs.{task}.", config, found) for task, config in configs}
+    except RecursionError as error:
+        raise ValueError(f"{path} is damaged: its settings hold each other without end") from error
+    if found:
+        _warn(path, f"{', '.join(found[:3])}{f' and {len(found) - 3} more' if len(found) > 3 else ''}")
     return results
+
+
+def _without_secrets(where: str, settings: Mapping[str, Any], found: list[str]) -> dict[str, Any]:
+    """Settings without secrets. The names of those that held any, with the prefix `where`, are added to `found`."""
+    clean = dict(settings)
+    for key in [key for key in settings if not _TEXTS.match(key)]:
+        (clean[key],) = blank({key: settings[key]}).values()
+        if clean[key] is not settings[key] and clean[key] != settings[key]:
+            found.append(f"{where}{key}")
+    return clean
+
+
+@cache  # once, however often a command reads the file
+def _warn(path: Path, places: str) -> None:
+    log.warning(
+        "%s holds what looks like a key or a password, in %s. It is neither shown nor written here; remove it before you "
+        "share the file",
+        *(path, places),
+    )
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

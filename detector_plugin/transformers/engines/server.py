@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from custom_metrics.usage.secrets import blank
 from detector_plugin.detector import UnusableDetector, parse_flag, parse_number
 from detector_plugin.transformers.engines import Engine, FailingInput, LoopThread, Setup, direction_probe
 from detector_plugin.transformers.repository import first_line, library
@@ -156,10 +157,10 @@ class Server(Engine):
                 ):  # once, not for each request under way
                     capped = f", of which {LONGEST_ASKED_WAIT:.0f} are waited" if pause > LONGEST_ASKED_WAIT else ""
                     message = f"{server.url} asks to wait {pause:.0f} seconds (Retry-After){capped}"
-                    log.warning("detector %s: %s", self.name, message)
+                    log.warning("detector %s: %s", self.name, blank(message))
                 server.paused_until = max(server.paused_until, until)
                 if failures == self.retries:
-                    message = f"{server.url}: {failed}; so it went {self.retries + 1} times"
+                    message = blank(f"{server.url}: {failed}; so it went {self.retries + 1} times")
                     if await self._still_answers():
                         raise FailingInput(message) from failed
                     raise UnusableDetector(
@@ -202,7 +203,7 @@ class Server(Engine):
                 f"with status {status}", problem, parse_retry_after(headers.get("Retry-After"), time.time())
             )
         if status in _REJECTED and ids is not self._short_input and await self._still_answers():
-            raise FailingInput(f"{server.url}: {problem}")
+            raise FailingInput(blank(f"{server.url}: {problem}"))
         hints = {
             404: " (a server that classifies is started with `vllm serve MODEL --runner pooling`)",
             401: " (a server that wants a key finds it in OPENAI_API_KEY)",
@@ -283,7 +284,7 @@ def find_servers(name: str, options: Mapping[str, Any]) -> dict[str, ServedModel
     if not models:
         raise UnusableDetector(f"detector {name}: no server answers ({silent_servers}). Start one with `{start}`")
     if silent:
-        log.warning("detector %s: goes on without the servers that do not answer (%s)", name, silent_servers)
+        log.warning("detector %s: goes on without the servers that do not answer (%s)", name, blank(silent_servers))
     return models
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.usage.printable import shell_word
+from custom_metrics.usage.secrets import BLANK
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.definition.task_names import hint
 from lm_eval_tasks.harness import WEIGHTLESS
@@ -90,8 +91,6 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
         notes.append(
             f"The run had tasks that say nothing of where their numbers come from: {', '.join(run.untraceable)}."
         )
-    if any(provenance.BLANK in word for word in words):
-        notes.append(f"{provenance.BLANK} stands for a secret that was not written down.")
     if config.get("model_sha"):
         notes.append(
             f"The model was at commit {config['model_sha']}: revision={config['model_sha']} in --model_args has that one, "
@@ -136,6 +135,11 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
                 text = json.dumps(value) if isinstance(value, Mapping) else str(value)
                 scored += [f"--{key.removeprefix('calibration_')}", text]
         commands.append(" ".join(map(shell_word, scored)))
+    if any(BLANK in command for command in commands):
+        notes.append(
+            f"{BLANK} stands for a key or a password that was not written down: put yours in its place, or leave the "
+            f"option out and set the variable that is read instead, such as OPENAI_API_KEY or HF_TOKEN."
+        )
     return commands, notes
 
 

@@ -1,0 +1,371 @@
+"""Secrets: which settings are some, what stays, and that no command shows or writes one."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import shlex
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import pytest
+
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.secrets import BLANK, blank
+from detector_plugin.filters import given_options, shared_detector, text_of_options
+from detector_plugin.span_store import StoredDetector
+from lm_eval_tasks.cli import command_names, main
+from lm_eval_tasks.models.detector import HallucinationDetector
+from lm_eval_tasks.results.leaderboard.entry import entry_of
+from lm_eval_tasks.runs import labels, read_runs, results_file
+from tests.changed_runs import change_results, change_samples
+from tests.chat_endpoint import Endpoint
+from tests.growth import LINEAR, exponent
+from tests.labelled_facts import facts, write_lines
+from tests.logged_runs import copied, files_of, in_this_process
+
+Row = dict[str, Any]
+
+TOKEN = "hf_" + "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Qr9St0Uv"
+KEY = "sk-proj-" + "Zy9Xw8Vu7Ts6Rq5Po4Nm3Lk2"
+PASSWORD = "correct-horse%2Bbattery"
+IN_ADDRESS = "quiet7meadow"
+IN_HEADER = "lantern/4+rivers=="
+SECRETS = (TOKEN, KEY, PASSWORD, IN_ADDRESS, IN_HEADER)
+
+
+# ------------------------------------------------------------------------------------------------- what a secret is
+
+LONG = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    "name",
+    "token api_key apikey key secret password passwd pwd auth authorization bearer access_token hf_token use_auth_token "
+    "openai_api_key OPENAI_API_KEY apiKey APIKey x-api-key X-Auth-Token client_secret aws_secret_access_key api_key_2 "
+    "credentials X-Gateway-Token Ocp-Apim-Subscription-Key cookie api_keys huggingface_token".split(),
+)
+def test_values_of_these_names_are_secrets_however_short(name: str) -> None:
+    assert blank({name: "abc"}) == {name: BLANK}
+    assert blank({"a": [{name: ["abc", {"b": "c"}]}]}) == {"a": [{name: [BLANK, {"b": BLANK}]}]}
+    assert blank(f"a=b,{name}=abc,c=d") == f"a=b,{name}={BLANK},c=d"
+    assert blank(f"http://h/v1?{name}=abc&c=d#e f") == f"http://h/v1?{name}={BLANK}&c=d#e f"
+    assert blank(f'x {{"{name}": "a, b"}}') == f'x {{"{name}": "{BLANK}"}}'
+    assert blank(f"{{'{name}': 'a, b'}}") == f"{{'{name}': '{BLANK}'}}"
+    assert json.loads(blank(json.dumps({"a": json.dumps({name: "abc"})}))) == {"a": json.dumps({name: BLANK})}
+    assert blank(f"{name}: abc1 def") == f"{name}: {BLANK} def"
+    assert blank([f"--{name}", "abc", "--b", "c"]) == [f"--{name}", BLANK, "--b", "c"]
+    assert blank(f"cmd --{name} abc --b c") == f"cmd --{name} {BLANK} --b c"
+
+
+@pytest.mark.parametrize(
+    "name",
+    "max_tokens tokenizer num_tokens eos_token pad_token pad_token_id until keyword cache_key token_limit add_bos_token "
+    "tokenized_requests tokenizer_backend api_key_env api_key_file monkey author sort_key secretary".split(),
+)
+def test_values_of_other_names_stay(name: str) -> None:
+    for setting in ({name: "abc"}, f"a=b,{name}=abc", f"{name}: abc", f"cmd --{name} abc", [f"--{name}", "abc"]):
+        assert blank(setting) == setting
+    assert blank({"cache_key": LONG, "tokenizer": LONG}) == {"cache_key": LONG, "tokenizer": LONG}
+    # a name that may be a secret's: long random values are
+    assert blank({"wandb_key": LONG, "text_key": "text"}) == {"wandb_key": BLANK, "text_key": "text"}
+    assert blank(f"wandb_key={LONG},text_key=text") == f"wandb_key={BLANK},text_key=text"
+
+
+@pytest.mark.parametrize(
+    "value", [True, False, None, 5, 0.5, "true", "None", "12", "", "$HF_TOKEN", "${HF_TOKEN}", "OPENAI_API_KEY", BLANK]
+)
+def test_a_switch_a_number_and_the_name_of_a_variable_stay(value: Any) -> None:
+    assert blank({"token": value}) == {"token": value}
+    assert blank(f"token={value},b=c") == f"token={value},b=c"
+    assert blank({"password": 31415926, "max_tokens": 31415926}) == {"password": BLANK, "max_tokens": 31415926}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (TOKEN, BLANK),
+        (f"models/{TOKEN}/x_{TOKEN}", f"models/{BLANK}/x_{BLANK}"),
+        (f"Incorrect API key provided: {KEY}.", f"Incorrect API key provided: {BLANK}."),
+        ("ghp_" + "a1" * 18 + " github_pat_" + "a1" * 18, f"{BLANK} {BLANK}"),
+        ("xoxb-123456789012-abcdefghijkl", BLANK),
+        ("AKIAIOSFODNN7EXAMPLE AIza" + "Sy-1" * 9, f"{BLANK} {BLANK}"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dBjftJeZ4CVP", BLANK),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----.", f"{BLANK}."),
+        ("https://me:p@ss:w@host:80/v1", f"https://{BLANK}@host:80/v1"),
+        ("http://u:p@h1:80+http://v:q@h2/v1", f"http://{BLANK}@h1:80+http://{BLANK}@h2/v1"),
+        ("Authorization: Bearer abc def", f"Authorization: Bearer {BLANK} def"),
+        ("password=two words,x=3", f"password={BLANK},x=3"),
+        ("token=two words --x", f"token={BLANK} --x"),
+        ("password=„süß“;x", f"password={BLANK};x"),
+        # what only looks like some
+        ("What does sk- mean, and hf_?", None),
+        ("org/token-classifier", None),
+        ("gerulata/sk-bert-base-cased, sk-characterization-of-models", None),
+        ("http://localhost:8000,email=me@x.org", None),
+        ('{"u":"http://localhost:8000","m":"a@b"}', None),
+        ("https://x.org/@me/a?b=c@d", None),
+        ("the token: it ends a text", None),
+        ("eos_token=<|endoftext|>", None),
+        ('{"a": "\\ud800 b", "n": 1.0}', None),
+        ("[" * 100_000, None),
+    ],
+)
+def test_secrets_by_their_form_and_in_text(text: str, shown: str | None) -> None:
+    assert blank(text) == (text if shown is None else shown)
+    assert blank(blank(text)) == blank(text)
+
+
+@pytest.mark.one_python("how time grows")
+@pytest.mark.parametrize("before", ["", "token=", '{"a":"', "http://"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *(
+            "a",
+            "token=",
+            "x_key=",
+            "api_key: ",
+            'token="',
+            "token=[",
+            "--api-key ",
+            "API_KEY=",
+            '\\"token\\":\\"',
+            "://a:b",
+        ),
+        *(
+            "http://a,",
+            "sk-a-",
+            "-sk-aaaaaaaa-",
+            "-eyJaaaaaaaa",
+            "eyJaaaaaaaaa.",
+            "-----BEGIN PRIVATE KEY-----",
+            "Bearer ",
+        ),
+        *("[1,", "&key=a", "token=a ", "token   ", "\\", "key=$", "@"),
+    ],
+)
+def test_time_is_linear(unit: str, before: str) -> None:
+    assert exponent(blank, lambda size: before + unit * (size // len(unit)), 20_000, times=4) < LINEAR
+
+
+# -------------------------------------------------------------------------------------------- where settings are shown
+
+
+def test_runs_that_differ_in_the_key_alone_are_the_same(closed_book: Path, tmp_path: Path) -> None:
+    def keyed(key: str) -> Path:
+        def change(results: Row) -> None:
+            results["config"]["model_args"] = {"pretrained": "x", "api_key": key}
+            for config in results["configs"].values():
+                config["metadata"]["provenance"]["detector"]["options"] = {"base_url": f"http://u:{key}@h/v1"}
+                config["generation_kwargs"]["headers"] = {"Authorization": f"Bearer {key}"}
+
+        change_results(copied(closed_book, tmp_path / key), change)
+        return tmp_path / key
+
+    first, second = read_runs([keyed("k1"), keyed("k2")])
+    assert labels([first, second]) == ["sample/closed-book (k1)", "sample/closed-book (k2)"]  # the folders' names
+    one, other = (entry_of(run, ".") for run in (first, second))
+    assert (one.made, [task.conditions for task in one.tasks]) == (
+        other.made,
+        [task.conditions for task in other.tasks],
+    )
+    names = {HallucinationDetector.results_name(f"detector=a/b,base_url=http://u:{key}@h") for key in ("k1", "k2")}
+    assert len(names) == 1
+    stores = {StoredDetector(shared_detector("flag-all"), tmp_path / "x", {"api_key": key})._key("a") for key in "ab"}
+    assert len(stores) == 1
+
+
+def test_a_detector_gets_the_key_that_its_documents_do_not_hold() -> None:
+    text = text_of_options({"model": "m", "api_key": KEY})
+    assert json.loads(text) == {"model": "m", "api_key": BLANK}
+    assert json.loads(given_options(text)) == {"model": "m", "api_key": KEY}
+    with pytest.raises(UsageError, match="name the detector again with yours"):
+        shared_detector("llm", json.dumps({"model": "of another process", "api_key": BLANK}))
+
+
+def test_errors_quote_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
+    assert str(UsageError(f"http://u:{PASSWORD}@h: no answer")) == f"http://{BLANK}@h: no answer"
+    with pytest.raises(SystemExit):
+        main(["path", "--api_key", KEY, f"--token={IN_HEADER}"])
+    assert capsys.readouterr().err.endswith(f"unrecognized arguments: --api_key {BLANK} --token={BLANK}\n")
+    try:
+        raise RuntimeError(f"Max retries exceeded with url: /v1?api_key={IN_ADDRESS} (Caused by x)")
+    except RuntimeError as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        assert IN_ADDRESS in traceback.format_exc()
+    said = capsys.readouterr().err
+    assert f"url: /v1?api_key={BLANK} (Caused by x)" in said
+    assert "Traceback" in said
+
+
+# ------------------------------------------------------------------------------------------------------ every command
+
+
+def found_in(content: bytes) -> list[str]:
+    """The secrets that stand in a file or a text, in any writing."""
+    writings = {
+        secret: {
+            secret,
+            quote(secret, safe=""),
+            html.escape(secret),
+            json.dumps(secret)[1:-1].replace("/", "\\/"),
+            base64.b64encode(secret.encode()).decode().rstrip("="),
+        }
+        for secret in SECRETS
+    }
+    return [secret for secret, ways in writings.items() if any(way.encode() in content for way in ways)]
+
+
+def detector_args(url: str) -> str:
+    """Options of a detector that asks the server, with three secrets."""
+    address = f"{url.replace('//', f'//me:{PASSWORD}@')}?api_key={IN_ADDRESS}"
+    options = {"base_url": address, "pretrained": "tagger", "max_retries": 1}
+    return json.dumps({**options, "header": {"X-Gateway-Token": IN_HEADER}})
+
+
+def planted(run: Path, to: Path) -> Path:
+    """A copy of a run with all five secrets where the harness, or an earlier version of ours, wrote them."""
+    copied(run, to)
+    arguments = f"pretrained=x,token={TOKEN},api_key={KEY},base_url=https://me:{PASSWORD}@127.0.0.1:1/v1"
+    options, kwargs = detector_args("http://127.0.0.1:1/v1"), {"extra": {"Authorization": f"Bearer {IN_HEADER}"}}
+
+    def change(results: Row) -> None:
+        as_mapping = dict(pair.split("=", 1) for pair in arguments.split(","))
+        results["config"] |= {"model_args": as_mapping if "lexical" in run.name else arguments, "gen_kwargs": kwargs}
+        results["config"]["detector"] = {"name": "llm:tagger", "version": "1", "options": json.loads(options)}
+        typed = ["lm_eval", "--model_args", arguments, "--metadata", f"detector_args={options}", "--tasks", "t"]
+        for config in results["configs"].values():
+            config["metadata"] |= {**as_mapping, "detector_args": options, "command_line": shlex.join(typed)}
+            config["generation_kwargs"] = {**(config.get("generation_kwargs") or {}), **kwargs}
+            if detector := config["metadata"]["provenance"].get("detector"):
+                detector["options"] = json.loads(options)
+            config["metadata"]["provenance"]["options"] |= {"mirror": f"http://me:{PASSWORD}@h"}
+
+    def change_rows(rows: list[Row]) -> list[Row]:
+        for row in rows:
+            row["doc"] |= {"detector_args": options} if "detector_args" in row["doc"] else {}
+            row["arguments"]["gen_args_0"]["arg_1"] |= kwargs
+        return rows
+
+    change_results(to, change)
+    for path in to.glob("samples_*.jsonl"):
+        change_samples(to, path.name.removeprefix("samples_").rpartition("_2")[0], change_rows)
+    assert all(len(found_in(path.read_bytes())) >= 1 for path in to.glob("*_2*.json*"))
+    return to
+
+
+def results_in(folder: Path) -> Path:
+    (file,) = folder.rglob("results_*.json")
+    return file
+
+
+def test_no_command_shows_or_writes_a_secret(
+    two_models: Path,
+    closed_book: Path,
+    predicted: Path,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    given, written = tmp_path / "given", tmp_path / "written"
+    given.mkdir()
+    written.mkdir()
+    monkeypatch.chdir(written)
+    lexical, answer = (planted(two_models / f"baseline-{name}", given / name) for name in ("lexical", "answer"))
+    tagged, untagged = planted(closed_book, given / "runs" / "tagged"), planted(predicted, given / "untagged")
+    replies, articles = (
+        Path(__file__).parent / "data" / "making" / f"{name}.jsonl" for name in ("replies", "articles")
+    )
+    in_this_process(
+        ["mfava_make_queries_de"], "replay", f"path={replies}", given / "made", metadata={"articles": str(articles)}
+    )
+    made = planted(files_of(given / "made"), given / "questions")
+    marked = write_lines(given / "marked.jsonl", facts(24, annotations="real"))
+    rows = [{"answer": "Die Katze ist rot", "reference": "Die Katze ist blau.", "language": "de"}]
+    log = write_lines(given / "log.jsonl", rows * 3)
+    rated = [
+        write_lines(given / f"{name}.jsonl", [{"id": f"q{n}", "rating": n % 3} for n in range(6)]) for name in "ab"
+    ]
+    reads = ["--detector", "llm", "--detector_args", detector_args(url)]
+    asked = ["--metadata", "mirror=sample", "detector=llm", f"detector_args={detector_args(url)}"]
+    model = f"model=x,token={TOKEN},api_key={KEY},base_url=https://me:{PASSWORD}@127.0.0.1:1/v1"
+    calls: dict[str, list[tuple[int, list[Any]]]] = {
+        "abstention": [(0, ["I do not know.", "--language", "en"])],
+        "agreement": [(0, rated)],
+        "calibrate": [(0, [marked, *reads, "-o", "c.json"]), (2, [tagged, "-o", "d.json"])],
+        "check": [
+            (0, ["--model", "local-chat-completions", "--model_args", model, "--tasks", "mfava_de", *asked]),
+            (1, ["--model", "hallucination-detector", "--model_args", model, "--tasks", "mfava_de", *asked]),
+        ],
+        "compare": [
+            *(
+                (0, [lexical, answer, "--format", form, "-o", f"compared.{form}"])
+                for form in ("markdown", "json", "csv")
+            ),
+            (0, [lexical, answer]),
+        ],
+        "detect": [
+            (0, ["--input", log, "-o", "out.jsonl", *reads]),
+            (0, ["--reference", "Die Katze ist blau.", "--answer", "Die Katze ist rot", "--html", "d.html", *reads]),
+            (2, ["--input", log, "-o", "failed.jsonl", "--detector", "llm", "--detector_args", f"api_key={KEY}"]),
+        ],
+        "export": [
+            *((0, ["figures", lexical, tagged, "-o", f"figures.{form}"]) for form in ("csv", "json")),
+            (0, ["clapnq", "--split", "dev", "--mirror", "sample", "-o", "dev.jsonl"]),
+        ],
+        "leaderboard": [(0, [given / "runs", "-o", "site", "--reports"])],
+        "make": [(0, ["collect", made, "-o", "questions.jsonl"])],
+        "mark": [(0, [tagged, "--tasks", "mfava_de", "-o", "marking"])],
+        "path": [(0, [])],
+        "report": [
+            (0, [lexical, answer, tagged, "-o", "report.html"]),
+            (0, [tagged, "--format", "markdown", "-o", "report.md"]),
+            (0, [tagged, "--model-card", "-o", "card.md"]),
+        ],
+        "reproduce": [(1, [results_in(tagged)])],
+        "retrieve": [(0, ["--retriever", "bm25", "--split", "dev", "--mirror", "sample", "-o", "run.tsv"])],
+        "score": [(0, [untagged, "-o", "scored", *reads])],
+        "separate": [(0, [tagged, "-o", "separated"])],
+        "sources": [(0, ["--mirror", "sample"])],
+        "train": [(0, ["--show"])],
+    }
+    assert [*calls] == command_names()
+    for name, arguments in calls.items():
+        for status, call in arguments:
+            caplog.clear()
+            results_file._warn.cache_clear()
+            assert main([name, *map(str, call)]) == status, f"{name} {call}: {capfd.readouterr()}"
+            said = capfd.readouterr()
+            for text in (said.out, said.err, caplog.text):
+                assert not found_in(text.encode()), f"{name} {call}: {text}"
+            read = [place for place in call if isinstance(place, Path) and [*place.glob("**/results_*.json")]]
+            if name in ("report", "leaderboard", "export"):
+                assert [caplog.text.count(f"{file} holds what looks like a key") for file in map(results_in, read)] == [
+                    1
+                ] * len(read)
+            if name == "reproduce":
+                (line,) = [line for line in said.out.splitlines() if line.startswith("lm_eval ")]
+                assert (line.count(BLANK), said.out.count(f"# {BLANK} stands for a key or a password")) == (6, 1)
+    basic = "Basic " + base64.b64encode(f"me:{unquote(PASSWORD)}".encode()).decode()
+    assert {*Endpoint.addressed} == {(f"/v1/chat/completions?api_key={IN_ADDRESS}", basic, IN_HEADER)}
+    for path in written.rglob("*"):
+        assert not (path.is_file() and found_in(path.read_bytes())), path
+
+
+def test_what_a_run_writes_of_ours_holds_no_secret(url: str, tmp_path: Path) -> None:
+    """The harness itself writes the model's arguments as they were typed, into ``config.model_args``."""
+    options = {"detector": "llm", **json.loads(detector_args(url))}
+    in_this_process(["mfava_detection_de_gold"], "hallucination-detector", options, tmp_path, limit=2)
+    results = json.loads(results_in(tmp_path).read_text("utf-8"))
+    assert found_in(json.dumps(results["config"].pop("model_args")).encode()) == [PASSWORD, IN_ADDRESS, IN_HEADER]
+    assert results["config"]["detector"]["options"]["header"] == {"X-Gateway-Token": BLANK}
+    assert not found_in(json.dumps(results).encode())
+    assert not any(found_in(path.read_bytes()) for path in tmp_path.rglob("samples_*.jsonl"))
+    assert len(Endpoint.asked) == 2
