@@ -44,7 +44,7 @@ _OF_DETECTOR = (*RATES, "hallucinated_share", "hallucinated_words")  # metrics t
 _SEVERAL_FORMS = "the values of its documents have several forms"
 
 
-_Marked: TypeAlias = Mapping[int, MarkedAnswer]
+Marked: TypeAlias = Mapping[int, MarkedAnswer]
 """A run's answers to a task whose answers were drawn and marked, by the place of the document in the joined task."""
 
 
@@ -68,7 +68,7 @@ class Measured:
     annotated: Floats | None = None  # (documents, ratios) annotated words of each category; absent ones do not count
     harmonic: bool = False  # whether the figure is the harmonic mean of the ratios, not their mean
     errors: Errors | None = None  # of the detector, where a calibration corrects the ratio
-    marked: Mapping[int, _Marked] | None = None  # by the number of the run, where people marked answers
+    marked: Mapping[int, Marked] | None = None  # by the number of the run, where people marked answers
     answerable: NDArray[np.bool_] | None = None  # (documents,) of a balanced error, whose two shares count by `weights`
     weights: Sequence[float] = (1.0,)
 
@@ -175,7 +175,7 @@ def _compare_pair(tasks: Sequence[Measured], first: int, second: int) -> PairedD
     if not tasks:
         return NO_DIFFERENCE
     if tasks[0].marked is not None:
-        return _compare_marked([(task.marked[first], task.marked[second]) for task in tasks if task.marked is not None])
+        return compare_marked([(task.marked[first], task.marked[second]) for task in tasks if task.marked is not None])
     common = [task.counted(first) & task.counted(second) for task in tasks]
     pairs = [(task.rows(first, both), task.rows(second, both)) for task, both in zip(tasks, common, strict=True)]
     if tasks[0].is_mean:
@@ -391,7 +391,7 @@ def _balanced(task: JoinedTask, filter_name: str) -> Measured:
 
 def _marked(task: JoinedTask, filter_name: str) -> Measured:
     """The rate by people's marks, of runs whose answers were drawn together."""
-    runs = {}
+    runs: dict[int, Marked] = {}
     draws: dict[str, str] = {}  # identity to the model of a run
     for number, readings in task.readings(filter_name).items():
         column, places = readings.columns.get(METRIC), task.runs[number].places
@@ -405,15 +405,11 @@ def _marked(task: JoinedTask, filter_name: str) -> Measured:
             f"the marks of {' and '.join(draws.values())} are of different draws: draw once for all runs (`mark RUN RUN "
             f"--tasks ...`), and score them with the same --complete-to"
         )
-    drawn = {place: answer for run in runs.values() for place, answer in run.items() if answer.times}
-    for number, run in runs.items():  # earlier results lack answers without words
-        empty = {place: MarkedAnswer(0, 0.0, each.article, each.times, 0.0, 0.0) for place, each in drawn.items()}
-        runs[number] = dict(sorted({**empty, **run}.items()))
     numbers = {number: _marked_numbers(run, len(task.documents)) for number, run in runs.items()}
     return Measured(METRIC, numbers, np.arange(len(task.documents)), "answers", marked=runs)
 
 
-def _marked_numbers(answers: _Marked, documents: int) -> Floats:
+def _marked_numbers(answers: Marked, documents: int) -> Floats:
     """(documents,) numbers whose mean is the rate, spread as its residuals are: an answer of weight 0 has the rate itself.
     nan for an answer without marks."""
     numbers = np.full(documents, np.nan)
@@ -427,10 +423,15 @@ def _marked_numbers(answers: _Marked, documents: int) -> Floats:
     return numbers
 
 
-def _compare_marked(pairs: Sequence[tuple[_Marked, _Marked]]) -> PairedDifference:
+def compare_marked(pairs: Sequence[tuple[Marked, Marked]]) -> PairedDifference:
     """The difference of two models' rates by the same draws; the mean over tasks, if several. Each rate is that of all
-    answers of its model that were judged."""
-    rates = [[marked_rate(tuple(run.values())) for run in runs] for runs in pairs]
+    answers of its model that were judged. A drawn answer that one model lacks, as earlier results lack those without words,
+    has weight 0."""
+    rates = []
+    for runs in pairs:
+        drawn = {place: answer for run in runs for place, answer in run.items() if answer.times}
+        empty = {place: MarkedAnswer(0, 0.0, each.article, each.times, 0.0, 0.0) for place, each in drawn.items()}
+        rates.append([marked_rate(tuple(answer for _, answer in sorted({**empty, **run}.items()))) for run in runs])
     strata = [(*first, second[1]) for first, second in rates if first is not None and second is not None]
     return marked_difference(*strata) if strata else NO_DIFFERENCE
 

@@ -31,9 +31,9 @@ from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
-from lm_eval_tasks.detection.marked import draw_of
+from lm_eval_tasks.detection.marked import MarkedAnswer, draw_of
 from lm_eval_tasks.results.compare.joining import JoinedTask
-from lm_eval_tasks.results.compare.measuring import NotMeasured, measure
+from lm_eval_tasks.results.compare.measuring import Marked, NotMeasured, measure
 from lm_eval_tasks.results.doubts import doubts_about_answers
 from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import Run, TaskRun
@@ -61,6 +61,7 @@ class HeadlineFigure:
     numbers: Sequence[Floats] = field(default=(), compare=False)  # of each stratum; none if it cannot be compared
     by_document: bool = True  # whether there is a number for each document
     passages: Sequence[str] = ()  # the passage of each number, for annotated answers
+    marked: Marked | None = field(default=None, compare=False)  # answers of a rate by people's marks
 
     @property
     def key(self) -> tuple[str, str]:
@@ -120,7 +121,8 @@ class Entry:
             metric = Metric(**{**content["metric"], "balances": tuple(content["metric"]["balances"])})
             *figure, strata = content["figure"]
             known = Figure(*figure)._replace(strata=tuple(Stratum(*stratum) for stratum in strata))
-            parsed = {"metric": metric, "figure": known, "numbers": numbers}
+            marked = content["marked"] and {int(at): MarkedAnswer(*answer) for at, answer in content["marked"].items()}
+            parsed = {"metric": metric, "figure": known, "numbers": numbers, "marked": marked}
             return HeadlineFigure(**{**content, **parsed})
 
         tasks = [TaskEntry(**{**task, "headlines": [*map(headline, task["headlines"])]}) for task in content["tasks"]]
@@ -248,7 +250,8 @@ def _headline(task: TaskRun, metric: Metric, filter_name: str, joined: JoinedTas
             measured = measure(joined, metric.name, filter_name, metric.aggregation, corrected=False)
             numbers = measured.numbers(0)
             if not any(np.isnan(part).all() for part in numbers):
-                return HeadlineFigure(metric, filter_name, figure, numbers, measured.is_mean, measured.names)
+                marked = measured.marked[0] if measured.marked is not None else None
+                return HeadlineFigure(metric, filter_name, figure, numbers, measured.is_mean, measured.names, marked)
     return HeadlineFigure(metric, filter_name, figure)
 
 

@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from statistics import fmean
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.strata import across_strata, error_across, has_shared, mean_of
 from custom_metrics.statistics.units import Unit, is_measurable
 from lm_eval_tasks.published import rows_for
+from lm_eval_tasks.results.compare.measuring import compare_marked
 from lm_eval_tasks.results.leaderboard.entry import Entry, HeadlineFigure, TaskEntry
 
 MEAN_COLUMN = "mean"
@@ -417,6 +419,14 @@ def _differences(
 ) -> dict[tuple[int, int], tuple[float, float]]:
     """The paired differences of all runs in a column, by their figures of its tasks, and their p."""
     first, runs = next(iter(headlines.values())), [*headlines]  # all runs have the same passages
+    if first[0].marked is not None:
+        of_pairs = {
+            pair: compare_marked(
+                [(a.marked or {}, b.marked or {}) for a, b in zip(*(headlines[run] for run in pair), strict=True)]
+            )
+            for pair in combinations(runs, 2)
+        }
+        return {pair: (result.difference, result.p) for pair, result in of_pairs.items()}
     strata = [
         np.array(numbers).T
         for figures in zip(*headlines.values(), strict=True)
