@@ -17,6 +17,7 @@ from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.results.report.answers import caching_reader
 from lm_eval_tasks.results.report.page import page_of
 from lm_eval_tasks.results.report.page.overview import Overview
+from lm_eval_tasks.results.report.plots.drawing import COLOURS, MARKERS, marker_style
 from lm_eval_tasks.runs import Run, labels, read_runs
 from tests.logged_runs import in_this_process
 from tests.made_runs import run, share, task
@@ -142,6 +143,27 @@ def test_without_answers_models_are_ordered_and_none_is_called_the_best() -> Non
     ]
     assert (first.best, first.equals, first.languages) == (None, [], {})
     assert [row.rank for row in second.rows] == [None] * 4
+
+
+@pytest.mark.parametrize("number", [13, 20, 64])
+def test_no_two_models_look_alike_and_the_page_shows_them_as_the_plots_do(number: int, tmp_path: Path) -> None:
+    figures = {"robust": {"hallucination_rate": share(1, 20), "error_rate": share(4, 20)}}
+    names = [f"model-{place:02}" for place in range(number)]
+    path = write_report([run(name, [task("nomiracl_de", figures, "de")]) for name in names], tmp_path / "r.html")
+    page, looks = html.fromstring(path.read_text("utf-8")), {}
+    for model in page.xpath("//tr/th/*[contains(@class, 'model')]"):
+        (interval,) = model.xpath("./ancestor::tr//svg[contains(@class, 'interval')]")
+        of_name, of_dot = (each.xpath(".//use/@href") for each in (model, interval))
+        colours = {each.get("class").split()[1] for each in (model, interval)}
+        looks[model.text_content()] = (*colours, *of_name)
+        assert (of_name, len(colours)) == (of_dot, 1)
+    styles = {name: marker_style(place) for place, name in enumerate(names)}
+    of_plots = {
+        name: (COLOURS.index(style["color"]), [*MARKERS].index(style["marker"])) for name, style in styles.items()
+    }
+    assert looks == {name: (f"m{colour}", f"#look{marker}") for name, (colour, marker) in of_plots.items()}
+    assert len({*looks.values()}) == number
+    assert page.xpath("//svg/defs/path/@id") == [f"look{place}" for place in range(8)]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.report.page.overview import overviews
 from lm_eval_tasks.results.report.page.summary import examples, summaries
 from lm_eval_tasks.results.report.plots import DARK, LIGHT, plots_of
-from lm_eval_tasks.results.report.plots.drawing import short_names
+from lm_eval_tasks.results.report.plots.drawing import MARKERS, look_of, short_names
 from lm_eval_tasks.results.report.provenance import command_files, numbers, origins
 from lm_eval_tasks.runs import Run
 
@@ -99,13 +99,15 @@ def render(page: Mapping[str, Any]) -> str:
     each task (``None``: all)."""
     environment = environment_of(_HERE, "report", cleaned, "; img-src data:")
     short: Mapping[str, str] = page["short"]
-    colours = {label: number for number, label in enumerate(short)}
+    numbers_of = {label: number for number, label in enumerate(short)}
     environment.filters |= {
         "language_name": language_name,
         "language_tag": language_tag,
         "direction": direction,
         "short": lambda label: short.get(label, label),
-        "number": lambda label: colours.get(label, 0),
+        "number": lambda label: numbers_of.get(label, 0),
+        "colour": lambda label: look_of(numbers_of.get(label, 0))[0],
+        "marker": lambda label: look_of(numbers_of.get(label, 0))[1],
         "cell": _cell,
         "light_picture": lambda plot: _data_uri(plot.svg(LIGHT)),
         "dark_picture": lambda plot: _data_uri(plot.svg(DARK)),
@@ -113,7 +115,7 @@ def render(page: Mapping[str, Any]) -> str:
         "thousands": lambda number: f"{number:,}".replace(",", "\u202f"),
     }
     html: str = environment.get_template("page.html.jinja").render(
-        page=page, kinds=KINDS, examples_of=examples, significance=SIGNIFICANCE
+        page=page, kinds=KINDS, examples_of=examples, significance=SIGNIFICANCE, markers=[*MARKERS.values()]
     )
     return html
 

@@ -17,8 +17,17 @@ INK = "#010203"
 COLOURS = ("#0072b2", "#d55e00", "#008f68", "#c0609a", "#8c6d1f", "#6f6fc4", "#7a7a7a", "#b0413e")
 """Colours of series: after Okabe and Ito (2008), changed to have a contrast of 3 to white and to near black."""
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
-"""Markers of series, to distinguish them without colours."""
+MARKERS = {
+    "o": "M-4.2 0a4.2 4.2 0 1 0 8.4 0a4.2 4.2 0 1 0-8.4 0",
+    "s": "M-3.8-3.8h7.6v7.6h-7.6z",
+    "^": "M0-5L5 4H-5z",
+    "D": "M0-5.2L5.2 0L0 5.2L-5.2 0z",
+    "v": "M0 5L5-4H-5z",
+    "P": "M-1.7-5h3.4v3.3h3.3v3.4h-3.3v3.3h-3.4v-3.3h-3.3v-3.4h3.3z",
+    "X": "M0-2.4L2.6-5L5-2.6L2.4 0L5 2.6L2.6 5L0 2.4L-2.6 5L-5 2.6L-2.4 0L-5-2.6L-2.6-5z",
+    "<": "M-5 0L4-5V5z",
+}
+"""Markers of series, which distinguish them beside colours: matplotlib name, and path that a page draws, middle at 0."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 _BREAKS = re.compile(r"[-_/ .:,]")
@@ -74,11 +83,17 @@ def panels(
     return figure, grid[: len(titles)]
 
 
+def look_of(series: int) -> tuple[int, int]:
+    """The numbers of a series' colour and marker: no two of 64 series are alike, and the next begin anew."""
+    return series % len(COLOURS), (series + series // len(COLOURS)) % len(MARKERS)
+
+
 def marker_style(series: int, is_mean: bool = False) -> Mapping[str, Any]:
     """The marker of a series; for a mean it is large and hollow."""
-    colour = COLOURS[series % len(COLOURS)]
+    of_colour, of_marker = look_of(series)
+    colour = COLOURS[of_colour]
     return {
-        "marker": MARKERS[(series + series // len(COLOURS)) % len(MARKERS)],  # no two of 64 are alike
+        "marker": [*MARKERS][of_marker],
         "markersize": 11 if is_mean else 5,
         "color": colour,
         "markerfacecolor": "none" if is_mean else colour,
