@@ -8,6 +8,7 @@ import json
 import shlex
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -16,17 +17,20 @@ import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.secrets import BLANK, blank
+from detector_plugin import filters, processes
 from detector_plugin.filters import given_options, shared_detector, text_of_options
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.cli import command_names, main
+from lm_eval_tasks.data.provenance import strict_json
 from lm_eval_tasks.models.detector import HallucinationDetector
 from lm_eval_tasks.results.leaderboard.entry import entry_of
+from lm_eval_tasks.results.logs import detect_log
 from lm_eval_tasks.runs import labels, read_runs, results_file
 from tests.changed_runs import change_results, change_samples
 from tests.chat_endpoint import Endpoint
 from tests.growth import LINEAR, exponent
 from tests.labelled_facts import facts, write_lines
-from tests.logged_runs import copied, files_of, in_this_process
+from tests.logged_runs import copied, files_of, in_this_process, lines
 
 Row = dict[str, Any]
 
@@ -188,6 +192,13 @@ def test_a_detector_gets_the_key_that_its_documents_do_not_hold() -> None:
         shared_detector("llm", json.dumps({"model": "of another process", "api_key": BLANK}))
 
 
+def test_a_record_holds_no_secret() -> None:
+    options = {"token": KEY, "url": f"http://h/v1?key={IN_ADDRESS}", "passages": 3}
+    assert strict_json({"options": options}) == {
+        "options": {"token": BLANK, "url": f"http://h/v1?key={BLANK}", "passages": 3}
+    }
+
+
 def test_errors_quote_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
     assert str(UsageError(f"http://u:{PASSWORD}@h: no answer")) == f"http://{BLANK}@h: no answer"
     with pytest.raises(SystemExit):
@@ -201,6 +212,19 @@ def test_errors_quote_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().err
     assert f"url: /v1?api_key={BLANK} (Caused by x)" in said
     assert "Traceback" in said
+
+
+def test_processes_that_share_a_log_know_the_keys(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_one_that_remembers_nothing(work: Callable[[int, int], None], size: int, what: str) -> None:
+        monkeypatch.setattr(filters, "_GIVEN", {})
+        work(0, 1)
+
+    monkeypatch.setattr(processes, "in_workers", in_one_that_remembers_nothing)
+    rows = [{"answer": "Die Katze ist rot", "reference": "Die Katze ist blau.", "language": "de"}]
+    log = write_lines(tmp_path / "log.jsonl", rows)
+    detect_log(log, tmp_path / "out.jsonl", "llm", detector_args(url), workers=2)
+    assert len(Endpoint.asked) == 1
+    assert lines(tmp_path / "out.jsonl")[0]["spans"] == [[14, 17, "entity", 1.0]]
 
 
 # ------------------------------------------------------------------------------------------------------ every command

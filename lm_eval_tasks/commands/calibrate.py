@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.secrets import blank
 from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.commands import add_detector, add_output, say
 
@@ -208,12 +209,13 @@ def _read_detector(samples: Path, is_learned: bool) -> dict[str, str]:
     from detector_plugin.lexical import HELD_OUT_SUFFIX
     from detector_plugin.llm import PROMPT_VERSION
     from lm_eval_tasks.models.answering import options_of
-    from lm_eval_tasks.runs.results_file import read_results
 
     results = samples.with_name(f"results_{samples.stem.rsplit('_', 1)[-1]}.json")
     try:
-        config = read_results(results)["config"]
-    except (OSError, ValueError) as error:
+        config = blank(json.loads(results.read_text("utf-8"))["config"])
+        if not isinstance(config, dict):
+            raise TypeError("config is no object")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
             f"{results}: the results file that was written with {samples.name} is needed to know which detector it is of "
             f"({type(error).__name__}: {error})"
