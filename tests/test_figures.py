@@ -19,7 +19,7 @@ from custom_metrics.hallucination import estimate
 from custom_metrics.scores import detection, judging
 from custom_metrics.scores.aggregations import Aggregation, defined_mean, defined_share
 from custom_metrics.statistics import intervals
-from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Stratum
 from custom_metrics.statistics.intervals import bootstrap_mean, resampled_sums, spread, wilson
 from custom_metrics.statistics.random_effects import measured_errors
 from custom_metrics.statistics.strata import mean_of_shares, mean_of_strata
@@ -66,7 +66,8 @@ def test_a_rate_its_bounds_and_its_error_skip_what_is_not_in_the_denominator(
     values: list[float | None], mean: float, low: float, high: float, error: float, n: int
 ) -> None:
     found = defined_share.figure(values)
-    assert found == pytest.approx((mean, low, high, error, n), abs=1e-7, nan_ok=True)
+    assert found[:5] == pytest.approx((mean, low, high, error, n), abs=1e-7, nan_ok=True)
+    assert found.strata == ()
     assert (defined_share(values), defined_share.standard_error(values)) == pytest.approx((mean, error), nan_ok=True)
     assert (defined_mean(values), defined_mean.standard_error(values)) == pytest.approx((mean, error), nan_ok=True)
 
@@ -84,6 +85,11 @@ def test_a_figure_in_a_file_has_no_nan() -> None:
     }
     nothing = dict.fromkeys(("low", "high", "standard_error"))
     assert Figure(0.5).as_json() == {**nothing, "value": 0.5, "n": 0, "denominator": ""}
+    strata = (Stratum(0.25, 4, 0.5), Stratum(0.75, 8, 0.5))
+    assert Figure(0.5, n=12, strata=strata).as_json()["strata"] == [
+        {"share": 0.25, "n": 4, "weight": 0.5},
+        {"share": 0.75, "n": 8, "weight": 0.5},
+    ]
 
 
 def test_an_aggregation_is_known_by_its_name() -> None:
@@ -159,7 +165,7 @@ def test_bounds_of_a_mean_are_those_of_its_values_in_any_order(values: list[floa
         if aggregation is defined_mean or set(values) <= {0.0, 1.0}:
             found, again = aggregation.figure(values), aggregation.figure(shuffled)
             assert found[:3] == again[:3]
-            assert found[3:] == pytest.approx(again[3:], nan_ok=True)
+            assert found[3:5] == pytest.approx(again[3:5], nan_ok=True)
 
 
 def tagged(flagged: float, words: int, article: int, subset: int = 0) -> TaggedAnswer:
@@ -192,8 +198,8 @@ def test_ranks_bring_answers_in_another_order_and_nothing_changes() -> None:
     for name, module, values in aggregated:
         figure = getattr(module, name).figure
         found = figure(values)
-        assert not any(map(math.isnan, found))
-        assert figure([*values[::2], *values[1::2]]) == pytest.approx(found, rel=1e-12), name
+        assert not any(map(math.isnan, found[:5]))
+        assert figure([*values[::2], *values[1::2]])[:5] == pytest.approx(found[:5], rel=1e-12), name
 
 
 def test_answers_and_calibration_are_drawn_apart() -> None:
@@ -256,7 +262,20 @@ def share(count: int, n: int) -> Figure:
     ],
 )
 def test_exact_means(figures: list[Figure], mean: Figure) -> None:
-    assert mean_of_strata(figures) == pytest.approx(mean, nan_ok=True, rel=1e-6)
+    assert mean_of_strata(figures)[:5] == pytest.approx(mean[:5], nan_ok=True, rel=1e-6)
+
+
+def of_strata(error: float, *counts: tuple[int, int], weights: tuple[float, ...] = ()) -> Figure:
+    """The mean of shares, hits of so many: Wilson's interval of as many documents as would give the mean its variance, with
+    a hit and a miss more in each stratum."""
+    parts = [weight / sum(weights) for weight in weights] or [1 / len(counts)] * len(counts)
+    likely = [(k + 1) / (n + 2) for k, n in counts]
+    centre = sum(part * share for part, share in zip(parts, likely, strict=True))
+    variance = sum(part**2 * share * (1 - share) / n for part, share, (_, n) in zip(parts, likely, counts, strict=True))
+    documents = centre * (1 - centre) / variance
+    mean = sum(part * k / n for part, (k, n) in zip(parts, counts, strict=True))
+    strata = tuple(Stratum(k / n, n, part) for part, (k, n) in zip(parts, counts, strict=True))
+    return Figure(mean, *wilson(mean * documents, documents), error, sum(n for _, n in counts), strata)
 
 
 @pytest.mark.parametrize(
@@ -265,20 +284,45 @@ def test_exact_means(figures: list[Figure], mean: Figure) -> None:
         ([], UNDEFINED),
         ([share(1, 4), UNDEFINED], share(1, 4)),
         # every share 0: as 0 of 72 documents of one sample
-        ([share(0, 4)] * 18, Figure(0.0, *wilson(0, 72), 0.0, 72)),
-        ([share(0, 4), share(4, 4)], Figure(0.5, *wilson(4, 8), 0.0, 8)),
-        # V = (2 * 0.25 / 9) / 4 = 1 / 72, and 0.25 / V = 18 documents
-        ([share(5, 10), share(5, 10)], Figure(0.5, *wilson(9, 18), math.sqrt(1 / 72), 20)),
-        # V = (0.1 * 0.9 / 99 + 0) / 4, and 0.55 * 0.45 / V = 1089 documents: languages that differ are strata
-        ([share(10, 100), share(100, 100)], Figure(0.55, *wilson(0.55 * 1089, 1089), math.sqrt(0.09 / 396), 200)),
-        # V = (0.25 / 1 + 0) / 4 of two documents each, and 0.1875 / V = 3 documents
-        ([share(1, 2), share(0, 2)], Figure(0.25, *wilson(0.75, 3), 0.25, 4)),
-        ([share(1, 1), share(0, 1)], Figure(0.5, *wilson(1, 2), math.sqrt(0.125), 2)),
+        ([share(0, 4)] * 18, Figure(0.0, *wilson(0, 72), 0.0, 72, (Stratum(0.0, 4, 1 / 18),) * 18)),
+        # 1/6 and 5/6 instead of 0 and 1: V = 2 * (5/36/4) / 4 = 5/288, and 0.25 / V = 14.4 documents
+        ([share(0, 4), share(4, 4)], of_strata(0.0, (0, 4), (4, 4))),
+        # V = (2 * 0.25 / 10) / 4 = 1 / 80, and 0.25 / V = 20 documents; the standard error is over 9
+        ([share(5, 10), share(5, 10)], of_strata(math.sqrt(1 / 72), (5, 10), (5, 10))),
+        # languages that differ are strata
+        ([share(10, 100), share(100, 100)], of_strata(math.sqrt(0.09 / 396), (10, 100), (100, 100))),
+        ([share(1, 2), share(0, 2)], of_strata(0.25, (1, 2), (0, 2))),
+        # one document each: the variance of the mean, 0.25, for both
+        ([share(1, 1), share(0, 1)], of_strata(math.sqrt(0.125), (1, 1), (0, 1))),
         ([Figure(0.5, n=0), Figure(0.7, 0.6, 0.8, 0.1, 3)], Figure(0.6, NAN, NAN, NAN, 3)),
     ],
 )
 def test_exact_means_of_shares(figures: list[Figure], mean: Figure) -> None:
-    assert mean_of_shares(figures) == pytest.approx(mean, nan_ok=True)
+    found = mean_of_shares(figures)
+    assert found[:5] == pytest.approx(mean[:5], nan_ok=True)
+    assert [*map(tuple, found.strata)] == [pytest.approx(stratum) for stratum in mean.strata]
+
+
+def test_the_documents_of_a_mean_of_shares_in_numbers() -> None:
+    for counts, documents in ((((0, 4), (4, 4)), 14.4), (((5, 10), (5, 10)), 20), (((1, 1), (0, 1)), 0.25 * 9)):
+        assert mean_of_shares([share(*each) for each in counts])[1:3] == pytest.approx(wilson(documents / 2, documents))
+
+
+def test_a_mean_of_means_counts_by_the_strata_of_each() -> None:
+    """As of balanced errors over languages; an undefined one is left out, whatever it weighs."""
+    one, other = mean_of_shares([share(1, 10), share(4, 20)]), mean_of_shares([share(3, 5), share(9, 10)])
+    parts = [(1, 10), (4, 20), (3, 5), (9, 10)]
+    errors = [0.1 * 0.9 / 9, 0.2 * 0.8 / 19, 0.6 * 0.4 / 4, 0.9 * 0.1 / 9]
+    for figures, weights, quarters in (
+        ([one, other], None, (1, 1, 1, 1)),
+        ([one, other, UNDEFINED], (3, 1, 5), (3, 3, 1, 1)),
+    ):
+        error = math.sqrt(sum((q / sum(quarters)) ** 2 * v for q, v in zip(quarters, errors, strict=True)))
+        found = mean_of_shares(figures, weights=weights)
+        expected = of_strata(error, *parts, weights=quarters)
+        assert found[:5] == pytest.approx(expected[:5])
+        assert [*map(tuple, found.strata)] == [pytest.approx(stratum) for stratum in expected.strata]
+        assert sum(stratum.weight for stratum in found.strata) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("rates", [(0.0, 0.3), (0.01, 0.05), (0.4, 0.6), (0.05, 0.95)])
