@@ -9,7 +9,6 @@ import pytest
 from lxml import html
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.definition.schema import Metric, parts_of
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard.entry import entry_of
 from lm_eval_tasks.results.leaderboard.standings import sections_of
