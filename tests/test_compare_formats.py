@@ -87,7 +87,7 @@ def test_text_for_a_terminal() -> None:
         (UNKNOWN, "on nomiracl_ar nothing can be said: no document counts for both models."),
         (replace(UNKNOWN, n=5), "nothing can be said of the difference: the detector's errors are too little known."),
         (replace(EQUAL, low=math.nan, high=math.nan), "+0.020, no bounds, p = 1.000."),
-        # p decides. Bounds of a corrected rate may hold 0 where its p is under 0.05; and bounds are of one comparison alone.
+        # p decides: bounds are of one comparison alone, and those of a corrected rate may hold 0 where its p is small.
         (replace(ROW, low=-0.4, high=0.01), "small is better by 0.250 on nomiracl_de, p = 0.001."),
         (replace(ROW, p_adjusted=0.06), "no difference is shown on nomiracl_de: -0.250, 95 % bounds -0.400 to -0.100"),
     ],
@@ -120,7 +120,10 @@ def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than()
         pair(0, 1, (0.2, 0.1), 0.01),
         pair(0, 2, (0.2, 0.3), 0.4),
         pair(1, 2, (0.1, 0.3), 0.0001),
-        *(pair(n, 3, (value, 0.05), 0.5, second_measurable=False, second_competes=False) for n, value in enumerate((0.2, 0.1, 0.3))),
+        *(
+            pair(n, 3, (value, 0.05), 0.5, second_measurable=False, second_competes=False)
+            for n, value in enumerate((0.2, 0.1, 0.3))
+        ),
     ]
     languages = [replace(row, task="nomiracl_de", group=False) for row in rows]
     (section,) = matrices(comparison(*rows, *languages, models=("a", "b", name, "unsure")))

@@ -7,6 +7,7 @@ import math
 import random
 import warnings
 from copy import deepcopy
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -16,16 +17,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.hallucination import estimate
+from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, process_results
 from custom_metrics.scores import detection, judging
 from custom_metrics.scores.aggregations import Aggregation, defined_mean, defined_share
+from custom_metrics.scores.balanced_error import balanced_error, balanced_figure, outcome
 from custom_metrics.statistics import intervals
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Stratum
 from custom_metrics.statistics.intervals import bootstrap_mean, resampled_sums, spread, wilson
 from custom_metrics.statistics.random_effects import measured_errors
 from custom_metrics.statistics.strata import mean_of_shares, mean_of_strata
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.calibration import load
 from lm_eval_tasks.detection.calibrated import TaggedAnswer
 from lm_eval_tasks.mfava import estimation
+from lm_eval_tasks.runs.cost import with_cost
+from tests.made_runs import run as made_run
+from tests.made_runs import task as made_task
 
 NAN = math.nan
 
@@ -323,6 +330,100 @@ def test_a_mean_of_means_counts_by_the_strata_of_each() -> None:
         assert found[:5] == pytest.approx(expected[:5])
         assert [*map(tuple, found.strata)] == [pytest.approx(stratum) for stratum in expected.strata]
         assert sum(stratum.weight for stratum in found.strata) == pytest.approx(1)
+
+
+# -------------------------------------------------------------------------------------------------------- balanced error
+
+
+BALANCED_CASES = [
+    # wrong of the questions that cannot be answered, and of those that can; the error, and that of cost 3
+    ((1, 4), (3, 10), 0.275, 0.2625),
+    ((0, 5), (7, 7), 0.5, 0.25),  # declines everything
+    ((5, 5), (0, 7), 0.5, 0.75),  # declines nothing
+    ((0, 5), (0, 7), 0.0, 0.0),
+    ((5, 5), (7, 7), 1.0, 1.0),  # cannot be read
+    ((1, 1), (0, 1), 0.5, 0.75),
+    ((0, 0), (2, 7), NAN, NAN),
+    ((2, 5), (0, 0), NAN, NAN),
+    ((0, 0), (0, 0), NAN, NAN),
+]
+
+
+def outcomes(unanswerable: tuple[int, int], answerable: tuple[int, int]) -> list[dict[str, int] | None]:
+    kinds = ((False, unanswerable), (True, answerable))
+    values = [outcome(kind, number >= wrong) for kind, (wrong, n) in kinds for number in range(n)]
+    return [*values[::2], None, *values[1::2]]
+
+
+@pytest.mark.parametrize(("unanswerable", "answerable", "error", "of_cost_3"), BALANCED_CASES)
+def test_balanced_errors_and_those_of_another_cost(
+    unanswerable: tuple[int, int], answerable: tuple[int, int], error: float, of_cost_3: float
+) -> None:
+    """As the harness computes it, and as a run of two tasks has it with another cost of a made-up answer."""
+    found = balanced_error.figure(outcomes(unanswerable, answerable))
+    assert found.value == pytest.approx(error, nan_ok=True)
+    assert balanced_error(outcomes(unanswerable, answerable)) == pytest.approx(error, nan_ok=True)
+    counts = unanswerable, answerable
+    whole = made_run("m", [made_task("nomiracl_de", {"robust": {"balanced_error": found.as_json("all questions")}})])
+    by_cost = {cost: with_cost(whole, cost).tasks["nomiracl_de"] for cost in (1.0, 3.0)}
+    for cost, expected in ((1.0, error), (3.0, of_cost_3)):
+        figure = by_cost[cost].figure("balanced_error", "robust")
+        assert figure.value == pytest.approx(expected, nan_ok=True)
+        if math.isnan(error):
+            assert (figure[:5], figure.strata) == (pytest.approx(UNDEFINED[:5], nan_ok=True), ())
+            continue
+        known = of_strata(figure.standard_error, *counts, weights=(cost, 1))
+        assert figure[:5] == pytest.approx(known[:5], nan_ok=True)
+        assert [*map(tuple, figure.strata)] == [pytest.approx(stratum) for stratum in known.strata]
+        variances = [k / n * (1 - k / n) / (n - 1) if n > 1 else expected * (1 - expected) for k, n in counts]
+        weights = cost / (cost + 1), 1 / (cost + 1)
+        assert figure.standard_error == pytest.approx(
+            math.sqrt(sum(weight**2 * variance for weight, variance in zip(weights, variances, strict=True)))
+        )
+        assert by_cost[cost].metric("balanced_error").heading == (
+            "Error rate (balanced)" if cost == 1 else "Error rate (balanced, cost 3)"
+        )
+        if cost != 1:
+            assert by_cost[cost].results["balanced_error,robust"] == figure.value
+            assert by_cost[cost].results["balanced_error_stderr,robust"] == figure.standard_error
+
+
+def test_an_unreadable_model_wins_nothing() -> None:
+    """Invalid on every question: in neither of the two rates, and wrong everywhere."""
+    docs = [{"subset": "relevant", "label": ANSWER}, {"subset": "non_relevant", "label": NO_ANSWER}] * 5
+    values = [process_results(doc, [INVALID]) for doc in docs]
+    assert math.isnan(defined_share([value["hallucination_rate"] for value in values]))
+    assert math.isnan(defined_share([value["error_rate"] for value in values]))
+    found = balanced_error.figure([value["balanced_error"] for value in values])
+    assert (found.value, found.n, found.high) == (1.0, 10, 1.0)
+    assert found.low == pytest.approx(wilson(10, 10)[0])
+
+
+def test_the_cost_of_a_group_is_that_of_its_tasks_and_one_without_strata_has_none() -> None:
+    figures = [balanced_figure(outcomes(*counts[:2])).as_json() for counts in BALANCED_CASES[:2]]
+    tasks = [
+        made_task(f"nomiracl_{code}", {"robust": {"balanced_error": each}}, code)
+        for code, each in zip(("de", "fr"), figures, strict=True)
+    ]
+    results = {"balanced_error,robust": 0.3875, "balanced_error_stderr,robust": 0.1, "accuracy,robust": 0.7}
+    whole = replace(
+        made_run("m", tasks), groups={"nomiracl": ("nomiracl_de", "nomiracl_fr")}, group_results={"nomiracl": results}
+    )
+    assert with_cost(whole, 1) is whole
+    of_group = with_cost(whole, 3).group_results["nomiracl"]
+    assert of_group["balanced_error,robust"] == pytest.approx((0.2625 + 0.25) / 2)
+    shares = [(3, 1 / 4, 4), (1, 3 / 10, 10), (3, 0.0, 5), (1, 1.0, 7)]
+    variance = sum((weight / 8) ** 2 * share * (1 - share) / (n - 1) for weight, share, n in shares)
+    assert of_group["balanced_error_stderr,robust"] == pytest.approx(math.sqrt(variance))
+    assert of_group["accuracy,robust"] == 0.7
+    for damaged in ([], None, "many", [{"share": 0.5}], [{"share": "x", "n": 1, "weight": 0.5}] * 2):
+        entry = {**figures[0], "strata": damaged}
+        one = made_run("m", [made_task("nomiracl_de", {"robust": {"balanced_error": entry}}, "de")])
+        assert one.tasks["nomiracl_de"].figure("balanced_error", "robust").value == 0.275
+        assert math.isnan(with_cost(one, 3).tasks["nomiracl_de"].figure("balanced_error", "robust").value)
+    for wrong in (0, -1, NAN, math.inf):
+        with pytest.raises(UsageError, match="--cost takes how many wrong refusals a made-up answer costs, such as 3"):
+            with_cost(whole, wrong)
 
 
 @pytest.mark.parametrize("rates", [(0.0, 0.3), (0.01, 0.05), (0.4, 0.6), (0.05, 0.95)])

@@ -1,15 +1,23 @@
-"""Of 2,000 comparisons of models that do not differ, 5 % +- 1 are significant."""
+"""Of 2,000 comparisons of models that do not differ, 5 % +- 1 are significant; and of those of released models none has
+bounds that say otherwise than p."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gzip
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates
+from custom_metrics.relevance import ANSWER, INVALID
 from custom_metrics.statistics.paired_difference import ITERATIONS, bounds_and_p, pivots_of
-from custom_metrics.statistics.paired_shares import difference_of_shares, exact_mcnemar
+from custom_metrics.statistics.paired_shares import difference_of_shares, exact_mcnemar, share_differences
 from custom_metrics.statistics.random_effects import measured_errors
 from custom_metrics.statistics.strata import linearised
 
@@ -147,6 +155,57 @@ def test_balanced_errors_of_models_that_trade_one_rate_for_the_other(documents: 
 
     b, c = zip(*(wrong(rates) for rates in ((0.5, 0.2), (0.2, 0.5)) * 2), strict=True)
     assert errs_as_said(of_strata(b, c, [documents] * 4) < 0.05)
+
+
+# The answers that NoMIRACL's authors released ------------------------------------------------------------------------
+
+
+def released(shared: Path) -> Iterator[dict[str, dict[str, dict[str, str]]]]:
+    """The labels of each language: by subset, question and model."""
+    for path in sorted((shared / "reference" / "nomiracl_outputs").glob("*.jsonl.gz")):
+        labels: dict[str, dict[str, dict[str, str]]] = {}
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for row in map(json.loads, lines):
+                labels.setdefault(row["subset"], {}).setdefault(row["query_id"], {})[row["model"]] = row["label"]
+        yield labels
+
+
+def wrong(labels: dict[str, dict[str, str]], subset: str, models: Sequence[str], invalid: float) -> Values:
+    """(documents, models): 1.0 where an answer is wrong, `invalid` where it is Invalid, ``nan`` where there is none."""
+    right = {label: (label == ANSWER) == (subset == "relevant") for of in labels.values() for label in of.values()}
+    number = {label: invalid if label == INVALID else float(not is_right) for label, is_right in right.items()}
+    return np.array([[number[of[model]] if model in of else math.nan for model in models] for of in labels.values()])
+
+
+@pytest.mark.one_python("figures of public data")
+def test_p_and_bounds_of_all_comparisons_of_released_models_say_the_same(shared: Path) -> None:
+    """Eleven models, nine languages and their mean. Invalid answers do not count in the two rates, and are wrong in the
+    balanced error."""
+    languages = [*released(shared)]
+    models = sorted({model for of in languages[0]["relevant"].values() for model in of})
+    pairs = [*combinations(range(len(models)), 2)]
+    seen = significant = 0
+    for subsets, invalid in (
+        (["non_relevant"], math.nan),
+        (["relevant"], math.nan),
+        (["non_relevant", "relevant"], 1.0),
+    ):
+        strata = [[wrong(labels[subset], subset, models, invalid) for subset in subsets] for labels in languages]
+        for column in (*strata, [values for of_language in strata for values in of_language]):
+            found = share_differences(column, pairs, together=len(subsets))
+            for pair, one in zip(pairs, found, strict=True):
+                assert (one.p < 0.05) == (one.low > 0 or one.high < 0)
+                assert -1 <= one.low <= one.difference <= one.high <= 1
+                both = [values[:, pair][~np.isnan(values[:, pair]).any(axis=1)] for values in column]
+                means = np.mean([values.mean(axis=0) for values in both], axis=0)
+                assert (one.n, one.first, one.second) == (sum(map(len, both)), *map(pytest.approx, means))
+                if len(column) == 1:
+                    b, c = (float((both[0] == order).all(axis=1).sum()) for order in ([1, 0], [0, 1]))
+                    assert one.p == pytest.approx(2 * stats.norm.sf(abs(b - c) / math.sqrt(max(b + c, 1))))
+                significant += one.p < 0.05
+                seen += 1
+    assert (len(models), len(languages), seen) == (11, 9, 55 * 10 * 3)
+    assert 1200 < significant < seen  # so that both happen often
 
 
 @pytest.mark.one_python("how often a comparison errs")

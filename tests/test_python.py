@@ -118,7 +118,13 @@ def test_a_group_is_a_mean_and_what_is_not_defined_is_absent(tmp_path: Path) -> 
     (run,) = runs = g.read([tmp_path])
     table = runs.figures[runs.figures["filter"] == "robust"].set_index(["task", "metric"])
     for name in ("nomiracl", "nomiracl_de"):
-        assert [metric in table.loc[name].index for metric in ("balanced_error", *RATES)] == [False, False, True, True, True]
+        assert [metric in table.loc[name].index for metric in ("balanced_error", *RATES)] == [
+            False,
+            False,
+            True,
+            True,
+            True,
+        ]
     group = table.loc["nomiracl", "accuracy"]
     assert (group["denominator"], group["language"], group["version"]) == ("mean of 18 tasks", "", "")
     assert (group["value"], str(group["low"]), str(group["n"])) == (

@@ -117,7 +117,7 @@ def test_the_bounds_of_a_mean_stay_on_its_scale(value: float, bounds: tuple[floa
 
 @pytest.mark.parametrize(("better", "rank_of_worst"), [(1, 2), (2, 3), (3, 4), (4, 1), (5, 1)])
 def test_ranks_are_by_the_p_that_holm_corrects_for_all_pairs(better: int, rank_of_worst: int) -> None:
-    """0 and 7 of 40 differ at a z of the root of 7, p = 0.0082: of 6 pairs 0.049 is significant, of 10 pairs 0.082 is not."""
+    """0 and 7 of 40 differ at p = 0.0082 (z is the root of 7): of 6 pairs 0.049 is significant, of 10 0.082 is not."""
     runs = [entry(f"a{n}", task("de", [0.0] * 40)) for n in range(better)]
     (section,) = sections_of([entry("b", task("de", [0.0] * 33 + [1.0] * 7)), *runs])
     found = {row.entry: row.cells[ERROR].rank for row in section.summary.rows}
@@ -364,9 +364,7 @@ def test_leaderboard_report_and_compare_have_the_same_ranks_doubts_and_best(two_
     assert section.summary.columns[0] == mean
     ranked = {
         "nomiracl": ranks_of(section.summary, mean, entries),
-        **{
-            task: ranks_of(by_language, mean._replace(name=code), entries) for code, task in tasks.items()
-        },
+        **{task: ranks_of(by_language, mean._replace(name=code), entries) for code, task in tasks.items()},
     }
     assert ranked["nomiracl"] == {
         **{"better": 1, "good": 1, "fair": 3, "poor": 4, "unreadable": 5, "half": 4, "declines": None}
@@ -387,7 +385,7 @@ def test_leaderboard_report_and_compare_have_the_same_ranks_doubts_and_best(two_
     marks = {entries[row.entry].model: {mark.partition(" (")[0] for mark in row.marks} for row in section.summary.rows}
     declines, invalid = "it declines every question", "many answers are Invalid"
     assert {model: {mark.partition(":")[0] for mark in found} for model, found in marks.items()} == {
-        **dict.fromkeys(("better", "good", "fair", "poor"), set()),
+        **{model: set() for model in ("better", "good", "fair", "poor")},
         **{"unreadable": {invalid, "the run looks broken"}, "half": {declines}, "declines": {declines}},
     }
     summaries = {text for found in marks.values() for text in found}
@@ -397,7 +395,9 @@ def test_leaderboard_report_and_compare_have_the_same_ranks_doubts_and_best(two_
         assert len(texts) == len(marks[headline.model])
     of_compare = {comparison.models[model]: texts for model, texts in comparison.doubts.items()}
     assert {model: {text.partition(" (")[0] for text in texts} for model, texts in of_compare.items()} == {
-        model: found - {"the run looks broken"} for model, found in marks.items() if found  # needs a closer reading
+        model: found - {"the run looks broken"}
+        for model, found in marks.items()
+        if found  # needs a closer reading
     }
 
 
