@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.relevance import INVALID, process_results
+from custom_metrics.scores.balanced_error import balanced_figure
+from custom_metrics.statistics.figures import share_figure
 from tests.changed_runs import change_results
 from tests.logged_runs import lines
 
@@ -80,3 +83,41 @@ def _again(rows: Mapping[int, Row], document: int, asked: int, answered: int) ->
         },
         ensure_ascii=False,
     )
+
+
+def labelled_runs(source: Path, folder: Path, labels: Mapping[str, Mapping[str, Sequence[str]]]) -> Path:
+    """Write runs of NoMIRACL tasks: by model and task, the labels of as many documents, of which every second is relevant.
+    All else is that of a run whose files lie in the `source` folder."""
+    (results_file,) = source.glob("results_*.json")
+    for model, by_task in labels.items():
+        (run := folder / model).mkdir(parents=True)
+        content = json.loads(results_file.read_text("utf-8"))
+        content |= {"model_name": model, "groups": {}, "group_subtasks": {}}
+        for part in ("results", "configs", "versions", "n-shot", "n-samples"):
+            content[part] = {task: content[part][task] for task in by_task}
+        for task, of_task in by_task.items():
+            (samples,) = source.glob(f"samples_{task}_2*.jsonl")
+            by_filter: dict[str, dict[str, Row]] = {}
+            for row in lines(samples):
+                by_filter.setdefault(row["filter"], {})[row["doc"]["subset"]] = row
+            with (run / samples.name).open("w", encoding="utf-8") as stream:
+                for name, rows in by_filter.items():
+                    made = [_labelled(rows, number, label) for number, label in enumerate(of_task)]
+                    stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in made)
+                    found = content["configs"][task]["metadata"]["figures"][name]
+                    for metric in [metric for metric in made[0]["metrics"] if metric in found]:
+                        figure_of = balanced_figure if metric == "balanced_error" else share_figure
+                        figure = figure_of([row[metric] for row in made])
+                        found[metric] = figure.as_json(found[metric]["denominator"])
+                        content["results"][task][f"{metric},{name}"] = figure.value
+                        content["results"][task][f"{metric}_stderr,{name}"] = figure.standard_error
+        (run / results_file.name).write_text(json.dumps(content), "utf-8")
+    return folder
+
+
+def _labelled(rows: Mapping[str, Row], number: int, label: str) -> Row:
+    row = rows["non_relevant" if number % 2 else "relevant"]
+    doc = {**row["doc"], "query_id": f"{number}#0"}
+    said = f"{label}. [{number}]" if label != INVALID else f"Please give me the contexts first. [{number}]"
+    values = {"resps": [[said]], "filtered_resps": [label], **process_results(doc, [label])}
+    return {**row, "doc_id": number, "doc": doc, "prompt_hash": f"{number:064x}", **values}

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from statsmodels.stats.multitest import multipletests
 
 from custom_metrics.statistics.paired_difference import compare_means
 from custom_metrics.statistics.paired_shares import compare_shares
@@ -69,7 +70,7 @@ def test_a_share_is_compared_by_mcnemar(two_models: Path, whole: Comparison) -> 
     expected, row = compare_shares([values]), the(whole, "accuracy", "nomiracl_fi")
     assert (row.difference, row.low, row.high, row.p) == expected[2:6]
     assert (row.n, row.unit, row.p_exact) == (8, "documents", expected.p_exact)
-    assert row.method.startswith("McNemar")
+    assert row.method == "Tango score interval, p of the same score"
 
 
 def test_a_mean_is_compared_by_a_paired_bootstrap(two_models: Path, whole: Comparison) -> None:
@@ -104,22 +105,28 @@ def test_a_group_is_the_mean_over_its_languages(whole: Comparison) -> None:
     assert {row.family for row in tasks} == {18}
 
 
-def test_holm_is_over_the_languages_and_pairs_of_a_metric(two_models: Path) -> None:
+def test_holm_is_over_the_pairs_of_a_language_and_over_the_languages_of_a_single_pair(two_models: Path) -> None:
     found = compared(two_models, two_models, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"])
     assert len(found.models) == len(set(found.models)) == 4
     rows = list(found.select("accuracy"))
     assert len(rows) == 2 * 6
-    assert {row.family for row in rows} == {12}
-    smallest = min(rows, key=lambda row: row.p)
-    assert smallest.p_adjusted == pytest.approx(min(1.0, 12 * smallest.p))
+    assert {row.family for row in rows} == {6}
+    for task in ("nomiracl_de", "nomiracl_fi"):
+        of_task = [row for row in rows if row.task == task]
+        corrected = multipletests([row.p for row in of_task], method="holm")[1]
+        assert [row.p_adjusted for row in of_task] == pytest.approx(corrected)
     assert {(row.first, row.second) for row in rows if row.p == 1.0} >= {(0, 2), (1, 3)}  # a run and itself
+    of_pair = [*compared(two_models, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"]).select("accuracy")]
+    assert [row.family for row in of_pair] == [2, 2]
+    corrected = multipletests([row.p for row in of_pair], method="holm")[1]
+    assert [row.p_adjusted for row in of_pair] == pytest.approx(corrected)
 
 
 def test_headlines_stand_first_and_alone_unless_asked(two_models: Path, whole: Comparison) -> None:
     headlines = compared(two_models, tasks=["clapnq_rag", "nomiracl_de"])
     assert [row.metric for row in headlines.differences] == [
-        *("rougeL", "recall", "rougeLp", "unanswerable_accuracy", "answerable_abstention_rate", "length"),
-        *("hallucination_rate", "error_rate"),
+        *("rougeL", "recall", "rougeLp", "balanced_error", "unanswerable_accuracy", "answerable_abstention_rate"),
+        *("length", "balanced_error", "hallucination_rate", "error_rate"),
     ]
     assert all(row.headline for row in headlines.differences)
     of_clapnq = [row.headline for row in whole.differences if row.task == "clapnq_rag"]
@@ -393,7 +400,7 @@ def test_a_task_of_ones_own_is_compared_by_its_numbers(tmp_path: Path) -> None:
     values = ([{"acc": (i % 2) * at, "bleu": i / (9 - 2 * at), "said": "x"} for i in range(30)] for at in (1.0, 0.0))
     found = compared(*(written_samples(tmp_path / str(at), "mine", of_run) for at, of_run in enumerate(values)))
     acc, bleu = the(found, "acc", "mine"), the(found, "bleu", "mine")
-    assert (acc.first_value, acc.second_value, acc.method[:7]) == (0.5, 0.0, "McNemar")
+    assert (acc.first_value, acc.second_value, acc.method[:5]) == (0.5, 0.0, "Tango")
     assert (bleu.method, bleu.higher_is_better, bleu.better) == ("paired bootstrap-t", None, None)
     assert bleu.significant
     assert [note for note in found.notes if "said is not compared: the values are str, not numbers" in note]

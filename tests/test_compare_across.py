@@ -181,10 +181,10 @@ def test_a_group_is_paired_with_that_of_another_prompt(two_models: Path, tmp_pat
     found = compared(first, second, across=["prompt"])
     assert found.models == ("m (prompt vanilla)", "m (prompt role)")
     assert rows_of(found) == pytest.approx(rows_of(plain), nan_ok=True)
-    assert [(row.task, row.tasks) for row in found.differences if row.group] == [("nomiracl", 18)] * 2
+    assert [(row.task, row.tasks) for row in found.differences if row.group] == [("nomiracl", 18)] * 3
     assert found.paired["nomiracl_sw"] == ("nomiracl_sw", "nomiracl_sw_role")
     for name in ("nomiracl_role", "nomiracl"):
-        assert len(compared(first, second, across=["prompt"], tasks=[name]).differences) == 2 * 19
+        assert len(compared(first, second, across=["prompt"], tasks=[name]).differences) == 3 * 19
     by_groups = compared(first, second, across=["prompt"], pairs=["nomiracl=nomiracl_role"], tasks=["nomiracl"])
     assert rows_of(by_groups) == pytest.approx(rows_of(plain), nan_ok=True)
     with pytest.raises(ValueError, match="they have 18 and 1 tasks; pair these one by one"):

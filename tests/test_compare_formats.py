@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from custom_metrics.statistics.paired_shares import TANGO
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import FORMATS
 from lm_eval_tasks.definition.catalogue import metric_of
@@ -51,7 +52,7 @@ ROW = Difference(
     only_second=2,
     first_own=0.26,
     second_own=0.5,
-    method="McNemar mid-p, Tango score interval",
+    method=TANGO,
     denominator="non-relevant questions",
     measured=metric_of("hallucination_rate"),
     standard_error=0.05,
@@ -88,7 +89,7 @@ def test_text_for_a_terminal() -> None:
         (UNKNOWN, "on nomiracl_ar nothing can be said: no document counts for both models."),
         (replace(UNKNOWN, n=5), "nothing can be said of the difference: the detector's errors are too little known."),
         (replace(EQUAL, low=math.nan, high=math.nan), "+0.020, no bounds, p = 1.000."),
-        # The bounds of a share may hold 0 where its p is under 0.05, and the other way round: p decides.
+        # p decides: bounds are of one comparison alone, and those of a corrected rate may hold 0 where its p is small.
         (replace(ROW, low=-0.4, high=0.01), "small is better by 0.250 on nomiracl_de, p = 0.001."),
         (replace(ROW, p_adjusted=0.06), "no difference is shown on nomiracl_de: -0.250, 95 % bounds -0.400 to -0.100"),
     ],
@@ -104,9 +105,9 @@ def test_three_models_are_compared_in_pairs() -> None:
     text = render(comparison(*rows, models=("a", "b", "c")))
     pairs = ["".join(line.split()[3:6]) for line in text.splitlines() if line.startswith("nomiracl_de")]
     assert pairs == ["A-B", "A-C", "B-C"]
-    assert "all languages or tasks of a benchmark and all pairs of models (3 comparisons)" in text
+    assert "p is corrected by Holm over all pairs of models on a task or group (3 comparisons)" in text
     assert "c is better" not in text
-    assert "hallucination_rate: b and c, b is better by 0.250" in text
+    assert "hallucination_rate, b against c: b is better by 0.250" in text
 
 
 def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than() -> None:
@@ -121,7 +122,10 @@ def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than()
         pair(0, 1, (0.2, 0.1), 0.01),
         pair(0, 2, (0.2, 0.3), 0.4),
         pair(1, 2, (0.1, 0.3), 0.0001),
-        *(pair(n, 3, (value, 0.05), 0.5, second_measurable=False) for n, value in enumerate((0.2, 0.1, 0.3))),
+        *(
+            pair(n, 3, (value, 0.05), 0.5, second_measurable=False, second_competes=False)
+            for n, value in enumerate((0.2, 0.1, 0.3))
+        ),
     ]
     languages = [replace(row, task="nomiracl_de", group=False) for row in rows]
     (section,) = matrices(comparison(*rows, *languages, models=("a", "b", name, "unsure")))
@@ -207,7 +211,7 @@ def test_csv_and_json_hold_every_number_and_null_for_none() -> None:
     read = json.loads(render(found, "json"))
     assert read["differences"][0]["low"] == -0.4
     assert read["differences"][1]["low"] is None
-    assert set(read) == {"models", "differences", "joined", "notes", "refused", "across", "paired"}
+    assert set(read) == {"models", "differences", "joined", "notes", "refused", "across", "paired", "doubts"}
 
 
 @pytest.fixture
@@ -223,7 +227,7 @@ def test_the_command_prints_or_writes_a_file(
     assert main(["compare", *runs, "--metrics", "acc"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("A = one\nB = other\n\n")
-    assert "acc: one has 0.500 (0.196 to 0.716) more on mine, p = 0.001." in text
+    assert "acc: one has 0.500 (0.196 to 0.716) more on mine, p = 0.002." in text
     file = tmp_path / "new" / "differences.json"
     assert main(["compare", *runs, "--format", "json", "-o", str(file)]) == 0
     assert capsys.readouterr().out == ""

@@ -7,6 +7,7 @@ import math
 import random
 import warnings
 from copy import deepcopy
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -16,16 +17,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.hallucination import estimate
+from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, process_results
 from custom_metrics.scores import detection, judging
 from custom_metrics.scores.aggregations import Aggregation, defined_mean, defined_share
+from custom_metrics.scores.balanced_error import balanced_error, balanced_figure, outcome
 from custom_metrics.statistics import intervals
-from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Stratum
 from custom_metrics.statistics.intervals import bootstrap_mean, resampled_sums, spread, wilson
 from custom_metrics.statistics.random_effects import measured_errors
 from custom_metrics.statistics.strata import mean_of_shares, mean_of_strata
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.calibration import load
 from lm_eval_tasks.detection.calibrated import TaggedAnswer
 from lm_eval_tasks.mfava import estimation
+from lm_eval_tasks.runs.cost import with_cost
+from tests.made_runs import run as made_run
+from tests.made_runs import task as made_task
 
 NAN = math.nan
 
@@ -66,7 +73,8 @@ def test_a_rate_its_bounds_and_its_error_skip_what_is_not_in_the_denominator(
     values: list[float | None], mean: float, low: float, high: float, error: float, n: int
 ) -> None:
     found = defined_share.figure(values)
-    assert found == pytest.approx((mean, low, high, error, n), abs=1e-7, nan_ok=True)
+    assert found[:5] == pytest.approx((mean, low, high, error, n), abs=1e-7, nan_ok=True)
+    assert found.strata == ()
     assert (defined_share(values), defined_share.standard_error(values)) == pytest.approx((mean, error), nan_ok=True)
     assert (defined_mean(values), defined_mean.standard_error(values)) == pytest.approx((mean, error), nan_ok=True)
 
@@ -84,6 +92,11 @@ def test_a_figure_in_a_file_has_no_nan() -> None:
     }
     nothing = dict.fromkeys(("low", "high", "standard_error"))
     assert Figure(0.5).as_json() == {**nothing, "value": 0.5, "n": 0, "denominator": ""}
+    strata = (Stratum(0.25, 4, 0.5), Stratum(0.75, 8, 0.5))
+    assert Figure(0.5, n=12, strata=strata).as_json()["strata"] == [
+        {"share": 0.25, "n": 4, "weight": 0.5},
+        {"share": 0.75, "n": 8, "weight": 0.5},
+    ]
 
 
 def test_an_aggregation_is_known_by_its_name() -> None:
@@ -159,7 +172,7 @@ def test_bounds_of_a_mean_are_those_of_its_values_in_any_order(values: list[floa
         if aggregation is defined_mean or set(values) <= {0.0, 1.0}:
             found, again = aggregation.figure(values), aggregation.figure(shuffled)
             assert found[:3] == again[:3]
-            assert found[3:] == pytest.approx(again[3:], nan_ok=True)
+            assert found[3:5] == pytest.approx(again[3:5], nan_ok=True)
 
 
 def tagged(flagged: float, words: int, article: int, subset: int = 0) -> TaggedAnswer:
@@ -192,8 +205,8 @@ def test_ranks_bring_answers_in_another_order_and_nothing_changes() -> None:
     for name, module, values in aggregated:
         figure = getattr(module, name).figure
         found = figure(values)
-        assert not any(map(math.isnan, found))
-        assert figure([*values[::2], *values[1::2]]) == pytest.approx(found, rel=1e-12), name
+        assert not any(map(math.isnan, found[:5]))
+        assert figure([*values[::2], *values[1::2]])[:5] == pytest.approx(found[:5], rel=1e-12), name
 
 
 def test_answers_and_calibration_are_drawn_apart() -> None:
@@ -256,7 +269,20 @@ def share(count: int, n: int) -> Figure:
     ],
 )
 def test_exact_means(figures: list[Figure], mean: Figure) -> None:
-    assert mean_of_strata(figures) == pytest.approx(mean, nan_ok=True, rel=1e-6)
+    assert mean_of_strata(figures)[:5] == pytest.approx(mean[:5], nan_ok=True, rel=1e-6)
+
+
+def of_strata(error: float, *counts: tuple[int, int], weights: tuple[float, ...] = ()) -> Figure:
+    """The mean of shares, hits of so many: Wilson's interval of as many documents as would give the mean its variance, with
+    a hit and a miss more in each stratum."""
+    parts = [weight / sum(weights) for weight in weights] or [1 / len(counts)] * len(counts)
+    likely = [(k + 1) / (n + 2) for k, n in counts]
+    centre = sum(part * share for part, share in zip(parts, likely, strict=True))
+    variance = sum(part**2 * share * (1 - share) / n for part, share, (_, n) in zip(parts, likely, counts, strict=True))
+    documents = centre * (1 - centre) / variance
+    mean = sum(part * k / n for part, (k, n) in zip(parts, counts, strict=True))
+    strata = tuple(Stratum(k / n, n, part) for part, (k, n) in zip(parts, counts, strict=True))
+    return Figure(mean, *wilson(mean * documents, documents), error, sum(n for _, n in counts), strata)
 
 
 @pytest.mark.parametrize(
@@ -265,20 +291,139 @@ def test_exact_means(figures: list[Figure], mean: Figure) -> None:
         ([], UNDEFINED),
         ([share(1, 4), UNDEFINED], share(1, 4)),
         # every share 0: as 0 of 72 documents of one sample
-        ([share(0, 4)] * 18, Figure(0.0, *wilson(0, 72), 0.0, 72)),
-        ([share(0, 4), share(4, 4)], Figure(0.5, *wilson(4, 8), 0.0, 8)),
-        # V = (2 * 0.25 / 9) / 4 = 1 / 72, and 0.25 / V = 18 documents
-        ([share(5, 10), share(5, 10)], Figure(0.5, *wilson(9, 18), math.sqrt(1 / 72), 20)),
-        # V = (0.1 * 0.9 / 99 + 0) / 4, and 0.55 * 0.45 / V = 1089 documents: languages that differ are strata
-        ([share(10, 100), share(100, 100)], Figure(0.55, *wilson(0.55 * 1089, 1089), math.sqrt(0.09 / 396), 200)),
-        # V = (0.25 / 1 + 0) / 4 of two documents each, and 0.1875 / V = 3 documents
-        ([share(1, 2), share(0, 2)], Figure(0.25, *wilson(0.75, 3), 0.25, 4)),
-        ([share(1, 1), share(0, 1)], Figure(0.5, *wilson(1, 2), math.sqrt(0.125), 2)),
+        ([share(0, 4)] * 18, Figure(0.0, *wilson(0, 72), 0.0, 72, (Stratum(0.0, 4, 1 / 18),) * 18)),
+        # 1/6 and 5/6 instead of 0 and 1: V = 2 * (5/36/4) / 4 = 5/288, and 0.25 / V = 14.4 documents
+        ([share(0, 4), share(4, 4)], of_strata(0.0, (0, 4), (4, 4))),
+        # V = (2 * 0.25 / 10) / 4 = 1 / 80, and 0.25 / V = 20 documents; the standard error is over 9
+        ([share(5, 10), share(5, 10)], of_strata(math.sqrt(1 / 72), (5, 10), (5, 10))),
+        # languages that differ are strata
+        ([share(10, 100), share(100, 100)], of_strata(math.sqrt(0.09 / 396), (10, 100), (100, 100))),
+        ([share(1, 2), share(0, 2)], of_strata(0.25, (1, 2), (0, 2))),
+        # one document each: the variance of the mean, 0.25, for both
+        ([share(1, 1), share(0, 1)], of_strata(math.sqrt(0.125), (1, 1), (0, 1))),
         ([Figure(0.5, n=0), Figure(0.7, 0.6, 0.8, 0.1, 3)], Figure(0.6, NAN, NAN, NAN, 3)),
     ],
 )
 def test_exact_means_of_shares(figures: list[Figure], mean: Figure) -> None:
-    assert mean_of_shares(figures) == pytest.approx(mean, nan_ok=True)
+    found = mean_of_shares(figures)
+    assert found[:5] == pytest.approx(mean[:5], nan_ok=True)
+    assert [*map(tuple, found.strata)] == [pytest.approx(stratum) for stratum in mean.strata]
+
+
+def test_the_documents_of_a_mean_of_shares_in_numbers() -> None:
+    for counts, documents in ((((0, 4), (4, 4)), 14.4), (((5, 10), (5, 10)), 20), (((1, 1), (0, 1)), 0.25 * 9)):
+        assert mean_of_shares([share(*each) for each in counts])[1:3] == pytest.approx(wilson(documents / 2, documents))
+
+
+def test_a_mean_of_means_counts_by_the_strata_of_each() -> None:
+    """As of balanced errors over languages; an undefined one is left out, whatever it weighs."""
+    one, other = mean_of_shares([share(1, 10), share(4, 20)]), mean_of_shares([share(3, 5), share(9, 10)])
+    parts = [(1, 10), (4, 20), (3, 5), (9, 10)]
+    errors = [0.1 * 0.9 / 9, 0.2 * 0.8 / 19, 0.6 * 0.4 / 4, 0.9 * 0.1 / 9]
+    for figures, weights, quarters in (
+        ([one, other], None, (1, 1, 1, 1)),
+        ([one, other, UNDEFINED], (3, 1, 5), (3, 3, 1, 1)),
+    ):
+        error = math.sqrt(sum((q / sum(quarters)) ** 2 * v for q, v in zip(quarters, errors, strict=True)))
+        found = mean_of_shares(figures, weights=weights)
+        expected = of_strata(error, *parts, weights=quarters)
+        assert found[:5] == pytest.approx(expected[:5])
+        assert [*map(tuple, found.strata)] == [pytest.approx(stratum) for stratum in expected.strata]
+        assert sum(stratum.weight for stratum in found.strata) == pytest.approx(1)
+
+
+# -------------------------------------------------------------------------------------------------------- balanced error
+
+
+BALANCED_CASES = [
+    # wrong of the questions that cannot be answered, and of those that can; the error, and that of cost 3
+    ((1, 4), (3, 10), 0.275, 0.2625),
+    ((0, 5), (7, 7), 0.5, 0.25),  # declines everything
+    ((5, 5), (0, 7), 0.5, 0.75),  # declines nothing
+    ((0, 5), (0, 7), 0.0, 0.0),
+    ((5, 5), (7, 7), 1.0, 1.0),  # cannot be read
+    ((1, 1), (0, 1), 0.5, 0.75),
+    ((0, 0), (2, 7), NAN, NAN),
+    ((2, 5), (0, 0), NAN, NAN),
+    ((0, 0), (0, 0), NAN, NAN),
+]
+
+
+def outcomes(unanswerable: tuple[int, int], answerable: tuple[int, int]) -> list[dict[str, int] | None]:
+    kinds = ((False, unanswerable), (True, answerable))
+    values = [outcome(kind, number >= wrong) for kind, (wrong, n) in kinds for number in range(n)]
+    return [*values[::2], None, *values[1::2]]
+
+
+@pytest.mark.parametrize(("unanswerable", "answerable", "error", "of_cost_3"), BALANCED_CASES)
+def test_balanced_errors_and_those_of_another_cost(
+    unanswerable: tuple[int, int], answerable: tuple[int, int], error: float, of_cost_3: float
+) -> None:
+    """As the harness computes it, and as a run of two tasks has it with another cost of a made-up answer."""
+    found = balanced_error.figure(outcomes(unanswerable, answerable))
+    assert found.value == pytest.approx(error, nan_ok=True)
+    assert balanced_error(outcomes(unanswerable, answerable)) == pytest.approx(error, nan_ok=True)
+    counts = unanswerable, answerable
+    whole = made_run("m", [made_task("nomiracl_de", {"robust": {"balanced_error": found.as_json("all questions")}})])
+    by_cost = {cost: with_cost(whole, cost).tasks["nomiracl_de"] for cost in (1.0, 3.0)}
+    for cost, expected in ((1.0, error), (3.0, of_cost_3)):
+        figure = by_cost[cost].figure("balanced_error", "robust")
+        assert figure.value == pytest.approx(expected, nan_ok=True)
+        if math.isnan(error):
+            assert (figure[:5], figure.strata) == (pytest.approx(UNDEFINED[:5], nan_ok=True), ())
+            continue
+        known = of_strata(figure.standard_error, *counts, weights=(cost, 1))
+        assert figure[:5] == pytest.approx(known[:5], nan_ok=True)
+        assert [*map(tuple, figure.strata)] == [pytest.approx(stratum) for stratum in known.strata]
+        variances = [k / n * (1 - k / n) / (n - 1) if n > 1 else expected * (1 - expected) for k, n in counts]
+        weights = cost / (cost + 1), 1 / (cost + 1)
+        assert figure.standard_error == pytest.approx(
+            math.sqrt(sum(weight**2 * variance for weight, variance in zip(weights, variances, strict=True)))
+        )
+        assert by_cost[cost].metric("balanced_error").heading == (
+            "Error rate (balanced)" if cost == 1 else "Error rate (balanced, cost 3)"
+        )
+        if cost != 1:
+            assert by_cost[cost].results["balanced_error,robust"] == figure.value
+            assert by_cost[cost].results["balanced_error_stderr,robust"] == figure.standard_error
+
+
+def test_an_unreadable_model_wins_nothing() -> None:
+    """Invalid on every question: in neither of the two rates, and wrong everywhere."""
+    docs = [{"subset": "relevant", "label": ANSWER}, {"subset": "non_relevant", "label": NO_ANSWER}] * 5
+    values = [process_results(doc, [INVALID]) for doc in docs]
+    assert math.isnan(defined_share([value["hallucination_rate"] for value in values]))
+    assert math.isnan(defined_share([value["error_rate"] for value in values]))
+    found = balanced_error.figure([value["balanced_error"] for value in values])
+    assert (found.value, found.n, found.high) == (1.0, 10, 1.0)
+    assert found.low == pytest.approx(wilson(10, 10)[0])
+
+
+def test_the_cost_of_a_group_is_that_of_its_tasks_and_one_without_strata_has_none() -> None:
+    figures = [balanced_figure(outcomes(*counts[:2])).as_json() for counts in BALANCED_CASES[:2]]
+    tasks = [
+        made_task(f"nomiracl_{code}", {"robust": {"balanced_error": each}}, code)
+        for code, each in zip(("de", "fr"), figures, strict=True)
+    ]
+    results = {"balanced_error,robust": 0.3875, "balanced_error_stderr,robust": 0.1, "accuracy,robust": 0.7}
+    whole = replace(
+        made_run("m", tasks), groups={"nomiracl": ("nomiracl_de", "nomiracl_fr")}, group_results={"nomiracl": results}
+    )
+    assert with_cost(whole, 1) is whole
+    of_group = with_cost(whole, 3).group_results["nomiracl"]
+    assert of_group["balanced_error,robust"] == pytest.approx((0.2625 + 0.25) / 2)
+    shares = [(3, 1 / 4, 4), (1, 3 / 10, 10), (3, 0.0, 5), (1, 1.0, 7)]
+    variance = sum((weight / 8) ** 2 * share * (1 - share) / (n - 1) for weight, share, n in shares)
+    assert of_group["balanced_error_stderr,robust"] == pytest.approx(math.sqrt(variance))
+    assert of_group["accuracy,robust"] == 0.7
+    for damaged in ([], None, "many", [{"share": 0.5}], [{"share": "x", "n": 1, "weight": 0.5}] * 2):
+        entry = {**figures[0], "strata": damaged}
+        one = made_run("m", [made_task("nomiracl_de", {"robust": {"balanced_error": entry}}, "de")])
+        assert one.tasks["nomiracl_de"].figure("balanced_error", "robust").value == 0.275
+        assert math.isnan(with_cost(one, 3).tasks["nomiracl_de"].figure("balanced_error", "robust").value)
+    for wrong in (0, -1, NAN, math.inf):
+        with pytest.raises(UsageError, match="--cost takes how many wrong refusals a made-up answer costs, such as 3"):
+            with_cost(whole, wrong)
 
 
 @pytest.mark.parametrize("rates", [(0.0, 0.3), (0.01, 0.05), (0.4, 0.6), (0.05, 0.95)])

@@ -98,7 +98,7 @@ def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tm
     runs = {run.model: run for run in read_runs([folder])}
 
     summary, both = tables(page, "nomiracl")
-    assert both.find("caption/span").text.strip() == "hallucination_rate and error_rate, robust"
+    assert both.find("caption/span").text.strip() == "balanced_error and hallucination_rate and error_rate, robust"
     assert len(both.xpath("./thead/tr/th")) == 1 + 3 * 18
     means, found = cells(summary), cells(both)
     assert [*means["lm-eval-grounded/baseline-lexical"]] == ["balanced_error", "hallucination_rate", "error_rate"]
@@ -107,7 +107,7 @@ def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tm
     unknown = both.xpath(".//td/span/text()")
     assert "not measurable (5 to 70 %)" in unknown  # one question of four
     for model, run in runs.items():
-        for metric in ("hallucination_rate", "error_rate"):
+        for metric in ("balanced_error", "hallucination_rate", "error_rate"):
             known = run.tasks["nomiracl_de"].figure(metric, "robust")
             if known.high - known.low <= 0.5:
                 value, _, bounds = found[model][f"de {metric}"]
@@ -122,7 +122,7 @@ def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tm
     }
 
     (gold,) = tables(page, "clapnq_gold")
-    heads = "rougeL recall rougeLp unanswerable_accuracy answerable_abstention_rate".split()
+    heads = "rougeL recall rougeLp balanced_error unanswerable_accuracy answerable_abstention_rate".split()
     assert [*next(iter(cells(gold).values()))] == heads
     assert "sample" in page.text_content()
 

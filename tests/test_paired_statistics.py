@@ -7,13 +7,22 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import optimize, stats
+from statsmodels.stats import contingency_tables, multitest
 
 from custom_metrics.hallucination import estimate
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios
-from custom_metrics.statistics.multiple_comparisons import all_pairs, holm, ranks
+from custom_metrics.statistics.multiple_comparisons import adjusted, all_pairs, better, holm, ranks
 from custom_metrics.statistics.paired_difference import ITERATIONS, compare_means
-from custom_metrics.statistics.paired_shares import compare_shares, mcnemar, stratified_mcnemar, tango
+from custom_metrics.statistics.paired_shares import (
+    compare_shares,
+    difference_of_shares,
+    exact_mcnemar,
+    share_differences,
+    tango_lower,
+)
 from custom_metrics.statistics.random_effects import expected_errors, measured_errors
 from custom_metrics.statistics.strata import across_strata, linearised
 
@@ -35,54 +44,124 @@ def test_the_example_of_fagerland_lydersen_and_laake() -> None:
     assert (found.first, found.second, found.n) == (pytest.approx(2 / 21), pytest.approx(8 / 21), 21)
     assert found.difference == pytest.approx(-6 / 21)
     assert (round(found.low, 3), round(found.high, 3)) == (-0.517, -0.026)
-    assert (round(found.p, 3), round(found.p_exact, 3)) == (0.039, 0.070)
+    assert (round(found.p, 3), round(found.p_exact, 3)) == (0.034, 0.070)
 
 
 @pytest.mark.parametrize(("b", "c"), [(0, 0), (0, 1), (3, 3), (2, 9), (40, 61), (300, 260), (1200, 1300)])
-def test_exact_p_is_that_of_scipy(b: int, c: int) -> None:
-    mid, exact = map(float, mcnemar(b, c))
+def test_p_is_that_of_mcnemars_test_and_the_exact_one_stands_beside(b: int, c: int) -> None:
+    found = compare_shares([table(1, b, c, 2)])
     if b + c:
-        binomial = stats.binomtest(b, b + c)
-        assert exact == pytest.approx(binomial.pvalue)
-        below, at = stats.binom.cdf(min(b, c), b + c, 0.5), stats.binom.pmf(min(b, c), b + c, 0.5)
-        assert mid == pytest.approx(1 - at / 2 if b == c else 2 * below - at)
+        asymptotic, exact = (
+            contingency_tables.mcnemar([[1, b], [c, 2]], exact=exact, correction=False).pvalue
+            for exact in (False, True)
+        )
+        assert (found.p, found.p_exact) == pytest.approx((asymptotic, exact))
+        assert exact == pytest.approx(stats.binomtest(b, b + c).pvalue)
     else:
-        assert (mid, exact) == (1.0, 1.0)
+        assert (found.p, found.p_exact) == (1.0, 1.0)
+    assert exact_mcnemar(np.array([b]), np.array([c])).tolist() == [found.p_exact]
+
+
+def chance_under(b: int, c: int, n: int, delta: float) -> float:
+    """The likeliest chance of c where that of b is larger by delta, by scipy instead of the closed form."""
+
+    def unlikely(chance: float) -> float:
+        parts = ((b, chance + delta), (c, chance), (n - b - c, 1 - 2 * chance - delta))
+        return -sum(k * math.log(max(share, 1e-300)) for k, share in parts if k)
+
+    bounds = (max(0.0, -delta), (1 - delta) / 2)
+    return float(optimize.minimize_scalar(unlikely, bounds=bounds, method="bounded", options={"xatol": 1e-12}).x)
+
+
+def score(b: int, c: int, n: int, delta: float) -> float:
+    """Tango's statistic: how many standard errors (b - c)/n is from delta."""
+    chance = chance_under(b, c, n, delta)
+    return (b - c - n * delta) / math.sqrt(n * (2 * chance + delta * (1 - delta)))
 
 
 @pytest.mark.parametrize(("b", "c", "n"), [(1, 7, 21), (12, 3, 60), (5, 5, 30), (0, 4, 40), (30, 18, 400)])
-def test_tangos_bounds_are_where_the_score_statistic_is_196(b: int, c: int, n: int) -> None:
-    """The chance of c under a bound is found by scipy's maximum likelihood instead of the closed form."""
-
-    def score(delta: float) -> float:
-        def unlikely(chance: float) -> float:
-            parts = ((b, chance + delta), (c, chance), (n - b - c, 1 - 2 * chance - delta))
-            return -sum(k * math.log(max(share, 1e-300)) for k, share in parts if k)
-
-        lowest = max(0.0, -delta)
-        chance = optimize.minimize_scalar(
-            unlikely, bounds=(lowest, (1 - delta) / 2), method="bounded", options={"xatol": 1e-12}
-        ).x
-        return (b - c - n * delta) / math.sqrt(n * (2 * chance + delta * (1 - delta)))
-
-    low, high = map(float, tango(b, c, n))
-    assert score(low) == pytest.approx(1.959964, abs=2e-4)
-    assert score(high) == pytest.approx(-1.959964, abs=2e-4)
+@pytest.mark.parametrize("z", [1.959964, 0.5, 3.0])
+def test_tangos_bounds_are_where_the_score_statistic_is_z(b: int, c: int, n: int, z: float) -> None:
+    low, high = float(tango_lower(b, c, n, z)), -float(tango_lower(c, b, n, z))
+    assert score(b, c, n, low) == pytest.approx(z, abs=2e-4)
+    assert score(b, c, n, high) == pytest.approx(-z, abs=2e-4)
 
 
-@pytest.mark.parametrize(
-    ("b", "c", "n", "z"),
-    [
-        ([1], [0], [1], 1.0),
-        ([1, 2], [0, 5], [1, 20], (1 - 3 / 20) / math.sqrt(1 + 7 / 400)),
-        ([1, 0, 2], [0, 0, 5], [1, 0, 20], (1 - 3 / 20) / math.sqrt(1 + 7 / 400)),  # a stratum without a document
-        ([4, 1], [4, 1], [9, 9], 0.0),
-        ([0, 0], [0, 0], [9, 9], 0.0),  # no discordant document
-        ([0], [0], [0], 0.0),
-    ],
-)
-def test_the_score_of_strata(b: list[int], c: list[int], n: list[int], z: float) -> None:
-    assert float(stratified_mcnemar(b, c, n)) == pytest.approx(2 * stats.norm.sf(z))
+STRATA = [([1, 2], [0, 5], [1, 20]), ([40, 9, 3], [10, 12, 0], [100, 60, 9]), ([30, 2], [4, 18], [50, 50])]
+
+
+@pytest.mark.parametrize(("b", "c", "n"), STRATA)
+@pytest.mark.parametrize("weighed", [False, True])
+def test_p_of_strata_is_where_the_interval_touches_0(b: list[int], c: list[int], n: list[int], weighed: bool) -> None:
+    """MOVER written out: the bound is the mean less the root of the squared distances of the strata's bounds, each of
+    which is the root of its score statistic."""
+    parts = np.arange(1.0, len(n) + 1) if weighed else np.ones(len(n))
+    parts /= parts.sum()
+    found = compare_shares(
+        [table(0, *counts, size - sum(counts)) for *counts, size in zip(b, c, n, strict=True)],
+        weights=3 * parts,  # which need not add up to 1
+    )
+    signs = [(x, y, k) if found.difference > 0 else (y, x, k) for x, y, k in zip(b, c, n, strict=True)]
+
+    def bound(z: float) -> float:
+        differences = [(x - y) / k for x, y, k in signs]
+        lows = [
+            optimize.brentq(lambda delta, s=s: score(*s, delta) - z, -1 + 1e-9, min(d, 1 - 1e-9), xtol=1e-12)
+            for s, d in zip(signs, differences, strict=True)
+        ]
+        squares = sum((part * (d - low)) ** 2 for part, d, low in zip(parts, differences, lows, strict=True))
+        return float(sum(part * d for part, d in zip(parts, differences, strict=True))) - math.sqrt(squares)
+
+    assert found.difference == pytest.approx(sum(p * (x - y) / k for p, x, y, k in zip(parts, b, c, n, strict=True)))
+    nearer = found.low if found.difference > 0 else -found.high
+    assert nearer == pytest.approx(bound(1.959964), abs=1e-5)
+    assert found.p == pytest.approx(2 * stats.norm.sf(optimize.brentq(bound, 0.01, 9, xtol=1e-7)), rel=1e-4)
+    assert math.isnan(found.p_exact)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 18), st.sampled_from([3, 12, 100, 3000]), st.integers(0, 2**32 - 1))
+def test_p_and_bounds_say_the_same_and_turn_with_the_models(strata: int, most: int, seed: int) -> None:
+    """Of fifty pairs of models at once; many of few documents, so that some differ in all of them and some in none."""
+    rng = np.random.default_rng(seed)
+    n = rng.integers(1, most, (strata, 50), endpoint=True)
+    b = rng.binomial(n, rng.choice([0.0, 0.05, 0.5, 1.0], 50))
+    c = rng.binomial(n - b, rng.choice([0.0, 0.05, 0.5, 1.0], 50))
+    weights = rng.random(n.shape) + 0.01
+    parts = weights / weights.sum(axis=0)
+    difference, low, high, p = difference_of_shares(b, c, n, parts)
+    assert ((p < 0.05) == ((low > 0) | (high < 0))).all()
+    rounding = 1e-12
+    assert (np.diff([np.full(50, -1), low, difference, high, np.ones(50)], axis=0) > -rounding).all()
+    assert ((p >= 0) & (p <= 1)).all()
+    for found, expected in zip(difference_of_shares(c, b, n, parts), (-difference, -high, -low, p), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    if strata == 1:
+        z = np.abs(b - c)[0] / np.sqrt(np.maximum(b + c, 1))[0]
+        np.testing.assert_allclose(p, 2 * stats.norm.sf(z), rtol=1e-9)
+    # p is the level of the interval that ends at 0, but where rounding would have it on the other side of 0.05
+    more, less = np.where(difference > 0, (b, c), (c, b))
+    distances = (more - less) / n - tango_lower(more, less, n, stats.norm.isf(p / 2))
+    reach = np.sqrt(((parts * distances) ** 2).sum(axis=0))
+    known = (np.abs(difference) > 1e-9) & (p > 1e-300)
+    np.testing.assert_allclose(np.abs(difference)[known], reach[known], rtol=1e-6)
+
+
+def test_a_stratum_without_a_document_for_both_is_left_out_with_those_it_belongs_to() -> None:
+    """Two strata a language, as of a balanced error: the language with documents of one kind alone counts for nothing."""
+    rng = np.random.default_rng(3)
+    whole = [rng.integers(0, 2, (20, 3)).astype(float) for _ in range(4)]
+    missing = [*whole, whole[0], np.where(np.arange(3) == 1, NAN, whole[1])]
+    weights = [0.75, 0.25] * 3
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    found = share_differences(missing, pairs, weights, together=2)
+    for pair, one in zip(pairs, found, strict=True):
+        strata = whole if 1 in pair else missing
+        alone = compare_shares([tuple(values[:, pair].T) for values in strata], weights=weights[: len(strata)])
+        assert one == pytest.approx(alone, nan_ok=True)
+    apart = share_differences(missing, pairs, weights)[0]  # the first kind of the third language counts by itself
+    assert apart.n == 100
+    assert found[0].n == 80
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 5), (40, 3), (2, 3, 4)])
@@ -91,7 +170,7 @@ def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]
     for spare in (0, 1):
         found = compare_shares([table(0, size - spare, 0, spare) for size in sizes])
         assert -1 <= found.low <= found.difference <= found.high <= 1
-        assert found.method == "stratified McNemar score test, MOVER of Tango intervals"
+        assert found.method == "MOVER of Tango score intervals, p by inverting it"
 
 
 @pytest.mark.parametrize(
@@ -139,9 +218,10 @@ def test_a_group_of_shares_counts_each_language_the_same() -> None:
     assert found.first == pytest.approx((1 + 0.6) / 2)
     assert found.difference == pytest.approx(0.75 / 2)
     assert found.n == 104
-    z = (3 / 4) / math.sqrt(3 / 16 + 20 / 10000)
-    assert found.p == pytest.approx(2 * stats.norm.sf(z))
     assert found.low < found.difference < found.high
+    weighed = compare_shares([small, large, ([NAN], [1.0])], weights=[1, 3, 100])
+    assert weighed.first == pytest.approx((1 + 3 * 0.6) / 4)
+    assert weighed.difference == pytest.approx(0.75 / 4)
     # MOVER: with equal languages, the distance to a bound falls with the root of their number.
     one, four = compare_shares([large]), compare_shares([large] * 4)
     assert four.difference - four.low == pytest.approx((one.difference - one.low) / 2)
@@ -274,59 +354,93 @@ def test_holm_in_exact_numbers() -> None:
     assert holm([1, 0, 1]).tolist() == [1.0, 0.0, 1.0]
 
 
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
+    expected = multitest.multipletests(p_values, method="holm")[1] if p_values else []
+    assert holm(p_values) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("share", [True, False])
 @pytest.mark.parametrize("languages", [1, 3])
-def test_all_pairs_have_the_p_of_each(share: bool, languages: int) -> None:
+def test_all_pairs_have_the_difference_and_p_of_each(share: bool, languages: int) -> None:
     rng = np.random.default_rng(7)
     strata = [rng.random((40 + 15 * place, 4)) for place in range(languages)]
+    weights = [1.0, 3.0, 2.0][:languages] if share else None
     if share:
         strata = [(values < 0.4).astype(float) for values in strata]
         strata[0][3, 1] = NAN
-    p = all_pairs(strata)
-    for one in range(4):
-        for other in range(4):
-            pairs = [(values[:, one], values[:, other]) for values in strata]
-            if one == other:
-                assert math.isnan(p[one, other])
-            else:
-                alone = (compare_shares if share else compare_means)(pairs)
-                assert p[one, other] == pytest.approx(alone.p)
+    found = all_pairs(strata, weights=weights)
+    assert [*found] == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    for (one, other), numbers in found.items():
+        pairs = [(values[:, one], values[:, other]) for values in strata]
+        alone = compare_shares(pairs, weights=weights) if share else compare_means(pairs)
+        assert numbers == pytest.approx((alone.difference, alone.p))
 
 
 def test_of_ones_and_zeros_the_mean_can_be_tested_and_pairs_need_a_document_in_common() -> None:
     values = np.array([[1, 0, NAN], [1, 0, NAN], [1, 0, NAN], [1, 1, NAN], [0, 1, 1], [0, NAN, 0], [1, NAN, 1]])
-    p = all_pairs([values[:4]])
-    assert p.dtype == float
-    assert p[0, 1] == p[1, 0] == pytest.approx(0.125)  # three of three, mid-p
-    assert np.isnan(p[[0, 1, 2, 2], [2, 2, 0, 1]]).all()  # the third has no document
-    assert all_pairs([values])[1, 2] == 1.0  # one in common, read alike
-    as_means = all_pairs([values[:4, :2]], shares=False)
-    assert as_means[0, 1] == pytest.approx(compare_means([(values[:4, 0], values[:4, 1])]).p)
-    assert abs(as_means[0, 1] - 0.125) > 0.01
+    found = all_pairs([values[:4]])
+    assert found[0, 1] == pytest.approx((0.75, 2 * stats.norm.sf(math.sqrt(3))))  # three of three
+    assert np.isnan([found[0, 2], found[1, 2]]).all()  # the third has no document
+    assert all_pairs([values])[1, 2] == (0.0, 1.0)  # one in common, read alike
+    as_means = all_pairs([values[:4, :2]], shares=False)[0, 1]
+    alone = compare_means([(values[:4, 0], values[:4, 1])])
+    assert as_means == pytest.approx((alone.difference, alone.p))
+    assert abs(as_means[1] - found[0, 1][1]) > 0.01
+    assert all_pairs([values[:, :1]]) == {}
+
+
+PAIRS = [("a", "b"), ("a", "c"), ("b", "c")]
 
 
 @pytest.mark.parametrize(
-    ("values", "p", "higher_is_better", "ranked"),
+    ("columns", "families", "corrected"),
     [
-        ([0.9, 0.8, 0.2], (0.5, 0.001, 0.02), True, [1, 1, 3]),
-        ([0.9, 0.8, 0.2], (0.5, 0.001, 0.02), False, [2, 2, 1]),
-        ([0.9, 0.8, 0.2], (0.04, 0.001, 0.03), True, [1, 1, 2]),  # Holm: 0.003, 0.06, 0.06
-        ([0.9, NAN, 0.2], (0.5, 0.001, 0.02), True, [1, None, 2]),
-        ([0.9, 0.2], (0.0499,), True, [1, 2]),
-        ([0.9, 0.2], (0.05,), True, [1, 1]),
-        ([0.5, 0.5], (0.001,), True, [1, 1]),
-        ([0.5, 0.5], (0.001,), False, [1, 1]),
-        ([math.inf, math.inf], (0.001,), True, [1, 1]),
-        ([NAN, 0.5], (NAN,), False, [None, 1]),
+        # three models: the pairs of each language
+        ([(0.01, 0.04, 0.03), (0.02, 0.9, NAN)], [(3, 3, 3), (2, 2, 2)], [(0.03, 0.06, 0.06), (0.04, 0.9, NAN)]),
+        # two models: the same pair in all languages
+        ([(0.01,), (0.04,), (0.03,)], [(3,)] * 3, [(0.03,), (0.06,), (0.06,)]),
+        ([(0.01,), (NAN,), (0.03,)], [(2,), (1,), (2,)], [(0.02,), (NAN,), (0.03,)]),
+        # two models alone in one language and three in another: both are families of their own
+        ([(0.01, 0.04, 0.03), (0.02,)], [(3, 3, 3), (1,)], [(0.03, 0.06, 0.06), (0.02,)]),
+        # of a third model nothing is known: the pair is alone in both
+        ([(0.01, NAN, NAN), (0.02, NAN, NAN)], [(2, 1, 1)] * 2, [(0.02, NAN, NAN), (0.02, NAN, NAN)]),
+        ([(NAN,)], [(1,)], [(NAN,)]),
+        ([], [], []),
     ],
 )
-def test_models_that_do_not_differ_share_a_rank(
-    values: list[float], p: tuple[float, ...], higher_is_better: bool, ranked: list[int | None]
+def test_a_family_is_the_pairs_of_a_column_or_one_pair_over_all(
+    columns: list[tuple[float, ...]], families: list[tuple[int, ...]], corrected: list[tuple[float, ...]]
 ) -> None:
-    """p of the pairs 1 and 2, 1 and 3, 2 and 3; that of a model with itself counts for nothing."""
-    table = np.ones((len(values), len(values)))
-    above = np.triu_indices(len(values), 1)
-    table[above] = table.T[above] = p
-    given = table.copy()
-    assert ranks(values, table, higher_is_better) == ranked
-    assert np.array_equal(given, table, equal_nan=True)
+    found = adjusted([dict(zip(PAIRS, p, strict=False)) for p in columns])
+    assert [tuple(one.family for one in column.values()) for column in found] == families
+    for column, expected in zip(found, corrected, strict=True):
+        assert [one.p for one in column.values()] == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("difference", "p", "higher_is_better", "first_is_better"),
+    [
+        *((0.1, 0.04, True, True), (0.1, 0.04, False, False), (-0.1, 0.04, True, False), (-0.1, 0.04, False, True)),
+        *((0.1, 0.05, True, None), (0.1, 0.0499, True, True), (0.1, 0.001, None, None), (NAN, NAN, True, None)),
+    ],
+)
+def test_the_better_model_is_that_of_the_paired_difference(
+    difference: float, p: float, higher_is_better: bool | None, first_is_better: bool | None
+) -> None:
+    assert better(difference, p, higher_is_better) is first_is_better
+
+
+@pytest.mark.parametrize(
+    ("competing", "won", "ranked"),
+    [
+        ("abc", "ac bc", {"a": 1, "b": 1, "c": 3}),
+        ("abc", "ac", {"a": 1, "b": 1, "c": 2}),
+        ("bc", "ac ab bc", {"b": 1, "c": 2}),  # what does not compete, wins nothing
+        ("abc", "", {"a": 1, "b": 1, "c": 1}),
+        ("abc", "ab bc ca", {"a": 2, "b": 2, "c": 2}),  # over other documents each
+        ("", "ab", {}),
+    ],
+)
+def test_a_rank_is_one_more_than_the_number_of_better_models(competing: str, won: str, ranked: dict[str, int]) -> None:
+    assert ranks([*competing], {(first, second) for first, second in won.split()}) == ranked

@@ -117,7 +117,7 @@ def test_figures_are_those_of_the_results_file(results: Path) -> None:
     for run in runs:
         for name, task in run.tasks.items():
             listed = {key: value for key, value in task.results.items() if "," in key and "_stderr," not in key}
-            assert len(listed) in (8, 10)
+            assert len(listed) in (10, 11)
             for key, value in listed.items():
                 metric, _, filter_name = key.rpartition(",")
                 row = table.loc[run.model, name, filter_name, metric]
@@ -134,7 +134,13 @@ def test_a_group_is_a_mean_and_what_is_not_defined_is_absent(tmp_path: Path) -> 
     (run,) = runs = g.read([tmp_path])
     table = runs.figures[runs.figures["filter"] == "robust"].set_index(["task", "metric"])
     for name in ("nomiracl", "nomiracl_de"):
-        assert [metric in table.loc[name].index for metric in RATES] == [False, True, True, True]
+        assert [metric in table.loc[name].index for metric in ("balanced_error", *RATES)] == [
+            False,
+            False,
+            True,
+            True,
+            True,
+        ]
     group = table.loc["nomiracl", "accuracy"]
     assert (group["denominator"], group["language"], group["version"]) == ("mean of 18 tasks", "", "")
     assert (group["value"], str(group["low"]), str(group["n"])) == (
@@ -215,7 +221,7 @@ def test_a_comparison_prints_what_the_command_prints(results: Path, capsys: pyte
         printed = capsys.readouterr().out
         comparison = g.compare(first, second, tasks="nomiracl_de", **same)  # type: ignore[arg-type]
         assert f"{comparison}\n" == printed
-    assert repr(comparison).endswith("baseline-lexical: 2 differences>")
+    assert repr(comparison).endswith("baseline-lexical: 3 differences>")
     assert main(["compare", str(folder), "--format", "csv"]) == 0
     rows = [*csv.DictReader(capsys.readouterr().out.splitlines())]
     table = g.compare(folder).to_dataframe()

@@ -151,5 +151,6 @@ def test_a_document_counts_in_the_denominators_of_its_subset(
 ) -> None:
     values = process_results({"subset": subset, "label": gold}, [label])
     # Every metric for every document, and first whether it is right.
-    assert list(values) == ["accuracy", "hallucination_rate", "error_rate", "invalid_rate"]
+    assert list(values) == ["accuracy", "balanced_error", "hallucination_rate", "error_rate", "invalid_rate"]
     assert expected.items() <= values.items()
+    assert values["balanced_error"] == {"answerable": int(subset == "relevant"), "wrong": int(gold != label)}

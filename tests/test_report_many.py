@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
 from lxml import html
 
+from custom_metrics.scores.balanced_error import balanced_figure, outcome
+from custom_metrics.statistics.paired_shares import compare_shares
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.definition.schema import Metric, parts_of
+from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard.entry import entry_of
 from lm_eval_tasks.results.leaderboard.standings import sections_of
@@ -19,7 +22,8 @@ from lm_eval_tasks.results.report.page import page_of
 from lm_eval_tasks.results.report.page.overview import Overview
 from lm_eval_tasks.results.report.plots.drawing import COLOURS, MARKERS, marker_style
 from lm_eval_tasks.runs import Run, labels, read_runs
-from tests.logged_runs import in_this_process
+from lm_eval_tasks.runs.cost import with_cost
+from tests.logged_runs import in_this_process, lines
 from tests.made_runs import run, share, task
 from tests.shared_once import SharedOnce
 
@@ -55,6 +59,13 @@ def rows(overview: Overview) -> list[tuple[str, int | None, list[str]]]:
     return [(row.model, row.rank, [each.value if each else "" for each in row.headlines]) for row in overview.rows]
 
 
+def wrong(folder: Path, task: str, subset: str) -> float:
+    """The share of a subset's questions whose label is not that of the question: Invalid is wrong."""
+    (path,) = folder.rglob(f"samples_{task}_2*.jsonl")
+    rows = [row for row in lines(path) if row["filter"] == "robust" and row["doc"]["subset"] == subset]
+    return fmean(row["filtered_resps"][0] != row["doc"]["label"] for row in rows)
+
+
 def test_models_are_ranked_by_the_balanced_error_as_on_the_leaderboard(released: Path) -> None:
     runs = read_runs([released])
     (overview,) = overviews(runs)
@@ -64,11 +75,15 @@ def test_models_are_ranked_by_the_balanced_error_as_on_the_leaderboard(released:
         "error_rate",
     ]
     assert rows(overview) == [
-        ("gpt-4-azure", 1, ["19.2 %", "22.8 %", "15.5 %"]),
-        ("gpt-3.5-turbo-azure", 2, ["23.9 %", "40.6 %", "7.3 %"]),
-        ("Mixtral-8x7B-Instruct-v0.1", 3, ["27.4 %", "19.1 %", "35.8 %"]),
+        ("gpt-4-azure", 1, ["19.7 %", "22.8 %", "15.5 %"]),
+        ("gpt-3.5-turbo-azure", 2, ["24.3 %", "40.6 %", "7.3 %"]),
+        ("Mixtral-8x7B-Instruct-v0.1", 2, ["27.4 %", "19.1 %", "35.8 %"]),
         ("llama-2-70b-chat", 4, ["50.1 %", "100.0 %", "0.2 %"]),
     ]
+    parts = [(task, subset) for task in ("nomiracl_de", "nomiracl_sw") for subset in ("relevant", "non_relevant")]
+    for row in overview.rows:
+        assert row.headlines[0] is not None
+        assert row.headlines[0].figure.value == pytest.approx(fmean(wrong(released / row.model, *at) for at in parts))
     (section,) = sections_of([entry_of(each, "") for each in runs])
     column = section.summary.columns[0]
     ranked = {labels(runs)[row.entry]: row.cells[column] for row in section.summary.rows}
@@ -85,8 +100,8 @@ def test_a_language_has_its_own_best_equals_and_doubts(released: Path, page: Any
     assert [*overview.languages] == ["de", "sw"]
     swahili = overview.languages["sw"]
     assert rows(swahili) == [
-        ("gpt-4-azure", 1, ["14.6 %", "8.5 %", "20.6 %"]),
-        ("gpt-3.5-turbo-azure", 2, ["20.9 %", "32.9 %", "8.9 %"]),
+        ("gpt-4-azure", 1, ["14.9 %", "8.5 %", "20.6 %"]),
+        ("gpt-3.5-turbo-azure", 2, ["21.3 %", "32.9 %", "8.9 %"]),
         ("Mixtral-8x7B-Instruct-v0.1", 3, ["30.1 %", "12.2 %", "48.0 %"]),
         ("llama-2-70b-chat", None, ["50.0 %", "100.0 %", "0.0 %"]),
     ]
@@ -102,7 +117,8 @@ def test_a_language_has_its_own_best_equals_and_doubts(released: Path, page: Any
     (part,) = page.xpath("//details[@id='nomiracl_sw']")
     assert part.xpath("string(summary)").strip() == "Swahili: gpt-4-azure"
     cells = [[cell.get("data-sort") for cell in row.xpath("./td")] for row in part.xpath(".//tbody/tr")]
-    assert cells[0] == ["1", str((21 / 246 + 51 / 248) / 2), None, str(21 / 246), str(51 / 248)]
+    assert [cells[0][0], *cells[0][2:]] == ["1", None, str(21 / 246), str(51 / 248)]  # two of 250 are Invalid
+    assert float(cells[0][1]) == pytest.approx((21 / 246 + 53 / 250) / 2)
     assert cells[-1] == ["", "0.5", None, "1.0", "0.0"]  # what is not known sorts last
 
 
@@ -112,15 +128,15 @@ def test_the_page_says_the_best_and_shows_pairs_as_matrices(page: Any) -> None:
         " ".join(each.text_content().split()) for each in article.xpath("./div[@class='seen']//p[@class='verdict']")
     ]
     assert said == [
-        "Best by “Errs, either way”: gpt-4-azure, 19.2 %; Claims an answer that no passage holds: 22.8 %; "
-        "Overlooks an answer that a passage holds: 15.5 %.",
+        "Best by “Error rate (balanced)”: gpt-4-azure, 19.7 %; Answers although no passage does: 22.8 %; "
+        "Misses an answer that is there: 15.5 %.",
         "Significantly better than every other model.",
     ]
     headings = page.xpath("//section[@id='differences']/details[not(@class)]/summary/text()")
     assert [heading.partition(":")[0] for heading in headings] == [
-        "Errs, either way",
-        "Claims an answer that no passage holds",
-        "Overlooks an answer that a passage holds",
+        "Error rate (balanced)",
+        "Answers although no passage does",
+        "Misses an answer that is there",
     ]
     for table in page.xpath("//section[@id='differences']//table"):
         assert len(table.xpath("./tbody/tr")) == len(MODELS)  # no row a pair
@@ -132,7 +148,9 @@ def test_without_answers_models_are_ordered_and_none_is_called_the_best() -> Non
     made = {"a": (9, 4), "b": (3, 8), "c": (5, 1), "d": None}
     runs = []
     for name, counts in made.items():
-        figures = {"hallucination_rate": share(counts[0], 20), "error_rate": share(counts[1], 20)} if counts else {}
+        rates = dict(zip(("hallucination_rate", "error_rate"), (share(n, 20) for n in counts or ()), strict=False))
+        kinds = [outcome(bool(kind), number >= n) for kind, n in enumerate(counts or ()) for number in range(20)]
+        figures = {"balanced_error": balanced_figure(kinds).as_json(), **rates} if counts else {}
         runs.append(run(name, [task("nomiracl_de", {"robust": figures}, "de"), task("mfava_de", {}, "de")]))
     first, second = overviews(runs)
     assert rows(first) == [
@@ -166,38 +184,47 @@ def test_no_two_models_look_alike_and_the_page_shows_them_as_the_plots_do(number
     assert page.xpath("//svg/defs/path/@id") == [f"look{place}" for place in range(8)]
 
 
-@pytest.mark.parametrize(
-    ("names", "parts"),
-    [
-        ("wrong>late late", {"balanced_error": ("wrong", "late"), "wrong": ("wrong",), "late": ("late",)}),
-        ("right>late late", {"right": ("right",), "late": ("late",)}),  # one of them is no rate of errors
-        ("wrong>late", {"wrong": ("wrong",)}),
-        ("wrong late", {"wrong": ("wrong",), "late": ("late",)}),
-    ],
-)
-def test_two_error_rates_that_are_traded_have_a_balanced_error(names: str, parts: dict[str, tuple[str, ...]]) -> None:
-    metrics = []
-    for name in names.split():
-        own, _, price = name.partition(">")
-        metrics.append(Metric(own, "defined_share", own == "right", traded_against=price))
-    assert {metric.name: names for metric, names in parts_of(metrics).items()} == parts
+def test_every_metric_that_balances_two_names_those_that_are_traded_and_leads_them() -> None:
+    """Its own table says which; a report shows it before both, and a comparison of two models has it, too."""
+    for name in ("nomiracl", "clapnq"):
+        for base in catalogue.tables()[name].bases:
+            names = [metric.name for metric in base.metrics]
+            (balanced,) = [metric for metric in base.metrics if metric.balances]
+            first, second = balanced.balances
+            traded = {metric.name: metric.traded_against for metric in base.metrics if metric.traded_against}
+            assert (balanced.name, traded) == ("balanced_error", {first: second})
+            assert names.index("balanced_error") < names.index(first) < names.index(second)
+            prominence = {metric.name: metric.prominence for metric in base.metrics}
+            assert max(prominence, key=lambda metric: prominence[metric]) == "balanced_error"
+            assert (balanced.is_share, balanced.headline, balanced.higher_is_better) == (True, True, False)
 
 
-def test_the_balanced_error_is_compared_over_both_rates(released: Path) -> None:
-    runs = read_runs([released])
-    with_it = compare_runs(runs, refuse=False)
-    assert not [*compare_runs(runs[:2], refuse=False).select("balanced_error")]
-    assert [*with_it.select("balanced_error")]
-    for row in with_it.select("balanced_error"):
-        pair = [
-            next(
-                each for each in with_it.select(name, row.task) if (each.first, each.second) == (row.first, row.second)
-            )
-            for name in ("hallucination_rate", "error_rate")
+@pytest.mark.parametrize("cost", [1, 3])
+def test_a_balanced_error_is_compared_over_all_questions_of_both_kinds(two_models: Path, cost: float) -> None:
+    """Of each language, and of their mean; a made-up answer counts as often as it costs."""
+    runs = [with_cost(run, cost) for run in read_runs([two_models])]
+    tasks = runs[0].groups["nomiracl"]
+    found = compare_runs(runs, ["nomiracl"], ["balanced_error"])
+    strata: dict[str, list[Any]] = {}
+    for name in tasks:
+        both: list[dict[Any, Any]] = [
+            {answer.key: answer.readings["robust"].values["balanced_error"] for answer in run.tasks[name].answers()}
+            for run in runs
         ]
-        assert row.difference == pytest.approx(sum(each.difference for each in pair) / 2)
-        assert (row.n, row.tasks) == (sum(each.n for each in pair), pair[0].tasks)
-        assert row.low < row.difference < row.high
+        for kind in (0, 1):
+            pairs = [[of[key]["wrong"] for of in both] for key in both[0] if both[0][key]["answerable"] == kind]
+            strata.setdefault(name, []).append(tuple(zip(*pairs, strict=True)))
+    strata["nomiracl"] = [stratum for name in tasks for stratum in strata[name]]
+    for name, of_task in strata.items():
+        (row,) = found.select("balanced_error", name)
+        expected = compare_shares(of_task, weights=[cost, 1] * (len(of_task) // 2))
+        assert (row.first_value, row.second_value, row.difference, row.low, row.high, row.p) == pytest.approx(
+            expected[:6]
+        )
+        assert (row.tasks, row.n, row.only_first, row.only_second) == (len(of_task) // 2, 4 * len(of_task), 0, 0)
+        assert row.method == "MOVER of Tango score intervals, p by inverting it"
+        own = [fmean(run.tasks[each].figure("balanced_error", "robust").value for each in tasks) for run in runs]
+        assert name != "nomiracl" or [row.first_own, row.second_own] == pytest.approx(own)
 
 
 def test_the_markdown_has_a_table_of_each_metric(released: Path, capsys: pytest.CaptureFixture[str]) -> None:

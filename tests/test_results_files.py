@@ -26,7 +26,7 @@ from lm_eval_tasks.harness.harness_results import OrderedKey, in_file_order
 from tests.conftest import evaluate, results_of
 from tests.logged_runs import in_this_process, lines
 
-HEADLINES = {"nomiracl_de": "hallucination_rate", "clapnq_rag": "rougeL", "mfava_de": "detected_rate"}
+HEADLINES = {"nomiracl_de": "balanced_error", "clapnq_rag": "rougeL", "mfava_de": "detected_rate"}
 TASKS = tuple(HEADLINES)
 
 
@@ -93,13 +93,13 @@ def test_a_group_averages_what_is_there_with_its_standard_error(folder: Path, re
     tasks = [results["results"][task] for task in results["group_subtasks"]["nomiracl"]]
     group = results["groups"]["nomiracl"]
     assert len(tasks) == 18
-    for key in ("hallucination_rate", "error_rate", "accuracy", "invalid_rate"):
+    for key in ("balanced_error", "hallucination_rate", "error_rate", "accuracy", "invalid_rate"):
         for parser in ("strict", "robust"):
             assert group[f"{key},{parser}"] == pytest.approx(sum(task[f"{key},{parser}"] for task in tasks) / 18)
             errors = [task[f"{key}_stderr,{parser}"] for task in tasks]
             assert group[f"{key}_stderr,{parser}"] == pytest.approx(math.sqrt(sum(e * e for e in errors)) / 18)
     rows = printed(folder, "Groups")
-    assert (len(rows), rows[0][4]) == (8, "hallucination_rate")
+    assert (len(rows), rows[0][4]) == (10, "balanced_error")
     again = make_table(in_file_order(results), "groups").splitlines()[2:]  # as `lm-eval-grounded score` prints it
     assert [[row[2], row[4]] for row in rows] == [
         [line.split("|")[place].strip() for place in (3, 5)] for line in again

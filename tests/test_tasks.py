@@ -15,6 +15,7 @@ from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.nomiracl.benchmark import LITE_LANGUAGES, PROMPTS, suffix
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
 
+PARSERS = ("strict", "robust")
 CLAPNQ_PROMPTS = ("", "_gpt", "_llama")
 CLAPNQ_RETRIEVERS = ("", "_minilm", "_bge", "_e5", "_dense", "_run", "_hybrid")
 
@@ -75,12 +76,13 @@ def test_the_trivial_strategies_have_the_trivial_rates(
     prompts = [f"nomiracl_sw{suffix(prompt)}" for prompt in PROMPTS]
     results = harness(prompts, "grounded-baseline", f"strategy={strategy}", metadata={"mirror": "sample"})
     for task in prompts:
-        for parser in ("strict", "robust"):
+        for parser in PARSERS:
             values = results["results"][task]
             assert values[f"hallucination_rate,{parser}"] == hallucination
             assert values[f"error_rate,{parser}"] == error
             assert values[f"accuracy,{parser}"] == accuracy
             assert values[f"invalid_rate,{parser}"] == 0.0
+            assert values[f"balanced_error,{parser}"] == 0.5
 
 
 def test_bounds_hold_their_rate_and_a_rate_without_documents_is_absent(
@@ -92,9 +94,11 @@ def test_bounds_hold_their_rate_and_a_rate_without_documents_is_absent(
     error = figures["error_rate"]
     assert error["low"] <= error["value"] == got["results"]["nomiracl_ja"]["error_rate,robust"] <= error["high"]
     assert (error["n"], error["denominator"]) == (4, "relevant questions whose answer can be read")
-    assert not any("hallucination_rate" in key for key in (*got["results"]["nomiracl_ja"], *figures))
+    for absent in ("hallucination_rate", "balanced_error"):
+        assert not any(absent in key for key in (*got["results"]["nomiracl_ja"], *figures))
     assert "left out of the results" in caplog.text
-    assert "hallucination_rate,strict, hallucination_rate,robust" in caplog.text
+    left_out = [f"{metric},{parser}" for parser in PARSERS for metric in ("balanced_error", "hallucination_rate")]
+    assert ", ".join(left_out) in caplog.text
 
 
 def test_a_model_argument_named_language_is_not_ours(harness: Harness) -> None:
