@@ -34,6 +34,7 @@ LANGUAGES: tuple[str, ...] = tuple(
 PATTERN_KEYS = (
     *("material", "silent", "lacks", "abstains", "bare", "openers", "citing"),
     *("beside", "part", "but", "although", "reported", "offer", "except", "present", "affirms"),
+    *("some", "only", "besides", "tells", "verdict", "denies"),
 )
 """Keys whose phrases may hold parts and gaps."""
 WORD_KEYS = ("answer_marker", "yes", "no")
