@@ -62,11 +62,13 @@ EARLY = 30  # characters at the front of a sentence in which a "however" still t
 MOST_STATEMENTS = 2  # beside one about the material's silence; a text that states more is an essay, not an abstention
 
 # A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
-_NAMES = re.compile(r"\d|(?<=[^\W.!?] )[^\W\d_a-z]|(?<=, )[^\W\d_a-z]|" + NO_SPACES.pattern)
+_NAMES = re.compile(r"\d|(?:(?<=[^\W.!?] )|(?<=, ))[^\W\d_a-z](?![\s'’])|" + NO_SPACES.pattern)
 _IN_BRACKETS = re.compile(r"\([^()]*\)?")
 _COLON = re.compile(r".{20}[:：]\s?\S.{20}")
 _SHORT_NO = 2  # letters
 _LONGEST_CONCLUSION = 120
+_LEADS = (":", "-", ",", "、")
+_SHORT_LEAD = 24  # characters: "In short, no"
 _NEAR_WORDS, _NEAR_UNSPACED = 5, 8  # between what names a verdict and the verdict
 _LONGEST_VERDICT = 60  # characters under a label; more is an explanation
 _SHORT_VALUE = 20
@@ -173,7 +175,7 @@ def _affirms_in(text: str, lexicon: Lexicon) -> bool:
     first = next((sentence for sentence, _ in split(head)), head)
     hits = lexicon.search(first)
     said = min((start for start, _ in hits.get("present", ())), default=len(first))
-    if all(said < start for kind in TRIGGERS for start, _ in hits.get(kind, ())):
+    if "abstains" not in hits and all(said < start for kind in TRIGGERS for start, _ in hits.get(kind, ())):
         return True  # "Yes, the answer is in passage 3, although ..."
     return not decide(first, lexicon, beside=False)
 
@@ -193,7 +195,8 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
     by_passage: list[bool | None] = []
     nothing = False
     for field in labelled:
-        hits = [lexicon.search(lexicon.fold(field.label)) for _, lexicon in tables]
+        labels = [lexicon.fold(field.label) for _, lexicon in tables]
+        hits = [lexicon.search(label) for (_, lexicon), label in zip(tables, labels, strict=True)]
         if any("but" in kinds for kinds in hits):
             return None  # "Correction: ..."
         if field.value == NOTHING:
@@ -203,7 +206,10 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
         if field.numbered:
             by_passage.append(verdict)
         elif verdict is not None:  # a "yes" under "unanswerable" or "no_answer" says no
-            negative = any(not TRIGGERS.isdisjoint(kinds) or "bare" in kinds for kinds in hits)
+            negative = any(
+                not TRIGGERS.isdisjoint(kinds) or is_bare(label, kinds)
+                for label, kinds in zip(labels, hits, strict=True)
+            )
             verdicts.append(verdict is not negative)
     if verdicts:
         return verdicts[0] if text[:1] in "{[<`" else verdicts[-1]
@@ -250,12 +256,14 @@ def concluded_verdict(text: str, language: str | None = None) -> bool | None:
 def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
     text = sentence.strip(EDGE)
     hits = lexicon.search(text) if len(text) <= _LONGEST_CONCLUSION else {}
-    if "verdict" not in hits and "material" not in hits:
-        return None
-    if "reported" in hits or sources_of(text, hits):
+    verdicts = hits.get("verdict", ())
+    spoken = [  # "he said no", but "I would have said no"
+        start for start, end in hits.get("reported", ()) if not any(a <= start and end <= b for a, b in verdicts)
+    ]
+    if not hits or spoken or sources_of(text, hits):
         return None
     stop = len(text)
-    while starts := [start for start, end in hits.get("verdict", ()) if end == stop]:  # "いいえ**となります**"
+    while starts := [start for start, end in verdicts if end == stop]:  # "いいえ**となります**"
         stop = len(text[: min(starts)].rstrip(EDGE))
     ends = [
         (len(particle), verdict)
@@ -265,7 +273,11 @@ def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
     ]
     longest, verdict = max(ends, default=(stop, False))  # "ไม่ใช่" ends with "ใช่"
     start = stop - longest
-    return verdict if start > 0 and is_boundary(text[start - 1], text[start]) and _leads_to(text[:start], hits) else None
+    other = lexicon.no if verdict else lexicon.yes
+    choice = not {word.strip(EDGE) for word in text[: max(0, start)].split()}.isdisjoint(other)  # "yes or no"
+    if start <= 0 or choice or not is_boundary(text[start - 1], text[start]) or not _leads_to(text[:start], hits):
+        return None
+    return verdict
 
 
 def _leads_to(text: str, hits: Hits) -> bool:
@@ -278,7 +290,8 @@ def _leads_to(text: str, hits: Hits) -> bool:
     near = len(between) <= _NEAR_UNSPACED if NO_SPACES.search(between) else len(between.split()) <= _NEAR_WORDS
     if named >= 0 and near:
         return True
-    return text.rstrip(" \"'([").endswith((":", "-")) and any(end < len(text) for _, end in hits.get("material", ()))
+    marked = text.rstrip(" \"'([").endswith(_LEADS) and any(map(str.isalpha, text))
+    return marked and (len(text) <= _SHORT_LEAD or any(end < len(text) for _, end in hits.get("material", ())))
 
 
 def _after_particle(particles: tuple[str, ...], text: str) -> str | None:
@@ -286,7 +299,9 @@ def _after_particle(particles: tuple[str, ...], text: str) -> str | None:
     for particle in particles:
         if text.startswith(particle):
             rest = text[len(particle) :]
-            parted = rest[:1] == " " and NO_SPACES.match(particle)  # a space is a mark where words have none between them
+            parted = rest[:1] == " " and NO_SPACES.match(
+                particle
+            )  # a space is a mark where words have none between them
             if not rest or parted or rest.lstrip()[:1] in EDGE:
                 return rest.lstrip()
     return None
@@ -385,7 +400,7 @@ def decide(
         if takes_back:
             reasons.append("no abstention: an answer follows it that takes it back")
             return False
-        valued = valued or (states and sentence.states_number(len(sentence.text)))
+        valued = valued or (not label.abstains and sentence.states_number(len(sentence.text)))
         answers += states
         statements += states
         about += material and not label.abstains

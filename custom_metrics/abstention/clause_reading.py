@@ -1,8 +1,8 @@
 """One passage of several: whether all but one are dismissed and that one answers, in either order ("Passages 1 to 6 are
 about bridges. Passage 7 gives the year", "[2] 1932; the rest is unrelated", "All but passage 7 are off-topic").
 
-A clause is about *one* passage (numbered, or with an ordinal), about *some* ("passages 1 to 6", "the others") or about *all*
-of them; one that names none goes on about what the clause before was about.
+A clause is about *one* passage (numbered, or with an ordinal), about *some* ("passages 1 to 6", "the others") or about
+*all* of them; one that names none goes on about what the clause before was about.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
     singled_out = False
     about = ALL
     for sentence in sentences:
-        for start, end in _clauses(sentence):
-            hits = lexicon.search(text := sentence.text[start:end])
-            one = _one_passage(text, hits)
-            excepted = bool(one) and _beside(one, hits, "besides")
-            only = bool(one) and _beside(one, hits, "only")
+        clauses = [
+            (start, end, text := sentence.text[start:end], hits := lexicon.search(text), _one_passage(text, hits))
+            for start, end in _clauses(sentence)
+        ]
+        excepts = any(one is not None and _beside(one, hits, "besides") for *_, hits, one in clauses)
+        for start, end, text, hits, one in clauses:
+            excepted = one is not None and _beside(one, hits, "besides")
+            only = one is not None and _beside(one, hits, "only")
             sole = hits.get("only", ()) if only else ()
             triggers = [
                 (start, end)
@@ -42,23 +45,24 @@ def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
                 for start, end in hits.get(kind, ())
                 if kind != "beside" or not any(start <= first < end for first, _ in sole)
             ]
-            if excepted:
+            if one and excepted:
                 answering.add(_number(text, one))
                 singled_out, about = True, SOME
             elif one and "some" not in hits:
                 about = _number(text, one)
                 if triggers:
                     answering.discard(about)
-                elif only or "tells" in hits or "affirms" in hits or "present" in hits or _rest(text, one) <= _SHORT:
+                elif only or "tells" in hits or "affirms" in hits or "present" in hits or _is_value(text, one):
                     answering.add(about)
                     singled_out = singled_out or only
             elif "some" in hits or (_RANGE.search(text) and ("material" in hits or "[" in text)):
                 about = SOME
-                singled_out = singled_out or bool(triggers)
+                singled_out = singled_out or bool(triggers) or "tells" not in hits
             elif "material" in hits and triggers:
-                return False
+                if not excepts:  # "no passage, except passage 8, gives the year"
+                    return False
             elif triggers or _ends_within(sentence.hits, start, end) or _denied(hits):
-                if about == ALL:
+                if about == ALL and not (excepts and "abstains" not in hits):
                     return False
                 answering.discard(about)
     return singled_out and bool(answering)
@@ -74,7 +78,10 @@ def _clauses(sentence: Sentence) -> Iterator[tuple[int, int]]:
             cuts.add(end if start and is_word(text[start - 1]) and not NO_SPACES.match(text[start]) else start)
     last_end = 0
     passages = _passages(text, hits)
-    cuts.update(start for start, _ in hits.get("some", ()) if passages and start > passages[0][1])
+    for start, _ in hits.get("some", ()):
+        clause = max((cut for cut in cuts if cut <= start), default=0)
+        if any(clause <= first and last < start for first, last in passages):
+            cuts.add(start)
     for start, end in passages:
         if last_end and start - last_end > _LISTED:
             cuts.add(start)
@@ -109,10 +116,12 @@ def _number(text: str, place: tuple[int, int]) -> str:
     return number[0] if number else text[slice(*place)]
 
 
-def _rest(text: str, place: tuple[int, int]) -> int:
-    """How much a clause says beside the name of its passage."""
-    rest = (text[: place[0]].strip(EDGE) + text[place[1] :].strip(EDGE)).lstrip("[]0123456789 .:)")
-    return len(rest) + 2 * sum(map(len, NO_SPACES.findall(rest)))
+def _is_value(text: str, place: tuple[int, int]) -> bool:
+    """Whether a clause is a passage and a few words that are its value ("[2] Paris", "1932 (passage 7)", "It's in passage
+    7"), not what it treats ("Passage 7 is on rivers")."""
+    before, behind = text[: place[0]].strip(EDGE), _NUMBER.sub("", text[place[1] :], 1).strip(EDGE)
+    short = len(before + behind) + 2 * sum(map(len, NO_SPACES.findall(before + behind))) <= _SHORT
+    return short and (not behind or text[place[0]] == "[" or bool(_NUMBER.search(behind)))
 
 
 def _beside(place: tuple[int, int], hits: Hits, kind: str) -> bool:
@@ -121,7 +130,7 @@ def _beside(place: tuple[int, int], hits: Hits, kind: str) -> bool:
 
 def _denied(hits: Hits) -> bool:
     """Whether a clause turns round to a "not": "but not the year"."""
-    return any(0 <= start - end <= 1 for start, _ in hits.get("denies", ()) for _, end in hits.get("but", ()))
+    return any(0 <= start - end <= _NEAR for start, _ in hits.get("denies", ()) for _, end in hits.get("but", ()))
 
 
 def _ends_within(hits: Hits, start: int, end: int) -> bool:

@@ -12,6 +12,7 @@ from custom_metrics.abstention.phrases import Lexicon
 
 LONGEST_BARE = 120  # characters of a bare phrase and what opens it
 LONG = 55  # characters of a statement behind the material; those of scripts without spaces count three times
+_ANSWER = 14  # characters of a number that stands for the answer: "It was 1932, but ..."
 DETAIL = 25  # behind "I can't tell"
 _MORE = 8  # characters that an answer has behind its source
 CITATION, CITED = 60, 12  # "According to the given passages" is no longer than that; nor is "[3] and [4]" behind it
@@ -20,7 +21,7 @@ TRIGGERS = frozenset(("abstains", "silent", "lacks", "beside"))
 
 _COMMA = re.compile("[,،、]")
 # Behind a word ("passage 3", "文章[2]", "muktadha wa 3") or before it ("4. szöveg", "৪ নম্বর প্রসঙ্গ", "第三段").
-_NUMBERED = re.compile(r"(?<=[\w\u0900-\u0e7f])( ?\[?\d| (?:[^\W\d]{1,3}\.?) \d{1,2}(?!\d)|ที่ ?\d)")
+_NUMBERED = re.compile(r"(?<=[\w\u0900-\u0e7f])(?=( ?\[?\d| (?:[^\W\d]{1,3}\.?) \d{1,2}(?!\d)|ที่ ?\d))")
 _NUMBER_BEFORE = re.compile(
     r"(?<!\d)\d{1,2}(?:[.ºª°]|-?[^\W\d]{1,3}\b| ?(?:নম্বর|নং|नंबर|नम्बर|نمبر))\s(?=[^\W\d])|第[\d一二三四五六七八九十]{1,2}"
 )
@@ -274,8 +275,8 @@ class Sentence:
         return ALONE if by_itself else BESIDE if beside else SILENT
 
     def states_number(self, end: int) -> bool:
-        """Whether the sentence states a number in its first `end` characters, that of no passage, and speaks of the material
-        there only to name its source."""
+        """Whether the sentence states a number in its first `end` characters, that of no passage, and speaks of the
+        material there only to name its source."""
         lead, hits = self.text[:end], self.hits
         material = [place for place in hits.get("material", ()) if place[0] < end]
         sources = sources_of(lead, hits) if material else ()
@@ -289,8 +290,12 @@ class Sentence:
         given", "1932 (passage 7); no other passage confirms it"."""
         hits, late = self.hits, max(start for start, _ in spans)
         breaks = [match.start() for match in _COMMA.finditer(self.text, 0, late)]
-        cut = max([*breaks, *(start for kind in ("but", "although") for start, _ in hits.get(kind, ()) if start <= late)], default=0)
+        cut = max(
+            [*breaks, *(start for kind in ("but", "although") for start, _ in hits.get(kind, ()) if start <= late)],
+            default=0,
+        )
         missing = any(start >= cut for kind in ("part", "some") for start, _ in hits.get(kind, ()))
+        missing = missing or _length(self.text[:cut].strip(EDGE)) <= _ANSWER
         return missing and not any(end <= cut for _, end in spans) and self.states_number(cut)
 
     def _answers_from(self, start: int) -> bool:
@@ -310,6 +315,9 @@ class Sentence:
         lead = start + _skip_edge(rest)
         if citing := [end for at, end in hits.get("citing", ()) if at == lead]:
             sources |= {end for at, end in behind if lead <= at <= max(citing) + CITED and len(text) - end > _MORE}
+        named = named or (
+            bool(behind) and behind[0][1] in sources and any(at >= start for at, _ in hits.get("tells", ()))
+        )
         return len(rest.strip(EDGE)) > 1 and not _speaks_of(start, len(text), hits, sources, named)
 
 
