@@ -255,13 +255,9 @@ def concluded_verdict(text: str, language: str | None = None) -> bool | None:
 
 def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
     text = sentence.strip(EDGE)
-    hits = lexicon.search(text) if len(text) <= _LONGEST_CONCLUSION else {}
-    verdicts = hits.get("verdict", ())
-    spoken = [  # "he said no", but "I would have said no"
-        start for start, end in hits.get("reported", ()) if not any(a <= start and end <= b for a, b in verdicts)
-    ]
-    if not hits or spoken or sources_of(text, hits):
+    if len(text) > _LONGEST_CONCLUSION:
         return None
+    verdicts = lexicon.details(text).get("verdict", [])
     stop = len(text)
     while starts := [start for start, end in verdicts if end == stop]:  # "いいえ**となります**"
         stop = len(text[: min(starts)].rstrip(EDGE))
@@ -275,17 +271,21 @@ def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
     start = stop - longest
     other = lexicon.no if verdict else lexicon.yes
     choice = not {word.strip(EDGE) for word in text[: max(0, start)].split()}.isdisjoint(other)  # "yes or no"
-    if start <= 0 or choice or not is_boundary(text[start - 1], text[start]) or not _leads_to(text[:start], hits):
+    if start <= 0 or choice or not is_boundary(text[start - 1], text[start]):
         return None
-    return verdict
+    return verdict if _leads_to(text[:start], lexicon.search(text), verdicts) else None
 
 
-def _leads_to(text: str, hits: Hits) -> bool:
+def _leads_to(text: str, hits: Hits, verdicts: list[tuple[int, int]]) -> bool:
     """Whether the text in front of a particle names a verdict, or the material and then a mark, a few words before it; and
-    does not abstain."""
-    if any(end <= len(text) for kind in TRIGGERS for _, end in hits.get(kind, ())):
+    neither abstains nor reports what others said. `hits` and `verdicts` are those of the sentence."""
+    if any(end <= len(text) for kind in TRIGGERS for _, end in hits.get(kind, ())) or sources_of(text, hits):
         return False
-    named = max((end for _, end in hits.get("verdict", ()) if end <= len(text)), default=-1)
+    if any(  # "he said no", but "I would have said no"
+        not any(first <= start and end <= last for first, last in verdicts) for start, end in hits.get("reported", ())
+    ):
+        return False
+    named = max((end for _, end in verdicts if end <= len(text)), default=-1)
     between = text[named:]
     near = len(between) <= _NEAR_UNSPACED if NO_SPACES.search(between) else len(between.split()) <= _NEAR_WORDS
     if named >= 0 and near:
@@ -299,9 +299,7 @@ def _after_particle(particles: tuple[str, ...], text: str) -> str | None:
     for particle in particles:
         if text.startswith(particle):
             rest = text[len(particle) :]
-            parted = rest[:1] == " " and NO_SPACES.match(
-                particle
-            )  # a space is a mark where words have none between them
+            parted = rest[:1] == " " and NO_SPACES.match(particle)  # a mark, where words are written together
             if not rest or parted or rest.lstrip()[:1] in EDGE:
                 return rest.lstrip()
     return None

@@ -26,13 +26,21 @@ _LISTED = 6  # characters between two passages that are listed
 
 def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
     """Whether one passage is said to answer, and only others are dismissed."""
+    if not any("part" in sentence.hits or _NUMBER.search(sentence.text) for sentence in sentences):
+        return False  # no passage is named
     answering: set[str] = set()
     singled_out = False
     about = ALL
     for sentence in sentences:
         clauses = [
-            (start, end, text := sentence.text[start:end], hits := lexicon.search(text), _one_passage(text, hits))
-            for start, end in _clauses(sentence)
+            (
+                start,
+                end,
+                text := sentence.text[start:end],
+                hits := lexicon.search(text) | lexicon.details(text),
+                _one_passage(text, hits),
+            )
+            for start, end in _clauses(sentence.text, sentence.hits | lexicon.details(sentence.text))
         ]
         excepts = any(one is not None and _beside(one, hits, "besides") for *_, hits, one in clauses)
         for start, end, text, hits, one in clauses:
@@ -68,9 +76,8 @@ def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
     return singled_out and bool(answering)
 
 
-def _clauses(sentence: Sentence) -> Iterator[tuple[int, int]]:
+def _clauses(text: str, hits: Hits) -> Iterator[tuple[int, int]]:
     """The (start, end) of each clause: between commas, turns, and passages that are no list."""
-    text, hits = sentence.text, sentence.hits
     kept = hits.get("besides", ())  # "none but passage 7"
     cuts = {match.end() for match in _BREAK.finditer(text)}
     for start, end in (*hits.get("but", ()), *hits.get("although", ())):

@@ -294,7 +294,7 @@ class Sentence:
             [*breaks, *(start for kind in ("but", "although") for start, _ in hits.get(kind, ()) if start <= late)],
             default=0,
         )
-        missing = any(start >= cut for kind in ("part", "some") for start, _ in hits.get(kind, ()))
+        missing = any(start >= cut for start, _ in hits.get("part", ()))
         missing = missing or _length(self.text[:cut].strip(EDGE)) <= _ANSWER
         return missing and not any(end <= cut for _, end in spans) and self.states_number(cut)
 
@@ -315,9 +315,6 @@ class Sentence:
         lead = start + _skip_edge(rest)
         if citing := [end for at, end in hits.get("citing", ()) if at == lead]:
             sources |= {end for at, end in behind if lead <= at <= max(citing) + CITED and len(text) - end > _MORE}
-        named = named or (
-            bool(behind) and behind[0][1] in sources and any(at >= start for at, _ in hits.get("tells", ()))
-        )
         return len(rest.strip(EDGE)) > 1 and not _speaks_of(start, len(text), hits, sources, named)
 
 

@@ -51,7 +51,7 @@ def without_quotations(text: str, lexicon: Lexicon) -> str:
 def _without_denied(text: str, lexicon: Lexicon) -> str:
     """A text without quoted abstentions that it denies (`Not "I don't know": passage 7 says 1932`)."""
     kept, at = [], 0
-    hits = lexicon.search(text).get("denies", ())
+    hits = lexicon.details(text).get("denies", ())
     for quoted in re.finditer(ABSTENTION, text):
         start, end = quoted.span()
         before = [first for first, last in hits if first >= at and 0 <= start - last <= 2]
