@@ -21,6 +21,7 @@ from typing import Any
 from custom_metrics.abstention import (
     abstains_in_other_language,
     affirms_presence,
+    concluded_verdict,
     denies_presence,
     is_abstention,
     labelled_verdict,
@@ -133,7 +134,7 @@ def robust_label(
         return ANSWER
     if not _SUBSTANCE.search(text) or _ASKS_BACK.match(lowered):
         return INVALID
-    if abstains_in_other_language(text, language):
+    if concluded_verdict(text, language) is False or abstains_in_other_language(text, language):
         return NO_ANSWER
     return INVALID if no_answer(text, question, passages) or is_unrelated(text, question, passages) else ANSWER
 

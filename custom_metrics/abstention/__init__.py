@@ -23,8 +23,10 @@ import re
 from functools import lru_cache
 from itertools import islice
 
-from custom_metrics.abstention.folding import EDGE, NO_SPACES
+from custom_metrics.abstention.clause_reading import one_answers
+from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_boundary
 from custom_metrics.abstention.labelled_parts import NOTHING, fields
+from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import LANGUAGES, Lexicon, lexicon_of, likely_languages, supported_language
 from custom_metrics.abstention.sentence_reading import (
     BESIDE,
@@ -37,12 +39,19 @@ from custom_metrics.abstention.sentence_reading import (
     is_bare,
     sources_of,
 )
-from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, split, stated_text
+from custom_metrics.abstention.sentence_splitting import (
+    MASK,
+    mask_titles,
+    split,
+    stated_text,
+    without_quotations,
+)
 
 __all__ = [
     "LANGUAGES",
     "abstains_in_other_language",
     "affirms_presence",
+    "concluded_verdict",
     "denies_presence",
     "is_abstention",
     "labelled_verdict",
@@ -53,10 +62,14 @@ EARLY = 30  # characters at the front of a sentence in which a "however" still t
 MOST_STATEMENTS = 2  # beside one about the material's silence; a text that states more is an essay, not an abstention
 
 # A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
-_NAMES = re.compile(r"\d|(?<=[^\W.!?] )[^\W\d_a-z]|(?<=, )[^\W\d_a-z]|" + NO_SPACES.pattern)
+_NAMES = re.compile(r"\d|(?:(?<=[^\W.!?] )|(?<=, ))[^\W\d_a-z](?![\s'’])|" + NO_SPACES.pattern)
 _IN_BRACKETS = re.compile(r"\([^()]*\)?")
 _COLON = re.compile(r".{20}[:：]\s?\S.{20}")
 _SHORT_NO = 2  # letters
+_LONGEST_CONCLUSION = 120
+_LEADS = (":", "-", ",", "、")
+_SHORT_LEAD = 24  # characters: "In short, no"
+_NEAR_WORDS, _NEAR_UNSPACED = 5, 8  # between what names a verdict and the verdict
 _LONGEST_VERDICT = 60  # characters under a label; more is an explanation
 _SHORT_VALUE = 20
 _REVIEWED = 3  # sentences that begin as items ("7) a ship"): they review the passages
@@ -138,7 +151,8 @@ def denies_presence(text: str, language: str | None = None) -> bool:
 
 
 def _denies_in(text: str, lexicon: Lexicon) -> bool:
-    rest = _after_particle(lexicon.no, lexicon.fold(text).strip(EDGE))
+    folded = lexicon.fold(text).strip(EDGE)
+    rest = _after_particle(lexicon.no, without_quotations(folded, lexicon) if '"' in folded else folded)
     if rest is None:
         return False
     hits = lexicon.search(rest)
@@ -159,6 +173,10 @@ def _affirms_in(text: str, lexicon: Lexicon) -> bool:
     if _after_particle(lexicon.yes, head) is None:
         return False
     first = next((sentence for sentence, _ in split(head)), head)
+    hits = lexicon.search(first)
+    said = min((start for start, _ in hits.get("present", ())), default=len(first))
+    if "abstains" not in hits and all(said < start for kind in TRIGGERS for start, _ in hits.get(kind, ())):
+        return True  # "Yes, the answer is in passage 3, although ..."
     return not decide(first, lexicon, beside=False)
 
 
@@ -177,7 +195,8 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
     by_passage: list[bool | None] = []
     nothing = False
     for field in labelled:
-        hits = [lexicon.search(lexicon.fold(field.label)) for _, lexicon in tables]
+        labels = [lexicon.fold(field.label) for _, lexicon in tables]
+        hits = [lexicon.search(label) for (_, lexicon), label in zip(tables, labels, strict=True)]
         if any("but" in kinds for kinds in hits):
             return None  # "Correction: ..."
         if field.value == NOTHING:
@@ -187,7 +206,10 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
         if field.numbered:
             by_passage.append(verdict)
         elif verdict is not None:  # a "yes" under "unanswerable" or "no_answer" says no
-            negative = any(not TRIGGERS.isdisjoint(kinds) or "bare" in kinds for kinds in hits)
+            negative = any(
+                not TRIGGERS.isdisjoint(kinds) or is_bare(label, kinds)
+                for label, kinds in zip(labels, hits, strict=True)
+            )
             verdicts.append(verdict is not negative)
     if verdicts:
         return verdicts[0] if text[:1] in "{[<`" else verdicts[-1]
@@ -218,13 +240,68 @@ def _verdict(value: str, lexicon: Lexicon) -> bool | None:
     return True if short and present and not folded.startswith(lexicon.no) else None
 
 
+def concluded_verdict(text: str, language: str | None = None) -> bool | None:
+    """The "yes" or "no" that a short sentence at the front or at the end of an answer concludes with: "So the verdict would
+    be no", "With these passages: no". ``None`` where there is none."""
+    for _, lexicon in lexicons(text, language):
+        if not any(map((folded := lexicon.fold(excerpt(text))).__contains__, (*lexicon.no, *lexicon.yes))):
+            continue
+        sentences = [*split(stated_text(folded, lexicon))]
+        for sentence, asks in (*sentences[-1:], *sentences[:1]):
+            if not asks and (verdict := _concludes(sentence, lexicon)) is not None:
+                return verdict
+    return None
+
+
+def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
+    text = sentence.strip(EDGE)
+    if len(text) > _LONGEST_CONCLUSION:
+        return None
+    verdicts = lexicon.details(text).get("verdict", [])
+    stop = len(text)
+    while starts := [start for start, end in verdicts if end == stop]:  # "いいえ**となります**"
+        stop = len(text[: min(starts)].rstrip(EDGE))
+    ends = [
+        (len(particle), verdict)
+        for particles, verdict in ((lexicon.yes, True), (lexicon.no, False))
+        for particle in particles
+        if text.endswith(particle, 0, stop)
+    ]
+    longest, verdict = max(ends, default=(stop, False))  # "ไม่ใช่" ends with "ใช่"
+    start = stop - longest
+    other = lexicon.no if verdict else lexicon.yes
+    choice = not {word.strip(EDGE) for word in text[: max(0, start)].split()}.isdisjoint(other)  # "yes or no"
+    if start <= 0 or choice or not is_boundary(text[start - 1], text[start]):
+        return None
+    return verdict if _leads_to(text[:start], lexicon.search(text), verdicts) else None
+
+
+def _leads_to(text: str, hits: Hits, verdicts: list[tuple[int, int]]) -> bool:
+    """Whether the text in front of a particle names a verdict, or the material and then a mark, a few words before it; and
+    neither abstains nor reports what others said. `hits` and `verdicts` are those of the sentence."""
+    if any(end <= len(text) for kind in TRIGGERS for _, end in hits.get(kind, ())) or sources_of(text, hits):
+        return False
+    if any(  # "he said no", but "I would have said no"
+        not any(first <= start and end <= last for first, last in verdicts) for start, end in hits.get("reported", ())
+    ):
+        return False
+    named = max((end for _, end in verdicts if end <= len(text)), default=-1)
+    between = text[named:]
+    near = len(between) <= _NEAR_UNSPACED if NO_SPACES.search(between) else len(between.split()) <= _NEAR_WORDS
+    if named >= 0 and near:
+        return True
+    marked = text.rstrip(" \"'([").endswith(_LEADS) and any(map(str.isalpha, text))
+    return marked and (len(text) <= _SHORT_LEAD or any(end < len(text) for _, end in hits.get("material", ())))
+
+
 def _after_particle(particles: tuple[str, ...], text: str) -> str | None:
     """The text behind a particle and a mark at its start; ``None`` where it does not start so."""
     for particle in particles:
         if text.startswith(particle):
-            rest = text[len(particle) :].lstrip()
-            if text == particle or (rest and rest[0] in EDGE):
-                return rest
+            rest = text[len(particle) :]
+            parted = rest[:1] == " " and NO_SPACES.match(particle)  # a mark, where words are written together
+            if not rest or parted or rest.lstrip()[:1] in EDGE:
+                return rest.lstrip()
     return None
 
 
@@ -259,7 +336,7 @@ def decide(
         if not any(sentence.may_abstain for sentence in sentences):
             return _whole_is_bare(text, sentences, lexicon)
         reasons = []
-    spoke_of_material = abstained = only_bare = alone = sourced = solid = treats = False
+    spoke_of_material = abstained = only_bare = alone = sourced = solid = treats = valued = False
     reviewed = not partial and sum(bool(ITEM.match(sentence.text)) for sentence in sentences) >= _REVIEWED
     answers = 0  # sentences that answer directly, since the last abstention
     about = 0  # sentences about the material that do not abstain
@@ -282,7 +359,7 @@ def decide(
             # only what is missing of an answer: "The third is not given"
             remainder = "part" in sentence.hits and not material and answers + related + about > 0
             listed = (solid and "silent" in sentence.hits) or sentence.asks_for_a_detail()
-            detail = sourced and not sentence.bare
+            detail = (sourced or (valued and "part" in sentence.hits and not material)) and not sentence.bare
             detail = detail or (partial and (remainder or (answers > 0 and listed and not sentence.bare)))
             if not (answers or related or detail) or turns or (sentence.abstains_alone and not detail):
                 only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
@@ -321,11 +398,15 @@ def decide(
         if takes_back:
             reasons.append("no abstention: an answer follows it that takes it back")
             return False
+        valued = valued or (not label.abstains and sentence.states_number(len(sentence.text)))
         answers += states
         statements += states
         about += material and not label.abstains
         spoke_of_material = spoke_of_material or material
-    if abstained:
+    if (abstained or treats) and one_answers(sentences, lexicon):
+        abstains = False
+        reasons.append("no abstention: one of the passages answers, and only others are dismissed")
+    elif abstained:
         abstains = alone or statements <= MOST_STATEMENTS
         essay = f"no abstention: it finds the material silent, but states {statements} other things"
         reasons.append("an abstention" if abstains else essay)

@@ -63,7 +63,7 @@ def explain(text: str, language: str | None = None) -> list[Explanation]:
 
 def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
     trace: list[PatternMatch] = []
-    hits = lexicon.search(sentence, trace)
+    hits = lexicon.search(sentence, trace) | lexicon.details(sentence, trace)
     for pattern, places in dict.fromkeys(trace):
         start, end = places[0][0], places[-1][1]
         if any(end == hit[1] for hit in hits.get(pattern.kind, ())):  # others are spared by an exception

@@ -229,7 +229,8 @@ class Matcher:
         self._automaton = ahocorasick.Automaton()
         for literal in self._elements:
             self._automaton.add_word(literal, (len(literal), *boundaries(literal), [None] * 4))
-        self._automaton.make_automaton()
+        if self._elements:
+            self._automaton.make_automaton()
 
     def _plan(self, literal: str, borders: int) -> _Plan:
         """The steps of a literal, by whether a word of the text begins with it (:data:`BEGINS`) and ends with it."""
@@ -259,6 +260,8 @@ class Matcher:
         spares.
         """
         hits: Hits = {}
+        if not self._elements:
+            return hits
         begun: dict[_Node, list[tuple[Place, ...]]] = {}  # the places that lead to each inner node
         nodes = begun.keys()
         padded = text + " "  # so that there is a character at both ends

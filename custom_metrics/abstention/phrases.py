@@ -34,8 +34,10 @@ LANGUAGES: tuple[str, ...] = tuple(
 PATTERN_KEYS = (
     *("material", "silent", "lacks", "abstains", "bare", "openers", "citing"),
     *("beside", "part", "but", "although", "reported", "offer", "except", "present", "affirms"),
+    *(DETAIL_KEYS := ("some", "only", "besides", "tells", "verdict", "denies")),
 )
-"""Keys whose phrases may hold parts and gaps."""
+"""Keys whose phrases may hold parts and gaps; those of :data:`DETAIL_KEYS` are looked for apart, in the few texts that need
+them, as their words are common."""
 WORD_KEYS = ("answer_marker", "yes", "no")
 _KEYS = frozenset(("language", "name", "spaces", "fold_marks", "same", "parts", *PATTERN_KEYS, *WORD_KEYS))
 
@@ -46,6 +48,7 @@ class Lexicon:
     :meth:`custom_metrics.abstention.patterns.Matcher.search`."""
 
     search: Callable[..., Hits]
+    details: Callable[..., Hits]  # the phrases of :data:`DETAIL_KEYS`
     fold: Callable[[str], str]  # folds a text as the phrases were folded
     yes: tuple[str, ...]
     no: tuple[str, ...]
@@ -119,7 +122,8 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
                 raise ValueError(f"{table['language']}: {kind!r}: {error}") from None
     markers = "|".join(map(re.escape, words["answer_marker"]))
     return Lexicon(
-        search=Matcher(patterns).search,
+        search=Matcher(pattern for pattern in patterns if pattern.kind not in DETAIL_KEYS).search,
+        details=Matcher(pattern for pattern in patterns if pattern.kind in DETAIL_KEYS).search,
         fold=folded,
         yes=tuple(words["yes"]),
         no=tuple(words["no"]),

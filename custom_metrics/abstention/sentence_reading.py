@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_word
@@ -12,6 +12,7 @@ from custom_metrics.abstention.phrases import Lexicon
 
 LONGEST_BARE = 120  # characters of a bare phrase and what opens it
 LONG = 55  # characters of a statement behind the material; those of scripts without spaces count three times
+_ANSWER = 14  # characters of a number that stands for the answer: "It was 1932, but ..."
 DETAIL = 25  # behind "I can't tell"
 _MORE = 8  # characters that an answer has behind its source
 CITATION, CITED = 60, 12  # "According to the given passages" is no longer than that; nor is "[3] and [4]" behind it
@@ -20,7 +21,7 @@ TRIGGERS = frozenset(("abstains", "silent", "lacks", "beside"))
 
 _COMMA = re.compile("[,،、]")
 # Behind a word ("passage 3", "文章[2]", "muktadha wa 3") or before it ("4. szöveg", "৪ নম্বর প্রসঙ্গ", "第三段").
-_NUMBERED = re.compile(r"(?<=[\w\u0900-\u0e7f])( ?\[?\d| (?:[^\W\d]{1,3}\.?) \d{1,2}(?!\d)|ที่ ?\d)")
+_NUMBERED = re.compile(r"(?<=[\w\u0900-\u0e7f])(?=( ?\[?\d| (?:[^\W\d]{1,3}\.?) \d{1,2}(?!\d)|ที่ ?\d))")
 _NUMBER_BEFORE = re.compile(
     r"(?<!\d)\d{1,2}(?:[.ºª°]|-?[^\W\d]{1,3}\b| ?(?:নম্বর|নং|नंबर|नम्बर|نمبر))\s(?=[^\W\d])|第[\d一二三四五六七八九十]{1,2}"
 )
@@ -35,7 +36,7 @@ _VALUE = re.compile(r"[:：] ?[^:：]{1,40}\Z")
 _NUMBER = re.compile(r"(?<![\d\[(])\d{2,}")
 ITEM = re.compile(r"\W*\d{1,2}\W*[\])]")
 """How an item of a list begins: "1) unrelated", "- [4]-[10] places in Greenland"."""
-_CITED = re.compile(r"\[\d{1,2}\]")
+CITED_PASSAGE = re.compile(r"\[\d{1,2}\]")
 
 
 class SentenceLabel(NamedTuple):
@@ -84,14 +85,14 @@ class Sentence:
         """Whether the sentence names a passage as its source by the bracketed number alone ("Since [1] has him born in
         1900"). In a sentence that abstains, the number is material instead."""
         text, hits = self.text, self.hits
-        cited = [match.span() for match in _CITED.finditer(text)]
+        cited = [match.span() for match in CITED_PASSAGE.finditer(text)]
         if not TRIGGERS.isdisjoint(hits):
             spoken_of = [(start, end) for start, end in cited if text[end:].strip(EDGE + "0123456789")]
             if spoken_of:  # "It has no natural predators [2]" names its source
                 hits["material"] = spoken_of
             return False
         # neither "References: [1], [4]" nor "[1] Tales and legends"
-        return bool(cited) and cited[0][0] > self._lead and len(_CITED.sub("", text)) > 2 * _MORE
+        return bool(cited) and cited[0][0] > self._lead and len(CITED_PASSAGE.sub("", text)) > 2 * _MORE
 
     def _drop_sources(self) -> bool:
         """Remove passages named as a source, in brackets or at the end, from the material. Return whether that leaves none,
@@ -254,6 +255,8 @@ class Sentence:
             return TURNED
         if material and not by_itself and _NAMED.search(text, material[0][1], first):
             return CONCEDED  # "It names the cast (Reed, Marsh and Okafor) but gives none for the sequel"
+        if self._gives_more_than_is_missing(spans):
+            return CONCEDED
         for start, end in hits.get("although", ())[:1]:
             lead = text[:start]
             if start >= first or _COMMA.search(text, end, first):
@@ -270,6 +273,30 @@ class Sentence:
             ):
                 return CONCEDED
         return ALONE if by_itself else BESIDE if beside else SILENT
+
+    def states_number(self, end: int) -> bool:
+        """Whether the sentence states a number in its first `end` characters, that of no passage, and speaks of the
+        material there only to name its source."""
+        lead, hits = self.text[:end], self.hits
+        material = [place for place in hits.get("material", ()) if place[0] < end]
+        sources = sources_of(lead, hits) if material else ()
+        cited = [stop for _, stop in hits.get("citing", ())]
+        return bool(_NUMBER.search(lead)) and all(
+            last in sources or any(0 <= first - stop <= 1 or first < stop for stop in cited) for first, last in material
+        )
+
+    def _gives_more_than_is_missing(self, spans: Iterable[tuple[int, int]]) -> bool:
+        """Whether a number is given in front of a clause on what is missing beside it: "In 1932, but the exact day is not
+        given", "1932 (passage 7); no other passage confirms it"."""
+        hits, late = self.hits, max(start for start, _ in spans)
+        breaks = [match.start() for match in _COMMA.finditer(self.text, 0, late)]
+        cut = max(
+            [*breaks, *(start for kind in ("but", "although") for start, _ in hits.get(kind, ()) if start <= late)],
+            default=0,
+        )
+        missing = any(start >= cut for start, _ in hits.get("part", ()))
+        missing = missing or _length(self.text[:cut].strip(EDGE)) <= _ANSWER
+        return missing and not any(end <= cut for _, end in spans) and self.states_number(cut)
 
     def _answers_from(self, start: int) -> bool:
         """Whether what follows a turn answers: some words, and nothing of the material, of not knowing or to the user. A
@@ -346,7 +373,7 @@ def _ordinal(hits: Hits) -> set[int]:
 
 def sources_of(text: str, hits: Hits) -> set[int]:
     """The ends of words that name one of the passages: numbered, or with an ordinal beside them."""
-    return numbered(text) | _ordinal(hits) | {match.end() for match in _CITED.finditer(text)}
+    return numbered(text) | _ordinal(hits) | {match.end() for match in CITED_PASSAGE.finditer(text)}
 
 
 def _speaks_of(start: int, end: int, hits: Hits, sources: Collection[int] = (), named: bool = False) -> bool:

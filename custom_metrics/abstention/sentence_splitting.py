@@ -13,6 +13,7 @@ from custom_metrics.abstention.folding import EDGE, is_boundary
 from custom_metrics.abstention.phrases import Lexicon
 
 MASK = "\x00"  # stands for what was quoted
+ABSTENTION = "\x01"  # for a quoted abstention, until it is known whether the text denies it
 _CLOSING = r".!?。؟۔।॥\n;؛｡…"
 _MARKS = re.compile(f"[{_CLOSING}]+")
 _PIECE = re.compile(f"[^{_CLOSING}]*([{_CLOSING}]*)")
@@ -44,7 +45,21 @@ def without_quotations(text: str, lexicon: Lexicon) -> str:
         text = _DOUBLE_QUOTED.sub(lambda match: _quoted(match, lexicon), text)
     if text.count("'") > 1:
         text = _SINGLE_QUOTED.sub(lambda match: _quoted(match, lexicon), text)
-    return text
+    return _without_denied(text, lexicon) if ABSTENTION in text else text
+
+
+def _without_denied(text: str, lexicon: Lexicon) -> str:
+    """A text without quoted abstentions that it denies (`Not "I don't know": passage 7 says 1932`)."""
+    kept, at = [], 0
+    hits = lexicon.details(text).get("denies", ())
+    for quoted in re.finditer(ABSTENTION, text):
+        start, end = quoted.span()
+        before = [first for first, last in hits if first >= at and 0 <= start - last <= 2]
+        behind = [last for first, last in hits if 0 <= first - end <= 2]
+        if before or behind:
+            kept.append(text[at : min((*before, start))])
+            at = max((*behind, end))
+    return "".join((*kept, text[at:])).replace(ABSTENTION, MASK).strip(EDGE)
 
 
 def split(text: str) -> Iterator[tuple[str, bool]]:
@@ -78,10 +93,13 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
     before = match.string[max(0, match.start() - 60) : match.start()].rstrip(" :,-\"'")
     after = match.string[match.end() : match.end() + 3].strip(" .!\"')")
     before = _MARKS.split(before)[-1].strip()
+    if match[0][1:-1].strip(EDGE) in (*lexicon.yes, *lexicon.no):
+        return f" {match[0][1:-1]} "
     own = not before or any(end == len(before) for _, end in lexicon.search(before).get("openers", ()))
     if own and (not after or match.string[match.end() : match.end() + 1] in "\n.。"):
         return " " + match[0][1:-1] + " "
-    return MASK + "." if match[0][-2] in ".!?" and match.string[match.end() : match.end() + 1] == " " else MASK
+    mask = MASK if {"bare", "abstains"}.isdisjoint(lexicon.search(match[0][1:-1])) else ABSTENTION
+    return mask + "." if match[0][-2] in ".!?" and match.string[match.end() : match.end() + 1] == " " else mask
 
 
 def mask_titles(text: str) -> str:

@@ -33,6 +33,7 @@ from itertools import pairwise
 from typing import Any
 
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, fold
+from custom_metrics.abstention.phrases import LANGUAGES, phrase_table
 from custom_metrics.reading.noise import is_noise, script_of, scripts
 
 KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris", "noise", "script")
@@ -309,6 +310,10 @@ def _is_debris(text: str) -> bool:
 
 _BEYOND_LATIN = re.compile("[^\u0000-\u036f\u1e00-\u1eff\u2000-\u2bff\ufb00-\ufb06\uff00-\uff60]")
 _NAME_WORDS, _NAME_LETTERS, _NAME_UNSPACED, _NAME_HANGUL = 3, 30, 8, 12
+_OF_MANY_SIGNS = frozenset(("CJK", "HIRAGANA", "KATAKANA", "HANGUL"))  # written by languages with a phrase table
+_PAIRS_KNOWN = (
+    0.6  # of letters drawn at random a third in Cyrillic, half in Arabic and Hebrew; names have less than other words
+)
 _HANGUL = re.compile("[\uac00-\ud7a3]+")
 
 
@@ -323,7 +328,23 @@ def _is_foreign(text: str, question: str | None, passages: Sequence[str]) -> boo
     within = most <= _NAME_LETTERS and unspaced <= _NAME_UNSPACED and hangul <= _NAME_HANGUL
     if len(text.split()) <= _NAME_WORDS and within:
         return False
-    return not any(script_of(char) == script for char in set(question).union(*passages))
+    if any(script_of(char) == script for char in set(question).union(*passages)):
+        return False
+    return script not in _OF_MANY_SIGNS and not _makes_words(text)
+
+
+@cache
+def _pairs_of_letters() -> frozenset[str]:
+    """Two letters that stand side by side in a phrase table, other than Latin ones."""
+    tables = "\n".join(fold(str(phrase_table(language))) for language in LANGUAGES)
+    return frozenset(a + b for a, b in pairwise(tables) if min(a, b) > "ɏ")
+
+
+def _makes_words(text: str) -> bool:
+    """Whether most letters of a text in an alphabet follow each other as in the phrase tables, so that it is in a language
+    that has one, or in one much like it."""
+    pairs = [a + b for a, b in pairwise(fold(text)) if min(a, b) > "ɏ"]
+    return sum(pair in _pairs_of_letters() for pair in pairs) >= _PAIRS_KNOWN * len(pairs)
 
 
 _ENGLISH = frozenset("the of and to in is are was were a an that this it for by on with as there from".split())
