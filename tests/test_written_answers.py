@@ -458,7 +458,8 @@ def test_where_no_verdict_is_there_is_none(text: str) -> None:
 
 @pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize(
-    "unit", ["a: ", '"a": ', "<a>", "\\boxed{", "1. no\n", "\\text{", "# a\n", "&#39;", " n't", "(1) "]
+    "unit",
+    ["a: ", '"a": ', "<a>", "\\boxed{", "1. no\n", "\\text{", "# a\n", "&#39;", " n't", "(1) ", "not 'no idea' "],
 )
 def test_hostile_forms_are_read_in_linear_time(unit: str) -> None:
     robust_label("Answer: no", "en")

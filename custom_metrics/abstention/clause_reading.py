@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_word
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon
-from custom_metrics.abstention.sentence_reading import CITED_PASSAGE, TRIGGERS, Sentence, sources_of
+from custom_metrics.abstention.sentence_reading import CITED_PASSAGE, TRIGGERS, Sentence, ordinal, sources_of
 
 ALL, SOME = "all", "some"  # what a clause is about; one passage is its number
 _BREAK = re.compile(r"[,;،؛、](?! ?\d)| - ")
@@ -26,7 +26,7 @@ _LISTED = 6  # characters between two passages that are listed
 
 def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
     """Whether one passage is said to answer, and only others are dismissed."""
-    if not any("part" in sentence.hits or _NUMBER.search(sentence.text) for sentence in sentences):
+    if not any(_NUMBER.search(sentence.text) or ordinal(sentence.hits) for sentence in sentences):
         return False  # no passage is named
     answering: set[str] = set()
     singled_out = False

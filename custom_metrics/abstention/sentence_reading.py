@@ -278,16 +278,20 @@ class Sentence:
         """Whether the sentence states a number in its first `end` characters, that of no passage, and speaks of the
         material there only to name its source."""
         lead, hits = self.text[:end], self.hits
+        if not _NUMBER.search(lead):
+            return False
         material = [place for place in hits.get("material", ()) if place[0] < end]
         sources = sources_of(lead, hits) if material else ()
         cited = [stop for _, stop in hits.get("citing", ())]
-        return bool(_NUMBER.search(lead)) and all(
+        return all(
             last in sources or any(0 <= first - stop <= 1 or first < stop for stop in cited) for first, last in material
         )
 
     def _gives_more_than_is_missing(self, spans: Iterable[tuple[int, int]]) -> bool:
         """Whether a number is given in front of a clause on what is missing beside it: "In 1932, but the exact day is not
         given", "1932 (passage 7); no other passage confirms it"."""
+        if not _NUMBER.search(self.text):
+            return False
         hits, late = self.hits, max(start for start, _ in spans)
         breaks = [match.start() for match in _COMMA.finditer(self.text, 0, late)]
         cut = max(
@@ -310,7 +314,7 @@ class Sentence:
             # "but it gives the year asked for, 1887", "though the passage records two theories: ..."
             if affirmed or _NUMBER.search(rest) or (behind and _LISTING.search(text, behind[0][1])):
                 return True
-        sources = {start + end for end in sources_of(rest, {})} | _ordinal(hits)
+        sources = {start + end for end in sources_of(rest, {})} | ordinal(hits)
         named = any(end in sources and len(text) - end > 2 * _MORE for _, end in behind)
         lead = start + _skip_edge(rest)
         if citing := [end for at, end in hits.get("citing", ()) if at == lead]:
@@ -359,7 +363,7 @@ def numbered(text: str) -> set[int]:
     return ends
 
 
-def _ordinal(hits: Hits) -> set[int]:
+def ordinal(hits: Hits) -> set[int]:
     """Where material ends that an ordinal stands beside ("the last passage")."""
     return {
         end
@@ -373,7 +377,7 @@ def _ordinal(hits: Hits) -> set[int]:
 
 def sources_of(text: str, hits: Hits) -> set[int]:
     """The ends of words that name one of the passages: numbered, or with an ordinal beside them."""
-    return numbered(text) | _ordinal(hits) | {match.end() for match in CITED_PASSAGE.finditer(text)}
+    return numbered(text) | ordinal(hits) | {match.end() for match in CITED_PASSAGE.finditer(text)}
 
 
 def _speaks_of(start: int, end: int, hits: Hits, sources: Collection[int] = (), named: bool = False) -> bool:

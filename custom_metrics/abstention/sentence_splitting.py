@@ -52,10 +52,12 @@ def _without_denied(text: str, lexicon: Lexicon) -> str:
     """A text without quoted abstentions that it denies (`Not "I don't know": passage 7 says 1932`)."""
     kept, at = [], 0
     hits = lexicon.details(text).get("denies", ())
+    first_of = {last: first for first, last in sorted(hits, reverse=True)}  # the longest of those that end together
+    last_of = dict(sorted(hits))
     for quoted in re.finditer(ABSTENTION, text):
         start, end = quoted.span()
-        before = [first for first, last in hits if first >= at and 0 <= start - last <= 2]
-        behind = [last for first, last in hits if 0 <= first - end <= 2]
+        before = [first_of[last] for last in range(start - 2, start + 1) if first_of.get(last, -1) >= at]
+        behind = [last_of[first] for first in range(end, end + 3) if first in last_of]
         if before or behind:
             kept.append(text[at : min((*before, start))])
             at = max((*behind, end))
