@@ -173,11 +173,11 @@ def _affirms_in(text: str, lexicon: Lexicon) -> bool:
     if _after_particle(lexicon.yes, head) is None:
         return False
     first = next((sentence for sentence, _ in split(head)), head)
-    hits = lexicon.search(first)
+    if not decide(first, lexicon, beside=False):
+        return True
+    hits = lexicon.search(first)  # "Yes, the answer is in passage 3, although ..."
     said = min((start for start, _ in hits.get("present", ())), default=len(first))
-    if "abstains" not in hits and all(said < start for kind in TRIGGERS for start, _ in hits.get(kind, ())):
-        return True  # "Yes, the answer is in passage 3, although ..."
-    return not decide(first, lexicon, beside=False)
+    return "abstains" not in hits and all(said < start for kind in TRIGGERS for start, _ in hits.get(kind, ()))
 
 
 def labelled_verdict(text: str, language: str | None = None) -> bool | None:

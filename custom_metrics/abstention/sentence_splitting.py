@@ -14,6 +14,7 @@ from custom_metrics.abstention.phrases import Lexicon
 
 MASK = "\x00"  # stands for what was quoted
 ABSTENTION = "\x01"  # for a quoted abstention, until it is known whether the text denies it
+_LONGEST_VERDICT = 60  # characters
 _CLOSING = r".!?。؟۔।॥\n;؛｡…"
 _MARKS = re.compile(f"[{_CLOSING}]+")
 _PIECE = re.compile(f"[^{_CLOSING}]*([{_CLOSING}]*)")
@@ -100,7 +101,9 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
     own = not before or any(end == len(before) for _, end in lexicon.search(before).get("openers", ()))
     if own and (not after or match.string[match.end() : match.end() + 1] in "\n.。"):
         return " " + match[0][1:-1] + " "
-    mask = MASK if {"bare", "abstains"}.isdisjoint(lexicon.search(match[0][1:-1])) else ABSTENTION
+    quoted = match[0][1:-1]
+    known = quoted.startswith("yes,") or len(quoted) > _LONGEST_VERDICT  # most quotations of a run
+    mask = MASK if known or {"bare", "abstains"}.isdisjoint(lexicon.search(quoted)) else ABSTENTION
     return mask + "." if match[0][-2] in ".!?" and match.string[match.end() : match.end() + 1] == " " else mask
 
 
