@@ -22,7 +22,7 @@ from custom_metrics.scores import detection, judging
 from custom_metrics.scores.aggregations import Aggregation, defined_mean, defined_share
 from custom_metrics.scores.balanced_error import balanced_error, balanced_figure, outcome
 from custom_metrics.statistics import intervals
-from custom_metrics.statistics.figures import UNDEFINED, Figure, Stratum
+from custom_metrics.statistics.figures import UNDEFINED, Figure, FigureOfStrata, Stratum
 from custom_metrics.statistics.intervals import bootstrap_mean, resampled_sums, spread, wilson
 from custom_metrics.statistics.random_effects import measured_errors
 from custom_metrics.statistics.strata import mean_of_shares, mean_of_strata
@@ -93,7 +93,7 @@ def test_a_figure_in_a_file_has_no_nan() -> None:
     nothing = dict.fromkeys(("low", "high", "standard_error"))
     assert Figure(0.5).as_json() == {**nothing, "value": 0.5, "n": 0, "denominator": ""}
     strata = (Stratum(0.25, 4, 0.5), Stratum(0.75, 8, 0.5))
-    assert Figure(0.5, n=12, strata=strata).as_json()["strata"] == [
+    assert FigureOfStrata.of(Figure(0.5, n=12), strata).as_json()["strata"] == [
         {"share": 0.25, "n": 4, "weight": 0.5},
         {"share": 0.75, "n": 8, "weight": 0.5},
     ]
@@ -282,7 +282,8 @@ def of_strata(error: float, *counts: tuple[int, int], weights: tuple[float, ...]
     documents = centre * (1 - centre) / variance
     mean = sum(part * k / n for part, (k, n) in zip(parts, counts, strict=True))
     strata = tuple(Stratum(k / n, n, part) for part, (k, n) in zip(parts, counts, strict=True))
-    return Figure(mean, *wilson(mean * documents, documents), error, sum(n for _, n in counts), strata)
+    figure = Figure(mean, *wilson(mean * documents, documents), error, sum(n for _, n in counts))
+    return FigureOfStrata.of(figure, strata)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +292,7 @@ def of_strata(error: float, *counts: tuple[int, int], weights: tuple[float, ...]
         ([], UNDEFINED),
         ([share(1, 4), UNDEFINED], share(1, 4)),
         # every share 0: as 0 of 72 documents of one sample
-        ([share(0, 4)] * 18, Figure(0.0, *wilson(0, 72), 0.0, 72, (Stratum(0.0, 4, 1 / 18),) * 18)),
+        ([share(0, 4)] * 18, of_strata(0.0, *[(0, 4)] * 18)),
         # 1/6 and 5/6 instead of 0 and 1: V = 2 * (5/36/4) / 4 = 5/288, and 0.25 / V = 14.4 documents
         ([share(0, 4), share(4, 4)], of_strata(0.0, (0, 4), (4, 4))),
         # V = (2 * 0.25 / 10) / 4 = 1 / 80, and 0.25 / V = 20 documents; the standard error is over 9

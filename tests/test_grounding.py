@@ -109,6 +109,7 @@ def test_values_of_an_answer() -> None:
         "k_precision": pytest.approx(2 / 3),
         "length": 5.0,
         "answerable_abstention_rate": 0.0,
+        "balanced_error": {"answerable": 1, "wrong": 0},
     }
     abstains = process_results(DOC, ["I do not know."])
     assert (abstains["k_precision"], abstains["answerable_abstention_rate"]) == (None, 1.0)
@@ -117,6 +118,7 @@ def test_values_of_an_answer() -> None:
         **dict.fromkeys(("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")),
         "unanswerable_accuracy": 0.0,
         "k_precision": pytest.approx(2 / 3),
+        "balanced_error": {"answerable": 0, "wrong": 1},
     }
     for answer, accuracy in (("I do not know.", 1.0), ("", 0.0), (None, 0.0)):
         assert process_results(unanswerable, [answer])["unanswerable_accuracy"] == accuracy

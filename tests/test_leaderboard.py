@@ -111,7 +111,7 @@ def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tm
             known = run.tasks["nomiracl_de"].figure(metric, "robust")
             if known.high - known.low <= 0.5:
                 value, _, bounds = found[model][f"de {metric}"]
-                assert (value, bounds) == (known.value, f"[{known.low:.3f}, {known.high:.3f}]")
+                assert (value, bounds) == (known.value, f"{100 * known.low:.1f} to {100 * known.high:.1f} %")
             else:
                 assert f"de {metric}" not in found[model]
             mean = run.group_results["nomiracl"][f"{metric},robust"]

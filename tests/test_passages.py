@@ -251,7 +251,7 @@ def detected(rng: np.random.Generator, hard: np.ndarray[Any, Any]) -> np.ndarray
 
 def p_of(tasks: list[JoinedTask], metric: str = "f1") -> float:
     measured = [measure(task, metric, "tags", metric) for task in tasks]
-    return compare_measured(measured, 0, 1).p
+    return compare_measured(measured, [(0, 1)])[0].p
 
 
 @pytest.mark.one_python("how often a comparison errs")
@@ -323,6 +323,7 @@ def test_numbers_whose_mean_a_figure_is_are_by_passage(
 ) -> None:
     rows = [(name, {"precision": value}) for name, value in zip(names, values, strict=True)]
     found = measure(joined("t", rows), "precision", "tags", aggregation)
-    assert len(found.numbers(0)) == numbers
-    assert float(np.mean(found.numbers(0))) == pytest.approx(mean) == pytest.approx(found.run_value(0))
+    (values,) = found.numbers(0)
+    assert len(values) == numbers
+    assert float(np.mean(values)) == pytest.approx(mean) == pytest.approx(found.run_value(0))
     assert found.is_mean == (names == [""] * 5)

@@ -359,7 +359,7 @@ def test_a_folder_is_read_model_by_model_and_both_were_asked_the_same(two_models
 def test_the_tasks_of_a_run(two_models: Path) -> None:
     tasks = read_runs([two_models])[1].tasks
     for name, *of_task, metric, aggregation, detector in (
-        ("nomiracl_de", "nomiracl", "de", ("strict", "robust"), "hallucination_rate", "defined_share", None),
+        ("nomiracl_de", "nomiracl", "de", ("strict", "robust"), "balanced_error", "balanced_error", None),
         ("clapnq_rag", "clapnq", "", ("answer",), "rougeL", "defined_mean", None),
         ("mfava_ar", "mfava", "ar", ("answer",), "detected_rate", "detected_rate", "lexical"),
     ):

@@ -88,7 +88,7 @@ def test_a_run_that_answers_every_question_alike_is_said_to_be_better_than_none(
     (overview,) = (each for each in page["overviews"] if each.summary.family == "clapnq_gold")
     assert [(row.model, row.rank) for row in overview.rows] == [
         (LEXICAL, 1),
-        (ANSWER, 2),
+        (ANSWER, 1),
         ("lm-eval-grounded/baseline-abstain", None),
     ]
-    assert (overview.beaten, overview.equals) == (1, [])  # it is neither beaten, nor not told from the best
+    assert (overview.beaten, overview.equals) == (0, [ANSWER])  # it is neither beaten, nor not told from the best

@@ -124,7 +124,7 @@ def test_a_summary_of_two_models() -> None:
     found = summary(headlines([ONE, OTHER]), "| a | b |\n", "lm-eval-grounded report runs\n")
 
     assert "| benchmark | number, 95 % bounds | org/a\\_b | org/c |\n|---|---|---:|---:|\n" in found
-    assert "| error rate ↓ | *not measurable (5 to 70 %)* <sup>2</sup> | 5.0 % \\[1.4 to 16.5 %\\] |\n" in found
+    assert "| error rate ↓ | *not measurable (5 to 70 %)* <sup>2</sup> | 5.0 % \\[1.4 to 16.5 %, n = 40\\] |\n" in found
     assert "| clapnq\\_gold | RougeL ↑ | 0.400 \\[0.350 to 0.450\\] | – |\n" in found
     assert "\n2. fewer than ten questions (4).\n" in found
     assert found.endswith("### Differences\n\n| a | b |\n\nMade with\n\n```\nlm-eval-grounded report runs\n```\n")

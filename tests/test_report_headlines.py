@@ -223,14 +223,14 @@ def test_the_mean_over_parallel_languages_has_the_groups_standard_error() -> Non
     ("metric", "low", "high", "shown_as"),
     [
         ("rogan_gladen_rate", 0.0, 1.0, "not measurable (0 to 100 %)"),
-        ("error_rate", 0.2, 0.7, "25.0 % [20.0 to 70.0 %]"),  # half is not more than half
+        ("error_rate", 0.2, 0.7, "25.0 % [20.0 to 70.0 %, n = 7]"),  # half is not more than half
         ("error_rate", 0.199, 0.7, "not measurable (20 to 70 %)"),
         ("estimated_rate", 0.2, 1.3, "not measurable (20 to 130 %)"),  # it can exceed 1, its scale does not
-        ("rho", -0.4, 0.5, "0.250 [-0.400 to 0.500]"),  # from -1 to 1
+        ("rho", -0.4, 0.5, "0.250 [-0.400 to 0.500, n = 7]"),  # from -1 to 1
         ("rho", -0.6, 0.5, "not measurable (-0.600 to 0.500)"),
         ("faithfulness", 1.4, 3.0, "not measurable (1.40 to 3.00)"),  # from 1 to 4
-        ("length", 1.0, 900.0, "0 [1 to 900]"),  # no end, no half
-        ("error_rate", math.nan, math.nan, "25.0 %"),
+        ("length", 1.0, 900.0, "0 [1 to 900, n = 7]"),  # no end, no half
+        ("error_rate", math.nan, math.nan, "25.0 % [n = 7]"),
     ],
 )
 def test_where_bounds_span_more_than_half_there_is_no_point(

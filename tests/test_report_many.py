@@ -165,7 +165,8 @@ def test_without_answers_models_are_ordered_and_none_is_called_the_best() -> Non
 
 @pytest.mark.parametrize("number", [13, 20, 64])
 def test_no_two_models_look_alike_and_the_page_shows_them_as_the_plots_do(number: int, tmp_path: Path) -> None:
-    figures = {"robust": {"hallucination_rate": share(1, 20), "error_rate": share(4, 20)}}
+    rates = {"balanced_error": (5, 40), "hallucination_rate": (1, 20), "error_rate": (4, 20)}
+    figures = {"robust": {metric: share(*counts) for metric, counts in rates.items()}}
     names = [f"model-{place:02}" for place in range(number)]
     path = write_report([run(name, [task("nomiracl_de", figures, "de")]) for name in names], tmp_path / "r.html")
     page, looks = html.fromstring(path.read_text("utf-8")), {}

@@ -352,7 +352,7 @@ def test_leaderboard_report_and_compare_have_the_same_ranks_doubts_and_best(two_
     labels["declines"] = {task: [NO_ANSWER] * 120 for task in tasks.values()}
     labels["half"] = {**labels["fair"], tasks["fr"]: [NO_ANSWER] * 120}
     folder = labelled_runs(two_models / "baseline-lexical", tmp_path / "runs", labels)
-    entries, unreadable, _ = read_entries(folder, tmp_path / "cache")
+    entries, unreadable, _ = read_entries([folder], folder, tmp_path / "cache")
     assert not unreadable
     (section,) = sections_of(entries)
     runs = read_runs([folder])

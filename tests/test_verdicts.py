@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from custom_metrics.harness.filters import JudgePreference, JudgeRating
@@ -213,6 +213,7 @@ def test_filters_say_unread_where_nothing_can_be_read() -> None:
     assert JudgePreference().apply(preferences, [{}] * 4) == [["B"], ["tie"], ["unread"], ["unread"]]
 
 
+@example(1, "A", "SCORE")  # a heading of the same name
 @given(st.sampled_from([1, 2, 3, 4]), st.sampled_from(["A", "B", "tie"]), st.text())
 def test_the_last_line_as_asked_for_counts_whatever_came_before(rating: int, preference: str, before: str) -> None:
     clean = re.sub(r"[<◁\[].*|\n[^\n]*:|scale", "", before, flags=re.DOTALL)  # no block or turn of a template

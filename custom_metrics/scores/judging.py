@@ -103,6 +103,8 @@ def _verdict(text: str | None, named: re.Pattern[str], first: re.Pattern[str], a
     lines = list(named.finditer(reply))
     if lines:
         rest = lines[-1]["rest"]
+        if inner := named.match(rest):  # the line before was a heading of the same name
+            rest = inner["rest"]
         match = first.match(rest)
         return match["verdict"].lower() if match and not _MORE.search(rest, match.end("verdict")) else None
     replies = reply.splitlines()

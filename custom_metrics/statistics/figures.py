@@ -31,7 +31,11 @@ class Figure(NamedTuple):
     high: float = math.nan
     standard_error: float = math.nan
     n: int = 0  # documents in the denominator
-    strata: tuple[Stratum, ...] = ()  # of a mean of shares
+
+    @property
+    def strata(self) -> tuple[Stratum, ...]:
+        """The shares that a mean of shares is made of; none of any other figure."""
+        return ()
 
     def as_json(self, denominator: str = "") -> dict[str, Any]:
         """For a results file: ``null`` for what is not defined. The denominator describes which documents count."""
@@ -39,6 +43,24 @@ class Figure(NamedTuple):
         values = {name: None if math.isnan(number) else float(number) for name, number in numbers}
         strata = {"strata": [stratum._asdict() for stratum in self.strata]} if self.strata else {}
         return {**values, "n": self.n, "denominator": denominator, **strata}
+
+
+class FigureOfStrata(Figure):
+    """A mean of shares that also holds the shares."""
+
+    _strata: tuple[Stratum, ...] = ()
+
+    @classmethod
+    def of(cls, figure: Figure, strata: Sequence[Stratum]) -> FigureOfStrata:
+        """A figure with the shares that it is made of."""
+        with_strata = cls(*figure)
+        with_strata._strata = tuple(strata)
+        return with_strata
+
+    @property
+    def strata(self) -> tuple[Stratum, ...]:
+        """The shares that it is made of."""
+        return self._strata
 
 
 UNDEFINED = Figure(math.nan)

@@ -91,7 +91,7 @@ class MarkedMean(NamedTuple):
     def bounds(self, level: float = SIGNIFICANCE) -> tuple[float, float]:
         """Bounds that miss the mean with this probability, of the same form as the 95 % ones of the figure."""
         lowest, width = self.scale[0], self.scale[1] - self.scale[0]
-        value, _, _, error, number, _ = self.figure
+        value, _, _, error, number = self.figure
         places = _bounds((value - lowest) / width, error / width, self.freedom, number, level)
         return lowest + places[0] * width, lowest + places[1] * width
 

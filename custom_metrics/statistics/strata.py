@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows, Stratum
+from custom_metrics.statistics.figures import UNDEFINED, Figure, FigureOfStrata, Rows, Stratum
 from custom_metrics.statistics.intervals import Z95, sums_by_cluster, wilson
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.units import is_wide
@@ -124,7 +124,8 @@ def mean_of_shares(
     mean = min(1.0, math.fsum(stratum.weight * stratum.share for stratum in strata))
     total = sum(stratum.n for stratum in strata)
     if error == 0:
-        return Figure(mean, fmean(f.low for f in defined), fmean(f.high for f in defined), error, total, strata)
+        bounds = fmean(f.low for f in defined), fmean(f.high for f in defined)
+        return FigureOfStrata.of(Figure(mean, *bounds, error, total), strata)
     likely = [(share * n + 1) / (n + 2) for share, n, _ in strata]
     centre = math.fsum(stratum.weight * share for stratum, share in zip(strata, likely, strict=True))
     documents = (
@@ -141,7 +142,7 @@ def mean_of_shares(
         )
     elif 0 < mean < 1:
         documents = mean * (1 - mean) / error**2
-    return Figure(mean, *wilson(mean * documents, documents), error, total, strata)
+    return FigureOfStrata.of(Figure(mean, *wilson(mean * documents, documents), error, total), strata)
 
 
 def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure:

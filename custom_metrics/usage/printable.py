@@ -31,7 +31,9 @@ def on_one_line(text: str) -> str:
 
 
 def excerpt(value: object) -> str:
-    """The first 60 characters of a value as Python writes it, on one line: for messages."""
+    """The first 60 characters of a text, or of any other value as Python writes it, on one line: for messages."""
+    if isinstance(value, str):
+        return on_one_line(f"{value[:60]!r}{'...' if len(value) > 60 else ''}")
     return on_one_line(f"{value!r:.60}")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.broken_run import PROMPTED, Prompting
-from custom_metrics.statistics.figures import UNDEFINED, Figure, Stratum
+from custom_metrics.statistics.figures import UNDEFINED, Figure, FigureOfStrata, Stratum
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric
@@ -115,7 +115,8 @@ class TaskRun:
         entry = self.figures.get(filter_name, {}).get(metric)
         if isinstance(entry, Mapping):
             value, low, high, error = (_number(entry.get(key)) for key in ("value", "low", "high", "standard_error"))
-            return Figure(value, low, high, error, int(entry.get("n") or 0), _strata(entry.get("strata")))
+            figure, strata = Figure(value, low, high, error, int(entry.get("n") or 0)), _strata(entry.get("strata"))
+            return FigureOfStrata.of(figure, strata) if strata else figure
         value = _number(self.results.get(f"{metric},{filter_name}"))
         if math.isnan(value):
             return UNDEFINED

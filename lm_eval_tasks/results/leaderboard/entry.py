@@ -22,7 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 from custom_metrics.broken_run import count
-from custom_metrics.statistics.figures import Figure, Stratum
+from custom_metrics.statistics.figures import Figure, FigureOfStrata, Stratum
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.units import Unit
 from detector_plugin.detector import SPEED
@@ -107,9 +107,10 @@ class Entry:
     def to_json(self) -> dict[str, Any]:
         """The entry as a JSON object. Arrays are 64-bit floats, little-endian, in base 64."""
         content = asdict(self)
-        for task in content["tasks"]:
-            for headline in task["headlines"]:
+        for task, own in zip(content["tasks"], self.tasks, strict=True):
+            for headline, figure in zip(task["headlines"], own.headlines, strict=True):
                 headline["numbers"] = [b64encode(part.astype("<f8").tobytes()).decode() for part in headline["numbers"]]
+                headline["strata"] = figure.figure.strata
         return content
 
     @classmethod
@@ -119,11 +120,11 @@ class Entry:
         def headline(content: Mapping[str, Any]) -> HeadlineFigure:
             numbers = [np.frombuffer(b64decode(part), "<f8").astype(float) for part in content["numbers"]]
             metric = Metric(**{**content["metric"], "balances": tuple(content["metric"]["balances"])})
-            *figure, strata = content["figure"]
-            known = Figure(*figure)._replace(strata=tuple(Stratum(*stratum) for stratum in strata))
+            strata = [Stratum(*stratum) for stratum in content["strata"]]
+            figure = FigureOfStrata.of(Figure(*content["figure"]), strata) if strata else Figure(*content["figure"])
             marked = content["marked"] and {int(at): MarkedAnswer(*answer) for at, answer in content["marked"].items()}
-            parsed = {"metric": metric, "figure": known, "numbers": numbers, "marked": marked}
-            return HeadlineFigure(**{**content, **parsed})
+            parsed = {"metric": metric, "figure": figure, "numbers": numbers, "marked": marked}
+            return HeadlineFigure(**{**{key: value for key, value in content.items() if key != "strata"}, **parsed})
 
         tasks = [TaskEntry(**{**task, "headlines": [*map(headline, task["headlines"])]}) for task in content["tasks"]]
         return cls(**{**content, "tasks": tasks})

@@ -74,8 +74,12 @@ class Summary(NamedTuple):
 
     @property
     def first(self) -> MetricSummary:
-        """The metric on the first screen."""
-        return max(self.metrics, key=lambda metric: metric.measured.prominence)
+        """The metric on the first screen: the most prominent of those that are defined for a model."""
+
+        def order(metric: MetricSummary) -> tuple[bool, int]:
+            return any(not math.isnan(each.figure.value) for each in metric.headlines), metric.measured.prominence
+
+        return max(self.metrics, key=order)
 
     @property
     def severe_doubts(self) -> dict[str, str]:
