@@ -1,7 +1,7 @@
 """Changes to the harness for our metrics: their own standard errors, no undefined rates, the headline first.
 
-:func:`extend_groups` changes a method of ``lm_eval.api.group`` and the log of ``lm_eval.evaluator``, :func:`name_models` two
-of ``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
+:func:`extend_groups` changes a method of ``lm_eval.api.group`` and the log of ``lm_eval.evaluator``, :func:`name_models`
+two of ``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
 
 - ``Group.aggregate`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks share passages, a
   group's standard error is clustered by passage. The harness treats its tasks as independent. Where the tasks differ in an

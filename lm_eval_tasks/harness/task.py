@@ -157,6 +157,7 @@ class GroundedTask(HostTask):
         """The harness's metrics of this task (``metric,filter`` and ``metric_stderr,filter`` to numbers), in the order of
         its YAML, without undefined ones."""
         names = list(super().aggregation())
+        metrics = ordered(metrics, names)
         undefined = [key for key, value in metrics.items() if _is_undefined(value) and key.partition(",")[0] in names]
         if undefined:
             log.warning(
@@ -164,7 +165,7 @@ class GroundedTask(HostTask):
                 *(self.config.task, ", ".join(undefined)),
             )
         gone = {*undefined, *(key.replace(",", "_stderr,", 1) for key in undefined)}
-        return ordered({k: "N/A" if _is_undefined(v) else v for k, v in metrics.items() if k not in gone}, names)
+        return {k: "N/A" if _is_undefined(v) else v for k, v in metrics.items() if k not in gone}
 
     def rows_of(self, metric: str, filter_name: str) -> Rows | None:
         """The linearised values of a metric in the last run; ``None`` where there are none."""

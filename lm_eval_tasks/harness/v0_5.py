@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -92,9 +92,16 @@ def _given(entry: Mapping[str, Any], output_type: str) -> Any:
 class HostTask(GenerateTask):  # type: ignore[misc]
     """The harness's task, with what :class:`lm_eval_tasks.harness.task.GroundedTask` asks of every version of it."""
 
+    _has_errors = True
+
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__({"scorer": SCORER, **config})
         _ = self.dataset  # here, as in 0.4: what is missing shows before the requests of any task are made
+
+    @property
+    def _qualified_name(self) -> str:
+        """The task's name also as a member of a group, where 0.5 has ``group::task`` in its results."""
+        return str(self.task_name)
 
     @property
     def filter_names(self) -> list[str]:
@@ -111,6 +118,12 @@ class HostTask(GenerateTask):  # type: ignore[misc]
         for scorer in self._scorers:
             scorer.metrics = [*(_given(entry, self.OUTPUT_TYPE) for entry in added), *(scorer.metrics or ())]
 
+    def doc_iterator(self, **options: Any) -> Iterator[tuple[int, Any]]:
+        """Number and document of those that the harness chooses; of ``--samples`` the number among them, as logs read it."""
+        chosen = {number: place for place, number in enumerate(sorted({*(options.get("samples") or ())}))}
+        for number, doc in super().doc_iterator(**options):
+            yield chosen.get(number, number), doc
+
     def set_filters(self, filter_list: list[dict[str, Any]]) -> None:
         """Set filters that are a part of those that the task has."""
         self.config.filter_list = filter_list
@@ -119,8 +132,9 @@ class HostTask(GenerateTask):  # type: ignore[misc]
     def override_metric(self, metric_name: str) -> None:
         """Compute this metric alone (``--predict_only``), with the task's filters: the harness's drops them, and goes on to
         compute what ``process_results`` does."""
+        self._has_errors = False
         entries = [{"metric": metric_name}]
-        self.config.process_results = lambda doc, results: {metric_name: 0}
+        self.config.process_results = lambda doc, results: {metric_name: None}
         self.config.metric_list = entries
         self.set_filters([{**pipeline, "metric_list": entries} for pipeline in self.config.filter_list])
 
@@ -144,7 +158,7 @@ class HostTask(GenerateTask):  # type: ignore[misc]
     def aggregate(self, bootstrap_iters: int | None = 100000) -> tuple[dict[str, Any], int]:
         """The metrics that are reported. Columns whose text a sample has elsewhere are removed from the samples: they hold
         the documents of the requests, with their digests by now."""
-        metrics, number = super().aggregate(bootstrap_iters)
+        metrics, number = super().aggregate(bootstrap_iters if self._has_errors else 0)
         for request in self._instances or ():
             for column in getattr(self.config.custom_dataset, "logged_elsewhere", ()):
                 request.doc.pop(column, None)
@@ -153,6 +167,7 @@ class HostTask(GenerateTask):  # type: ignore[misc]
     def dump_config(self) -> dict[str, Any]:
         """The configuration for the results file, in the form of the YAML."""
         config = {"num_fewshot": 0, **super().dump_config()}
+        config.pop("_qualified_name", None)
         config["metric_list"] = [flat(entry) for entry in config.get("metric_list") or ()]
         config["filter_list"] = [
             {"name": listed["name"], "filter": [flat(step) for step in listed["filter"]]}

@@ -19,7 +19,7 @@ def remember() -> None:
     from lm_eval import utils
     from lm_eval.tasks._index import TaskIndex
 
-    if not hasattr(utils.env.from_string, "cache_clear"):
+    if hasattr(utils, "env") and not hasattr(utils.env.from_string, "cache_clear"):  # 0.5 remembers templates
         utils.env.from_string = cache(utils.env.from_string)  # type: ignore[method-assign]
     if not hasattr(TaskIndex.build, "forget"):
         TaskIndex.build = staticmethod(_remembering(TaskIndex.build))  # type: ignore[method-assign]
