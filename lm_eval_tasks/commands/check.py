@@ -324,8 +324,10 @@ class _DryRun:
 
     def report(self, speed: tuple[float, str] | None = None, full: bool = False) -> Iterator[str]:
         """The findings as lines of text."""
+        from custom_metrics.harness.host import installed, untried
         from lm_eval_tasks.data import sources
 
+        yield f"harness lm-eval {installed()}"
         yield from self.lines
         if self.requests:
             yield self._cost(speed)
@@ -338,7 +340,7 @@ class _DryRun:
                     yield f"  [{left_out:,} characters left out; --full shows them]"
                 yield from (f"  | {printable(line)}" for line in part.splitlines())
         yield ""
-        yield from (f"note: {on_one_line(note)}" for note in self.notes)
+        yield from (f"note: {on_one_line(note)}" for note in filter(None, (untried(), *self.notes)))
         for problem, tasks in self.problems_of_tasks.items():
             more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
             yield on_one_line(f"problem: {tasks[0]}{more}: {problem}")

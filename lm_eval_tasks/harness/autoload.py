@@ -22,7 +22,7 @@ from importlib.metadata import distribution, version
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.harness import unfit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,9 +48,6 @@ _WATCHED = frozenset((*_REGISTRIES, _TASK_MANAGER, *_RESULTS, _COMMAND_LINE))
 _OLDEST = (0, 4, 13)  # older ones have other modules, so that nothing that is watched for would tell
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-failed: list[UsageError] = []
-"""Why the installed harness cannot run our tasks; empty where it can."""
 
 
 class _Finder:
@@ -101,8 +98,8 @@ def _extend(module: ModuleType) -> None:
     except Exception as error:
         from custom_metrics.harness.host import lacking
 
-        failed[:] = failed or [lacking(f"what is needed of {module.__name__} ({error})")]
-        log.warning("%s (tasks that are not of lm-eval-grounded run as ever)", failed[0])
+        unfit[:] = unfit or [lacking(f"what is needed of {module.__name__} ({error})")]
+        log.warning("%s (tasks that are not of lm-eval-grounded run as ever)", unfit[0])
         log.debug("how %s differs", module.__name__, exc_info=True)
 
 
@@ -158,8 +155,8 @@ def install() -> None:
         from custom_metrics.harness.host import lacking
         from lm_eval_tasks.harness import short_errors
 
-        failed.append(lacking("tasks with figures of their own"))
-        log.warning("%s", failed[0])
+        unfit.append(lacking("tasks with figures of their own"))
+        log.warning("%s", unfit[0])
         short_errors.install()
     if "lm_eval" in sys.modules:
         for name in _WATCHED & sys.modules.keys():

@@ -18,7 +18,7 @@ from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.provenance import LEFT_OUT
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.loading import TaskLoader, require_files
-from lm_eval_tasks.harness import Unanswered, autoload, flat, harness_results, run_warnings
+from lm_eval_tasks.harness import Unanswered, autoload, flat, harness_results, run_warnings, unfit
 from lm_eval_tasks.harness.harness_results import ordered
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -57,8 +57,8 @@ class GroundedTask(HostTask):
     _left_out: frozenset[int] = frozenset()
 
     def __init__(self, config: dict[str, Any]) -> None:
-        if autoload.failed:
-            raise autoload.failed[0]
+        if unfit:
+            raise unfit[0]
         self.run_settings: dict[str, Any] = {}
         super().__init__({key: value for key, value in config.items() if key != "class"})
         if self.config.repeats != 1:

@@ -119,7 +119,7 @@ class HostTask(GenerateTask):  # type: ignore[misc]
             scorer.metrics = [*(_given(entry, self.OUTPUT_TYPE) for entry in added), *(scorer.metrics or ())]
 
     def doc_iterator(self, **options: Any) -> Iterator[tuple[int, Any]]:
-        """Number and document of those that the harness chooses; of ``--samples`` the number among them, as logs read it."""
+        """Number and document of those that the harness chooses; of ``--samples`` that among them, as logs read it."""
         chosen = {number: place for place, number in enumerate(sorted({*(options.get("samples") or ())}))}
         for number, doc in super().doc_iterator(**options):
             yield chosen.get(number, number), doc
