@@ -26,9 +26,9 @@ PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --durations-mi
 # of stored answers that make up some of what they say.
 demo: $(DEMO)/.done
 	$(DEMO)/bin/lm_eval --model grounded-baseline --model_args strategy=lexical --tasks nomiracl_de,clapnq_rag,mfava_de \
-	  --metadata mirror=sample --output_path $(RESULTS) --log_samples
+	  --metadata '{"mirror": "sample"}' --output_path $(RESULTS) --log_samples
 	$(DEMO)/bin/lm_eval --model replay --model_args path=lm_eval_tasks/sample/answers.jsonl --tasks mfava_de \
-	  --metadata mirror=sample --output_path $(RESULTS) --log_samples
+	  --metadata '{"mirror": "sample"}' --output_path $(RESULTS) --log_samples
 	@echo "The results and every answer lie in $(RESULTS)/:"
 	@ls -t $(RESULTS)/*/*.json* | head -6
 	@$(DEMO)/bin/lm-eval-grounded report $(RESULTS)/baseline-lexical $(RESULTS)/sample__closed-book -o $(RESULTS)/report.html > /dev/null
@@ -38,7 +38,7 @@ demo: $(DEMO)/.done
 picture: $(DEV)/.browser
 	rm -rf $(RESULTS)/picture
 	for strategy in lexical answer; do $(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=$$strategy \
-	  --tasks nomiracl_de,clapnq_rag,mfava_de --metadata mirror=sample --output_path $(RESULTS)/picture --log_samples || exit 1; done
+	  --tasks nomiracl_de,clapnq_rag,mfava_de --metadata '{"mirror": "sample"}' --output_path $(RESULTS)/picture --log_samples || exit 1; done
 	$(DEV)/bin/lm-eval-grounded report $(RESULTS)/picture/baseline-lexical $(RESULTS)/picture/baseline-answer \
 	  -o $(RESULTS)/picture/report.html
 	$(DEV)/bin/python -m tests.environment.page_picture $(RESULTS)/picture/report.html .github report
@@ -53,9 +53,9 @@ NOMIRACL := nomiracl_ar,nomiracl_de,nomiracl_en,nomiracl_es,nomiracl_fr,nomiracl
 leaderboard: $(DEV)/.done
 	for model in $(RELEASED_MODELS); do [ -n "$$(ls -d $(RESULTS)/leaderboard/*$$model 2> /dev/null)" ] || \
 	  $(DEV)/bin/lm_eval --model replay --model_args path=$(RELEASED),model=$$model --tasks $(NOMIRACL) \
-	  --metadata mirror=$(MIRROR) --output_path $(RESULTS)/leaderboard --log_samples || exit 1; done
+	  --metadata '{"mirror": "$(MIRROR)"}' --output_path $(RESULTS)/leaderboard --log_samples || exit 1; done
 	for strategy in answer abstain; do $(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=$$strategy \
-	  --tasks $(NOMIRACL) --metadata mirror=$(MIRROR) --output_path $(RESULTS)/leaderboard --log_samples || exit 1; done
+	  --tasks $(NOMIRACL) --metadata '{"mirror": "$(MIRROR)"}' --output_path $(RESULTS)/leaderboard --log_samples || exit 1; done
 	$(DEV)/bin/lm-eval-grounded leaderboard $(RESULTS)/leaderboard -o $(RESULTS)/leaderboard/site
 	$(DEV)/bin/lm-eval-grounded report $(RESULTS)/leaderboard -o $(RESULTS)/leaderboard/report.html
 
@@ -67,7 +67,7 @@ DETECTION := $$(printf 'mushroom_%s,' ar ca cs de en es eu fa fi it)$$(printf 'm
   )$$(printf 'mfava_detection_%s_gold,' ar de)mfava_detection_tr_gold
 detectors: $(DEV)/.done
 	for detector in lexical,held_out=True flag-all flag-none flag-unseen; do $(DEV)/bin/lm_eval --model hallucination-detector \
-	  --model_args detector=$$detector --tasks $(DETECTION) --metadata mirror=$(MIRROR) --output_path $(RESULTS)/detectors \
+	  --model_args detector=$$detector --tasks $(DETECTION) --metadata '{"mirror": "$(MIRROR)"}' --output_path $(RESULTS)/detectors \
 	  --log_samples || exit 1; done
 	$(DEV)/bin/lm-eval-grounded leaderboard $(RESULTS)/detectors -o $(RESULTS)/detectors/site
 
@@ -113,9 +113,9 @@ train-tiny: $(DEV)/.done
 	OMP_NUM_THREADS=1 $(DEV)/bin/lm-eval-grounded train --detector transformers --base $(TINY)/base --mirror sample --without de \
 	  --calibrate -o $(TINY)/detector --max_length 512 --num_train_epochs 4 --learning_rate 3e-3 --disable_tqdm true
 	$(DEV)/bin/lm_eval --model hallucination-detector --model_args detector=$(TINY)/detector \
-	  --tasks mfava_detection_de_gold,mushroom_de --metadata mirror=sample --log_samples --output_path $(TINY)/detection
+	  --tasks mfava_detection_de_gold,mushroom_de --metadata '{"mirror": "sample"}' --log_samples --output_path $(TINY)/detection
 	$(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de --log_samples \
-	  --metadata mirror=sample detector=$(TINY)/detector --output_path $(TINY)/wild
+	  --metadata '{"mirror": "sample", "detector": "$(TINY)/detector"}' --output_path $(TINY)/wild
 
 # Reports, leaderboards and the page to mark answers on, in a browser: Debian's Chromium, which root installs where it is missing;
 # skipped, with the reason, without it. SCREENSHOTS=DIR keeps a picture of each page.

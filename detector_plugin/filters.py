@@ -12,8 +12,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
-from lm_eval.api.filter import Filter
-
+from custom_metrics.harness.host import Filter
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import BLANK, blank

@@ -80,7 +80,7 @@ class LLMDetector:
         model: str = "local-chat-completions", pretrained: str | None = None, form: str = "auto", **options: Any
     ) -> Any:
         """Get the harness's model class by name, without loading anything; UnusableDetector where there is none."""
-        from lm_eval.api.registry import get_model
+        from custom_metrics.harness.host import get_model
 
         check_choice("form", form, ("auto", *forms()))
         if not pretrained:
@@ -111,7 +111,7 @@ class LLMDetector:
         """See :class:`detector_plugin.Detector`. By a reply that cannot be read nothing is flagged; the log counts such
         replies, and the spans that cannot be used.
         """
-        from lm_eval.api.instance import Instance
+        from custom_metrics.harness.host import Instance
 
         check_lengths(references, answers, {"languages": languages, "questions": questions})
         pieces = [
@@ -126,7 +126,9 @@ class LLMDetector:
             turns = self.form.turns(references[index], answers[index][start:end], question)
             prompt, more = self._prompt(turns, references[index] if self.form.as_document else None)
             arguments = {"until": [], "do_sample": False, "max_gen_toks": self.max_gen_toks, **more}
-            requests.append(Instance("generate_until", {}, (prompt, arguments), number))
+            # The name of a task and the number of a document: nobody reads them, every version wants them.
+            places = {"idx": number, "doc_id": number, "task_name": "", "metadata": ("", number, 1)}
+            requests.append(Instance("generate_until", {}, (prompt, arguments), **places))
         responses = [str(response) for response in self.lm.generate_until(requests)] if requests else []
         spans: list[list[Span]] = [[] for _ in answers]
         kinds: Counter[str] = Counter()

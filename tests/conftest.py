@@ -124,6 +124,7 @@ def run(
     A command of the harness, or ours, is a fork of a Python that has started (``tests.environment.started``), unless its
     environment asks for a start of its own, or ``fresh`` does.
     """
+    arguments = harness_start.with_json(arguments)
     variables = {**os.environ, **environment}
     (started,) = _started
     if not fresh and started.can(arguments, variables):

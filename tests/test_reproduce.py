@@ -131,7 +131,7 @@ def test_what_differs_is_named_with_both_sums_and_what_is_missing_with_one_comma
     )
     found = reproduce(file, "clapnq_rag", str(mirror))
     assert found.tasks == ["clapnq_rag"]
-    assert f"mirror={mirror}" in found.commands[0]
+    assert f"""--metadata '{{"mirror": "{mirror}"""" in found.commands[0]
     (line,) = reproduce(file, mirror=str(mirror)).commands
     assert line.endswith(f"--metadata mirror={mirror} --output_path reproduced")
     assert "--tasks" not in found.commands[0].split("--tasks clapnq_rag ")[0]  # in place of all that were typed

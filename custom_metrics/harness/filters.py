@@ -6,9 +6,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lm_eval.api.filter import Filter
-
 from custom_metrics.abstention import is_abstention
+from custom_metrics.harness.host import Filter
 from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED
 from custom_metrics.reading.tagged_text import align, parse

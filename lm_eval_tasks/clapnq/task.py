@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from lm_eval.api.samplers import ContextSampler
-
 from custom_metrics.abstention import is_abstention
+from custom_metrics.harness.host import ContextSampler
 from custom_metrics.scores import judging
 from custom_metrics.scores.grounding import retrieval_figures
 from custom_metrics.statistics.figures import Figure
@@ -136,12 +135,13 @@ class ClapnqTask(DetectingTask, PromptedTask):
 
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
         """The request, in plain text with the delimiter of the shots as a further stop sequence."""
-        request = super().construct_requests(doc, ctx, **kwargs)
+        made = super().construct_requests(doc, ctx, **kwargs)
         if self.config.num_fewshot and not kwargs.get("apply_chat_template"):
-            context, generation = request.arguments
-            until = [*generation["until"], self.config.fewshot_delimiter]
-            request.arguments = (context, {**generation, "until": until})
-        return request
+            for request in made if isinstance(made, list) else [made]:
+                context, generation = request.arguments
+                until = [*generation["until"], self.config.fewshot_delimiter]
+                request.arguments = (context, {**generation, "until": until})
+        return made
 
     def process_results(self, doc: dict[str, Any], results: Any) -> Any:
         """The values of the YAML's metrics for the plain answer, and of the detector's metrics for its spans."""
@@ -205,8 +205,7 @@ class JudgeTask(PromptedTask):
         """The provenance of any task, with what the metrics by people's marks rest on."""
         record = super().provenance()
         if marks := marks_of(self.config.task):
-            calls = {name: each.calls for name, each in self._aggregations.items() if name.startswith(PREFIX)}
-            values = {name: recorded[0][0] for name, recorded in calls.items() if recorded}
+            values = {name: each for name, (each, _) in self.recorded().items() if name.startswith(PREFIX)}
             record["marks"] = marked.description_of(values, marks)
             marked.log_basis(self.config.task, values, record["marks"])
         return record
@@ -217,13 +216,8 @@ class PairsTask(JudgeTask):
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
-        names = [f"win_rate_{system}" for system in self.eval_docs[0]["systems"]]
-        self._metric_fn_list |= dict.fromkeys(names)
-        self._metric_fn_kwargs |= {name: {} for name in names}
-        listed = dict(self._aggregation_list)
-        self._aggregation_list.clear()
-        self._aggregation_list |= {**dict.fromkeys(names, judging.win_rate), **listed}
-        self._higher_is_better |= dict.fromkeys(names, True)
+        systems = self.eval_docs[0]["systems"]
+        self.add_metrics({f"win_rate_{system}": judging.win_rate for system in systems})
 
     def denominator_of(self, metric: str) -> str:
         """The denominator of a metric in words."""

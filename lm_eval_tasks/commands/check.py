@@ -18,6 +18,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from math import ceil
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,6 @@ from lm_eval_tasks.commands import say
 from lm_eval_tasks.harness.short_errors import as_ours
 
 if TYPE_CHECKING:
-    from lm_eval.config.evaluate_config import EvaluatorConfig
-    from lm_eval.tasks import TaskManager
-
     from lm_eval_tasks.data.sources import SourceFile
 
 _TOKENIZERS = ("tokenizer", "pretrained", "model")  # model arguments that name a tokenizer, the most specific first
@@ -68,11 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
     # The libraries read both once, when they are imported.
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     os.environ.setdefault("TQDM_DISABLE", "1")
-    from lm_eval._cli.harness import HarnessCLI
-    from lm_eval.config.evaluate_config import EvaluatorConfig
+    from custom_metrics.harness.host import EvaluatorConfig, HarnessCLI
 
     logging.getLogger("lm_eval").setLevel(logging.WARNING)
-    logging.getLogger("lm_eval.api.task").setLevel(logging.ERROR)  # a hint about --metadata for every task
+    for name in ("lm_eval.api.task", "lm_eval.api.task._task"):  # a hint about --metadata for every task
+        logging.getLogger(name).setLevel(logging.ERROR)
     no_task = UsageError("check: say what would be run, e.g. --tasks nomiracl_de,clapnq_rag")
     if not arguments.unknown:  # the harness would print its help
         raise no_task
@@ -99,12 +97,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if dry_run.ready else 1
 
 
-def _split_groups(manager: TaskManager, specs: Sequence[Any]) -> Iterator[Any]:
+def _split_groups(manager: Any, specs: Sequence[Any]) -> Iterator[Any]:
     """The tasks of groups and tags one by one, so that an error in one does not hide others."""
-    from lm_eval.tasks._yaml_loader import load_yaml
+    from custom_metrics.harness.host import load_yaml
 
     for spec in specs:
-        entry = manager.task_index.get(spec) if isinstance(spec, str) else None
+        entry = manager._index.get(spec) if isinstance(spec, str) else None
         members: Any = None
         if entry is not None and entry.kind.name == "TAG":
             members = sorted(entry.tags)
@@ -119,7 +117,7 @@ def _split_groups(manager: TaskManager, specs: Sequence[Any]) -> Iterator[Any]:
 class _DryRun:
     """A dry run and its findings. It loads no model with weights, and no code of a repository."""
 
-    def __init__(self, config: EvaluatorConfig) -> None:
+    def __init__(self, config: Any) -> None:
         self.config = config
         self.model: Any = None  # only a model without weights; others are not loaded
         self.tokenizer: Any = None  # if None, prompts are counted in characters
@@ -138,8 +136,7 @@ class _DryRun:
 
     def find_model(self, is_named: bool) -> None:
         """Make a model without weights, or load the tokenizer of another; and check the folder of the results."""
-        from lm_eval.api.registry import get_model
-
+        from custom_metrics.harness.host import get_model
         from lm_eval_tasks.data.atomic import check_writable
         from lm_eval_tasks.harness.harness_results import output_folder
         from lm_eval_tasks.models.answering import DocumentAnswerer
@@ -199,7 +196,7 @@ class _DryRun:
         self.window = next((size for size in windows if isinstance(size, int) and 0 < size < 10**9), None)
         return ""
 
-    def prepare(self, manager: TaskManager, spec: Any) -> list[Any]:
+    def prepare(self, manager: Any, spec: Any) -> list[Any]:
         """Make the requests of a task, and note its problems."""
         from lm_eval_tasks.data.sources import MissingSource
 
@@ -225,9 +222,7 @@ class _DryRun:
 
     def _requests(self, task: Any) -> list[Any]:
         """The requests of a task as ``simple_evaluate`` would have them built."""
-        from lm_eval.evaluator_utils import get_sample_size
-
-        config = self.config
+        config, limit = self.config, self.config.limit
         if config.predict_only:
             task.override_metric(metric_name="bypass")
         if config.gen_kwargs and task.get_config("output_type") == "generate_until":
@@ -238,7 +233,7 @@ class _DryRun:
             task.set_config(key="num_fewshot", value=0)
         task.set_fewshot_seed(seed=config.seed[-1] if isinstance(config.seed, list) else None)
         task.build_all_requests(
-            limit=get_sample_size(task, config.limit),
+            limit=None if limit is None else ceil(len(task.eval_docs) * limit) if limit < 1 else int(limit),
             samples=config.samples.get(task.config.task) if isinstance(config.samples, dict) else None,
             system_instruction=config.system_instruction,
             apply_chat_template=bool(config.apply_chat_template),
@@ -330,8 +325,10 @@ class _DryRun:
 
     def report(self, speed: tuple[float, str] | None = None, full: bool = False) -> Iterator[str]:
         """The findings as lines of text."""
+        from custom_metrics.harness.host import installed, untried
         from lm_eval_tasks.data import sources
 
+        yield f"harness lm-eval {installed()}"
         yield from self.lines
         if self.requests:
             yield self._cost(speed)
@@ -344,7 +341,7 @@ class _DryRun:
                     yield f"  [{left_out:,} characters left out; --full shows them]"
                 yield from (f"  | {printable(line)}" for line in part.splitlines())
         yield ""
-        yield from (f"note: {on_one_line(note)}" for note in self.notes)
+        yield from (f"note: {on_one_line(note)}" for note in filter(None, (untried(), *self.notes)))
         for problem, tasks in self.problems_of_tasks.items():
             more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
             yield on_one_line(f"problem: {tasks[0]}{more}: {problem}")

@@ -152,8 +152,7 @@ def export_clapnq(
             option of another retriever, or a retriever with the setting ``"gold"``.
         MissingSource, CorruptSource: a file is missing or damaged.
     """
-    from lm_eval.tasks import TaskManager
-
+    from custom_metrics.harness.host import TaskManager
     from lm_eval_tasks.clapnq import dataset, retrieval
     from lm_eval_tasks.data import provenance, sources
     from lm_eval_tasks.definition import metadata

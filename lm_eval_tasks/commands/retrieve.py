@@ -1,7 +1,7 @@
 """Rank CLAPnq's passages for its questions, without a language model.
 
 Writes a TREC run of every question and prints nDCG and recall beside the paper's Table 4. Dense vectors are made here once
-and used by `lm_eval` afterwards; `clapnq_rag_run --metadata run=FILE` reads the run.
+and used by `lm_eval` afterwards; `clapnq_rag_run --metadata '{"run": "FILE"}'` reads the run.
 
 Examples:
   lm-eval-grounded retrieve --retriever bm25

@@ -63,8 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval.utils import make_table
-
+    from custom_metrics.harness.host import make_table
     from lm_eval_tasks.harness.harness_results import in_file_order
     from lm_eval_tasks.results.score import score
 

@@ -264,7 +264,7 @@ def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
     """The options that were given with ``--metadata``. The harness merges them into a task's configuration with the YAML's
     own and with the model's `arguments` (a mapping or a text), which are removed again here."""
     if isinstance(arguments, str):
-        from lm_eval.utils import simple_parse_args_string
+        from custom_metrics.harness.host import simple_parse_args_string
 
         arguments = simple_parse_args_string(arguments)
     theirs = arguments if isinstance(arguments, Mapping) else {}
@@ -276,11 +276,9 @@ def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
 
 def _prompt(task: Any) -> dict[str, Any]:
     """SHA-256 of the YAML's template, and of the first prompt that was sent: its ``prompt_hash`` in samples."""
-    config = task.config
-    template = {}
-    for name in ("description", "doc_to_text", "doc_to_target", "target_delimiter", "fewshot_delimiter", "gen_prefix"):
-        if (value := getattr(config, name, None)) is not None:
-            template[name] = value if isinstance(value, str) else config.serialize_function(value)
+    names = ("description", "doc_to_text", "doc_to_target", "target_delimiter", "fewshot_delimiter", "gen_prefix")
+    config = task.config.to_dict()  # functions as their source
+    template = {name: config[name] for name in names if config.get(name) is not None}
     texts = {"template_sha256": json.dumps(template, sort_keys=True, ensure_ascii=False)}
     first = min(task.instances or (), key=lambda request: request.doc_id, default=None)
     if first is not None:

@@ -70,7 +70,7 @@ def pairs(name: str, value: Any, task: str) -> dict[str, Any]:
     wrong = f"{task}: {name} must be JSON or name=value;name=value, got {value!r}"
     if not isinstance(value, str):
         raise UsageError(wrong)
-    from lm_eval.utils import simple_parse_args_string
+    from custom_metrics.harness.host import simple_parse_args_string
 
     try:
         if value.lstrip().startswith("{"):

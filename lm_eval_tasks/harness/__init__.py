@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from custom_metrics.usage.plain_errors import UsageError
+
 WEIGHTLESS = ("grounded-baseline", "replay", "hallucination-detector")
 """Our models without weights, as in ``--model``. They answer from documents and files, not from a prompt, and name their
 results themselves."""
+
+unfit: list[UsageError] = []
+"""Why the installed harness cannot run our tasks; empty where it can."""
 
 
 class Unanswered(str):
@@ -15,3 +23,14 @@ class Unanswered(str):
     """
 
     __slots__ = ()
+
+
+def filtered(request: Any, filter_name: str) -> Any:
+    """The filtered answer of a request. 0.5 makes lists of one, where 0.4 has the answer."""
+    answers = request.filtered_resps[filter_name]
+    return answers[0] if isinstance(answers, list) and len(answers) == 1 else answers
+
+
+def flat(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A metric or a step of a filter as a YAML has it. 0.5 gathers its options in ``kwargs``."""
+    return {**{key: value for key, value in entry.items() if key != "kwargs"}, **(entry.get("kwargs") or {})}

@@ -2,7 +2,7 @@
 
 `lm_eval_grounded.pth`, one line in site-packages, runs at every start of Python, so it imports nothing: it puts a finder
 on `sys.meta_path` that imports this module when `lm_eval` is imported, and does nothing else. This module then waits for
-seven modules of the harness. When one of them has run, the names that this distribution declares as entry points are
+eight modules of the harness. When one of them has run, the names that this distribution declares as entry points are
 registered as lazy placeholders, `TaskManager` searches our folder too (after the harness's own tasks and before the user's
 `--include_path`, which therefore takes precedence), and our metrics supply their own standard errors
 (`lm_eval_tasks.harness.harness_results`). Under the harness's command line, our own errors end in one line (`one_line`).
@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from functools import wraps
-from importlib.metadata import distribution
+from importlib.metadata import distribution, version
 from inspect import signature
 from typing import TYPE_CHECKING, Any
+
+from lm_eval_tasks.harness import unfit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,9 +38,16 @@ _REGISTRIES = {
 }
 _TASK_MANAGER = "lm_eval.tasks.manager"
 # Module to the function of lm_eval_tasks.harness.harness_results that changes it.
-_RESULTS = {"lm_eval.evaluator_utils": "extend", "lm_eval.loggers.evaluation_tracker": "name_models"}
+_RESULTS = {
+    "lm_eval.evaluator_utils": "extend_evaluation",
+    "lm_eval.api.group": "extend_groups",
+    "lm_eval.loggers.evaluation_tracker": "name_models",
+}
 _COMMAND_LINE = "lm_eval._cli.harness"
 _WATCHED = frozenset((*_REGISTRIES, _TASK_MANAGER, *_RESULTS, _COMMAND_LINE))
+_OLDEST = (0, 4, 13)  # older ones have other modules, so that nothing that is watched for would tell
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 
 class _Finder:
@@ -85,12 +95,12 @@ def _extend(module: ModuleType) -> None:
             short_errors.install()
         else:
             _register(*_REGISTRIES[module.__name__])
-    except Exception:
-        logging.getLogger(__name__).warning(
-            "lm-eval-grounded could not extend %s; its tasks, models, filters or standard errors may be missing",
-            module.__name__,
-            exc_info=True,
-        )
+    except Exception as error:
+        from custom_metrics.harness.host import lacking
+
+        unfit[:] = unfit or [lacking(f"what is needed of {module.__name__} ({error})")]
+        log.warning("%s (tasks that are not of lm-eval-grounded run as ever)", unfit[0])
+        log.debug("how %s differs", module.__name__, exc_info=True)
 
 
 def _register(group: str, registry_name: str) -> None:
@@ -141,6 +151,13 @@ def install() -> None:
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Finder())
+    if tuple(map(int, re.findall(r"\d+", version("lm_eval"))[:3])) < _OLDEST:
+        from custom_metrics.harness.host import lacking
+        from lm_eval_tasks.harness import short_errors
+
+        unfit.append(lacking("tasks with figures of their own"))
+        log.warning("%s", unfit[0])
+        short_errors.install()
     if "lm_eval" in sys.modules:
         for name in _WATCHED & sys.modules.keys():
             _extend(sys.modules[name])

@@ -15,6 +15,7 @@ from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.data.provenance import LEFT_OUT, UNTAGGED
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.detection import marked
+from lm_eval_tasks.harness import filtered
 from lm_eval_tasks.harness.task import GroundedTask
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -63,32 +64,29 @@ class DetectingTask(GroundedTask):
     @property
     def tags_answers(self) -> bool:
         """Whether a detector runs over the answers of this run."""
-        return any(map(_detects, self.config.filter_list or ()))
+        return any(map(_detects, self.filter_steps()))
 
     def override_metric(self, metric_name: str) -> None:
         """Override the metrics as the harness does for ``--predict_only``, and remove the detection filter."""
         super().override_metric(metric_name)
         if not self.tags_answers:
             return
-        filter_list = []
-        for pipeline, listed in zip(self._filters, self.config.filter_list, strict=True):
-            steps = zip(pipeline.filters, listed["filter"], strict=True)
-            retained = [(make, step) for make, step in steps if step["function"] != FILTER]
-            pipeline.filters = [make for make, _ in retained]
-            filter_list.append({**listed, "filter": [step for _, step in retained]})
-        self.config.filter_list = filter_list
+        listed = self.config.filter_list
+        self.set_filters(
+            [{**each, "filter": [step for step in each["filter"] if step["function"] != FILTER]} for each in listed]
+        )
 
     def apply_filters(self) -> Any:
         """Apply the filters, and count the answers that a detector left out."""
-        filtered = super().apply_filters()
-        names = [listed["name"] for listed in self.config.filter_list or () if _detects(listed)]
+        result = super().apply_filters()
+        names = [listed["name"] for listed in self.filter_steps() if _detects(listed)]
         requests = self._instances or ()
-        number = sum(any(_is_left_out(request.filtered_resps[name]) for name in names) for request in requests)
+        number = sum(any(_is_left_out(filtered(request, name)) for name in names) for request in requests)
         if number:
             log.warning("%s: %d answers are left out: the detector cannot read them", self.config.task, number)
             before = self.config.metadata.get(LEFT_OUT) or {}
             self.config.metadata[LEFT_OUT] = {**before, UNTAGGED: number}
-        return filtered
+        return result
 
     def provenance(self) -> dict[str, Any]:
         """The provenance of any task, with ``detector``, ``calibration`` and ``words``."""
@@ -109,9 +107,9 @@ class DetectingTask(GroundedTask):
         except Exception as error:  # the filter has logged it, and kept the answers
             described = {"name": doc["detector"], "version": f"failed: {error}", "licence": ""}
         marks = marked.marks_of(self.config.task)
-        recorded = self._aggregations.get(marked.METRIC)
-        if marks is not None and recorded is not None and recorded.calls:
-            values = recorded.calls[0][0]
+        recorded = self.recorded().get(marked.METRIC)
+        if marks is not None and recorded is not None:
+            values = recorded[0]
             record["marks"] = marked.description_of(values, marks)
             marked.log_basis(self.config.task, values, record["marks"])
         return {
@@ -127,11 +125,11 @@ def _detects(listed: Mapping[str, Any]) -> bool:
     return any(step["function"] == FILTER for step in listed["filter"])
 
 
-def _is_left_out(filtered: Any) -> bool:
+def _is_left_out(tagged: Any) -> bool:
     """Whether a working detector could not read the answer."""
     from detector_plugin.filters import FAILED
 
-    if not isinstance(filtered, str) or '"spans": null' not in filtered:
+    if not isinstance(tagged, str) or '"spans": null' not in tagged:
         return False
-    content = json.loads(filtered)
+    content = json.loads(tagged)
     return content["spans"] is None and content["detector"]["version"] != FAILED

@@ -1,12 +1,9 @@
 """Changes to the harness for our metrics: their own standard errors, no undefined rates, the headline first.
 
-:func:`extend` changes three functions of ``lm_eval.evaluator_utils`` and the log of ``lm_eval.evaluator``, and
-:func:`name_models` two functions of ``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
+:func:`extend_groups` changes a method of ``lm_eval.api.group`` and the log of ``lm_eval.evaluator``, :func:`name_models`
+two of ``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
 
-- ``stderr_for_metric`` returns the ``standard_error`` of our ``Aggregation``.
-- ``_compute_task_aggregations`` passes its metrics through ``GroundedTask.reported``, which removes undefined rates and
-  puts the headline first.
-- ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks share passages, a
+- ``Group.aggregate`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks share passages, a
   group's standard error is clustered by passage. The harness treats its tasks as independent. Where the tasks differ in an
   option, such as the kind of reference, the group's name in the table says which have which.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models: the harness finds no name in their arguments.
@@ -29,7 +26,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.strata import error_across
 from lm_eval_tasks.data.atomic import check_writable
 from lm_eval_tasks.harness import WEIGHTLESS
@@ -128,45 +124,36 @@ def _is_not_about_templates(record: logging.LogRecord) -> bool:
     return frame.f_locals.get("model") not in WEIGHTLESS
 
 
-def extend(evaluator_utils: ModuleType) -> None:
-    """Extend ``lm_eval.evaluator_utils``, once. ``AttributeError`` where it differs from lm-eval 0.4.13."""
-    ask, compute = evaluator_utils.stderr_for_metric, evaluator_utils._compute_task_aggregations
-    if hasattr(compute, _MARK):
+def extend_groups(group_module: ModuleType) -> None:
+    """Extend ``lm_eval.api.group``, once."""
+    aggregate_as_theirs = group_module.Group.aggregate
+    if hasattr(aggregate_as_theirs, _MARK):
         return
 
-    @wraps(ask)
-    def stderr_for_metric(metric: Any, bootstrap_iters: int) -> Any:
-        if isinstance(metric, Aggregation):
-            return metric.standard_error if bootstrap_iters > 0 else None
-        return ask(metric=metric, bootstrap_iters=bootstrap_iters)
-
-    @wraps(compute)
-    def _compute_task_aggregations(task: Any, *args: Any, **kwargs: Any) -> Any:
-        metrics, number = compute(task, *args, **kwargs)
-        return (task.reported(metrics) if hasattr(task, "rows_of") else metrics), number
-
-    aggregate = evaluator_utils.aggregate_groups
-
-    @wraps(aggregate)
-    def aggregate_groups(results: Any) -> Any:
-        result = aggregate(results)
-        for group in result.groups.values():
-            tasks = group.get_all_tasks()
-            if all(hasattr(task, "rows_of") for task in tasks):
-                listed = [entry.metric for entry in group.aggregate_metric_list or ()]
-                means = [entry.metric for entry in group.aggregate_metric_list or () if not entry.weight_by_size]
-                metrics = result.metrics[group.name]
-                metrics = {**metrics, **dict(_errors_across(metrics, means, tasks))}
-                if group.alias is None:
-                    metrics["alias"] = _name_with_options(group.name, tasks)
-                result.metrics[group.name] = ordered(metrics, listed)
-        return result
+    @wraps(aggregate_as_theirs)
+    def aggregate(self: Any, task_metrics: Any) -> Any:
+        metrics = aggregate_as_theirs(self, task_metrics)
+        tasks = self.get_all_tasks()
+        if not all(hasattr(task, "rows_of") for task in tasks):
+            return metrics
+        listed = self.aggregate_metric_list or ()
+        means = [entry.metric for entry in listed if not entry.weight_by_size]
+        metrics = {**metrics, **dict(_errors_across(metrics, means, tasks))}
+        if self.alias is None:
+            metrics["alias"] = _name_with_options(self.name, tasks)
+        return ordered(metrics, [entry.metric for entry in listed])
 
     logging.getLogger("lm_eval.evaluator").addFilter(_is_not_about_templates)
-    setattr(_compute_task_aggregations, _MARK, True)
-    evaluator_utils.aggregate_groups = aggregate_groups  # type: ignore[attr-defined]
-    evaluator_utils.stderr_for_metric = stderr_for_metric  # type: ignore[attr-defined]
-    evaluator_utils._compute_task_aggregations = _compute_task_aggregations  # type: ignore[attr-defined]
+    setattr(aggregate, _MARK, True)
+    group_module.Group.aggregate = aggregate
+
+
+def extend_evaluation(evaluator_utils: ModuleType) -> None:
+    """Extend ``lm_eval.evaluator_utils``, where the evaluator aggregates: later versions have hooks in their tasks."""
+    if hasattr(evaluator_utils, "stderr_for_metric"):
+        from lm_eval_tasks.harness import v0_4
+
+        v0_4.extend(evaluator_utils)
 
 
 def name_models(evaluation_tracker: ModuleType) -> None:
@@ -179,8 +166,7 @@ def name_models(evaluation_tracker: ModuleType) -> None:
 
     @wraps(record)
     def log_experiment_args(self: Any, *args: Any, **kwargs: Any) -> None:
-        from lm_eval.api.registry import get_model
-
+        from custom_metrics.harness.host import get_model
         from lm_eval_tasks.data.provenance import PACKAGE
 
         record(self, *args, **kwargs)

@@ -15,6 +15,7 @@ from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.relevance import nomiracl_label
 from custom_metrics.scores.judging import UNREAD
 from custom_metrics.statistics.intervals import wilson
+from lm_eval_tasks.harness import filtered
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -37,7 +38,7 @@ def warn_unreadable(
 ) -> None:
     """Log one line where many replies, in the filtered requests of this rank, do not have the form that the task wants."""
     for listed in filters:
-        replies = [(request.doc, request.filtered_resps[listed["name"]]) for request in requests]
+        replies = [(request.doc, filtered(request, listed["name"])) for request in requests]
         steps = {step["function"] for step in listed["filter"]}
         line = None
         if verdicts := [verdict for name, verdict in _VERDICT.items() if name in steps]:

@@ -48,9 +48,11 @@ def as_ours(error: BaseException) -> BaseException:
     other error as it is."""
     from custom_metrics.usage.options import misspelt
     from lm_eval_tasks.definition import task_names
-    from lm_eval_tasks.harness import WEIGHTLESS
+    from lm_eval_tasks.harness import WEIGHTLESS, unfit
 
     text = str(error) if type(error) is ValueError else ""
+    if unfit and (_NO_TASK.match(text) or _NO_MODEL.match(text)):
+        return unfit[0]
     if (tasks := _NO_TASK.match(text)) and (meant := task_names.hint(tasks[1].split(", "))):
         return UsageError(text + meant)
     if (model := _NO_MODEL.match(text)) and (near := misspelt(model[1], WEIGHTLESS)):

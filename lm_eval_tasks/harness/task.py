@@ -7,12 +7,10 @@ import json
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-from lm_eval.api.task import ConfigurableTask
+from typing import TYPE_CHECKING, Any
 
 from custom_metrics.broken_run import Prompting
-from custom_metrics.scores.aggregations import Aggregation
+from custom_metrics.harness import host
 from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
@@ -21,36 +19,22 @@ from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.provenance import LEFT_OUT
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.loading import TaskLoader, require_files
-from lm_eval_tasks.harness import Unanswered, autoload, harness_results, run_warnings
+from lm_eval_tasks.harness import Unanswered, autoload, flat, harness_results, run_warnings, unfit
 from lm_eval_tasks.harness.harness_results import ordered
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
+if TYPE_CHECKING:
+    from lm_eval_tasks.harness.v0_5 import HostTask
+else:  # 0.5 has scorers, which aggregate; before, the evaluator does
+    HostTask = host.part(
+        f"lm_eval_tasks.harness.{'v0_5' if hasattr(host.registry, 'scorer_registry') else 'v0_4'}", "HostTask"
+    )
+
 autoload.register()  # the harness imports a task's class before it looks up the task's filters and aggregations
 
 
-class RecordingAggregation(Aggregation):
-    """An aggregation that records its calls: value, standard error and bounds come from one computation.
-
-    Attributes:
-        calls: the values of all documents and their figure, once for each of the task's filters, in order.
-    """
-
-    def __init__(self, aggregation: Aggregation) -> None:
-        super().__init__(aggregation.name, aggregation.figure, aggregation.rows)
-        self.calls: list[tuple[Sequence[Any], Figure]] = []
-
-    def __call__(self, values: Sequence[Any]) -> Any:
-        figure = self.figure(values)
-        self.calls.append((values, figure))
-        return float(figure.value)
-
-    def standard_error(self, values: Sequence[Any]) -> float:
-        figure = next((result for previous, result in self.calls if previous is values), None)
-        return super().standard_error(values) if figure is None else float(figure.standard_error)
-
-
-class GroundedTask(ConfigurableTask):  # type: ignore[misc]
+class GroundedTask(HostTask):
     """A harness task that checks its requests, answers and results, and adds their provenance to the results file.
 
     - Before the first request, it checks that the results can be written, and one message names all missing public files.
@@ -74,15 +58,15 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
     _left_out: frozenset[int] = frozenset()
 
     def __init__(self, config: dict[str, Any]) -> None:
+        if unfit:
+            raise unfit[0]
         self.run_settings: dict[str, Any] = {}
-        self._scored: tuple[Any, Any] = (None, None)  # the last document, and its target
-        super().__init__(config={key: value for key, value in config.items() if key != "class"})
+        super().__init__({key: value for key, value in config.items() if key != "class"})
         if self.config.repeats != 1:
             raise UsageError(
                 f"{self.config.task}: repeats={self.config.repeats}, but every document is scored by one response, and the "
                 f"others would count nowhere; leave `repeats` out of the YAML, and run the task once for each --seed"
             )
-        self._aggregations: dict[str, RecordingAggregation] = {}
         loader = self.config.custom_dataset
         self._table_elsewhere = catalogue.table_elsewhere(loader.folder) if isinstance(loader, TaskLoader) else None
 
@@ -124,7 +108,6 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
 
     def apply_filters(self) -> Any:
         """Apply the filters to the answers, without lone surrogates. Documents without an answer are left out."""
-        self._aggregations.clear()
         requests = self._instances or ()
         self._leave_out(
             frozenset(request.doc_id for request in requests if any(isinstance(r, Unanswered) for r in request.resps))
@@ -141,7 +124,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 *(self.config.task, mended),
             )
         filtered = super().apply_filters()
-        answered = self.config.task, self.config.filter_list or (), self._instances or ()
+        answered = self.config.task, self.filter_steps(), self._instances or ()
         unprompted = any(getattr(request, "is_unprompted", False) for request in self._instances or ())  # no weights
         prompting = Prompting(not unprompted, bool(self.run_settings.get("apply_chat_template")))
         run_warnings.warn_unreadable(*answered, prompting)
@@ -167,34 +150,15 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
             if number not in self._left_out:
                 yield number, dict(doc)
 
-    def process_results(self, doc: dict[str, Any], results: Any) -> Any:
-        """The values of a document. Then columns whose text a sample has elsewhere are removed from it."""
-        values = super().process_results(doc, results)
-        self._scored = doc, self.doc_to_target(doc)
-        loader = self.config.custom_dataset
-        for column in loader.logged_elsewhere if isinstance(loader, TaskLoader) else ():
-            doc.pop(column, None)
-        return values
-
-    def doc_to_target(self, doc: Any, *args: Any, **kwargs: Any) -> Any:
-        """The target of a document, also of the one that was scored last and has lost that column."""
-        scored, target = self._scored
-        return target if doc is scored else super().doc_to_target(doc, *args, **kwargs)
-
-    def aggregation(self) -> dict[str, Any]:
-        """The metrics' aggregations; ours record their calls, for the figures beside the harness's table."""
-        aggregations = dict(super().aggregation())
-        for name, function in aggregations.items():
-            if isinstance(function, Aggregation):
-                if name not in self._aggregations:
-                    self._aggregations[name] = RecordingAggregation(function)
-                aggregations[name] = self._aggregations[name]
-        return aggregations
+    def filter_steps(self) -> list[dict[str, Any]]:
+        """The task's filters as its YAML has them: ``name`` and ``filter``, with each step's options in it."""
+        return [{**each, "filter": [flat(step) for step in each["filter"]]} for each in self.config.filter_list or ()]
 
     def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
         """The harness's metrics of this task (``metric,filter`` and ``metric_stderr,filter`` to numbers), in the order of
         its YAML, without undefined ones."""
         names = list(super().aggregation())
+        metrics = ordered(metrics, names)
         undefined = [key for key, value in metrics.items() if _is_undefined(value) and key.partition(",")[0] in names]
         if undefined:
             log.warning(
@@ -202,18 +166,19 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 *(self.config.task, ", ".join(undefined)),
             )
         gone = {*undefined, *(key.replace(",", "_stderr,", 1) for key in undefined)}
-        return ordered({k: "N/A" if _is_undefined(v) else v for k, v in metrics.items() if k not in gone}, names)
+        return {k: "N/A" if _is_undefined(v) else v for k, v in metrics.items() if k not in gone}
 
     def rows_of(self, metric: str, filter_name: str) -> Rows | None:
         """The linearised values of a metric in the last run; ``None`` where there are none."""
-        names = [pipeline.name for pipeline in self._filters]
-        recorded = self._aggregations.get(metric)
-        calls = recorded.calls[names.index(filter_name) :] if recorded is not None and filter_name in names else []
-        return recorded.rows(calls[0][0]) if recorded is not None and recorded.rows is not None and calls else None
+        names = self.filter_names
+        recorded = self.recorded(names.index(filter_name)) if filter_name in names else {}
+        rows = getattr(self.aggregation().get(metric), "rows", None)
+        return rows(recorded[metric][0]) if rows is not None and metric in recorded else None
 
     def denominator_of(self, metric: str) -> str:
         """The denominator of a metric in words, from its YAML's ``metric_list``; empty where it has none there."""
-        texts = (entry.get("denominator") for entry in self.config.metric_list or () if entry["metric"] == metric)
+        entries = map(flat, self.config.metric_list or ())
+        texts = (entry.get("denominator") for entry in entries if entry["metric"] == metric)
         return str(next(texts, None) or "")
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
@@ -225,14 +190,14 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         """Filter to name to figure with its bounds, after a run; without undefined figures. (The harness's table holds a
         number and a standard error only.)"""
         by_filter: dict[str, dict[str, Any]] = {}
-        for index, pipeline in enumerate(self._filters):
-            calls = {name: agg.calls[index] for name, agg in self._aggregations.items() if len(agg.calls) > index}
+        for number, filter_name in enumerate(self.filter_names):
+            calls = self.recorded(number)
             figures = [(metric, figure, self.denominator_of(metric)) for metric, (_, figure) in calls.items()]
             if calls:
                 figures += self.finer_figures({metric: values for metric, (values, _) in calls.items()})
             defined = [entry for entry in figures if not math.isnan(entry[1].value)]
             if defined:
-                by_filter[pipeline.name] = {name: figure.as_json(denominator) for name, figure, denominator in defined}
+                by_filter[filter_name] = {name: figure.as_json(denominator) for name, figure, denominator in defined}
         return by_filter
 
     def dump_config(self) -> dict[str, Any]:

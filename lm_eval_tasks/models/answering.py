@@ -10,9 +10,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lm_eval.api.model import LM
-from lm_eval.utils import simple_parse_args_string
-
+from custom_metrics.harness.host import LM, simple_parse_args_string
 from custom_metrics.usage.options import refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.secrets import blank

@@ -7,6 +7,7 @@ compiled anew. None of it depends on the run. Tests of the start itself use proc
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -19,7 +20,7 @@ def remember() -> None:
     from lm_eval import utils
     from lm_eval.tasks._index import TaskIndex
 
-    if not hasattr(utils.env.from_string, "cache_clear"):
+    if hasattr(utils, "env") and not hasattr(utils.env.from_string, "cache_clear"):  # 0.5 remembers templates
         utils.env.from_string = cache(utils.env.from_string)  # type: ignore[method-assign]
     if not hasattr(TaskIndex.build, "forget"):
         TaskIndex.build = staticmethod(_remembering(TaskIndex.build))  # type: ignore[method-assign]
@@ -28,6 +29,29 @@ def remember() -> None:
     except ImportError:
         return
     collect_env.get_pretty_env_info = lambda: "not asked"
+
+
+def with_json(arguments: list[str]) -> list[str]:
+    """A command whose ``--metadata name=value ...`` is JSON, where the installed harness reads nothing else (0.5)."""
+    if "--metadata" not in arguments or not json_alone():
+        return arguments
+    from lm_eval._cli.utils import key_val_to_dict
+
+    start = end = arguments.index("--metadata") + 1
+    given: dict[str, Any] = {}
+    while end < len(arguments) and "=" in arguments[end] and arguments[end][0] not in "-{":
+        given |= key_val_to_dict(arguments[end])
+        end += 1
+    return [*arguments[:start], json.dumps(given), *arguments[end:]] if given else arguments
+
+
+@cache
+def json_alone() -> bool:
+    """Whether the installed harness reads ``--metadata`` as JSON and in no other form."""
+    from lm_eval._cli.harness import HarnessCLI
+
+    (run,) = (each.choices["run"] for each in HarnessCLI()._parser._actions if each.choices)
+    return run._option_string_actions["--metadata"].type is json.loads
 
 
 def _remembering(build: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:

@@ -215,7 +215,7 @@ def write_card(trained: Trained, calibrated: bool) -> None:
         "## Use",
         "",
         "```bash",
-        "lm_eval --tasks mfava_de --model ... --metadata detector=THIS_FOLDER",
+        'lm_eval --tasks mfava_de --model ... --metadata \'{"detector": "THIS_FOLDER"}\'',
         "```",
         "",
         "The folder's `detector.json` has the settings that it was trained and measured with: "
@@ -239,7 +239,7 @@ def write_card(trained: Trained, calibrated: bool) -> None:
         "",
         table(trained.rows) if trained.rows else "Nothing was held out, so nothing is known of its errors.",
         "",
-        "`calibration.json` holds the counts behind these rows; `--metadata detector=THIS_FOLDER` finds it."
+        '`calibration.json` holds the counts behind these rows; `--metadata \'{"detector": "THIS_FOLDER"}\'` finds it.'
         if calibrated
         else "There is no calibration: `lm-eval-grounded calibrate` makes one.",
         "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,8 +125,7 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
     words = _drop_option(words, "--output_path", "-o")
     if task:
         words = [*_drop_option(words, "--tasks", "-t"), "--tasks", task]
-    if named_here:
-        words += ["--metadata", f"mirror={named_here}"]  # the harness takes the last one
+    words = _with_json(words, {"mirror": named_here} if named_here else {})
     commands = [environment + " ".join(map(shell_word, [*words, "--output_path", OUTPUT]))]
     if any("answers" in record for record in run.records.values()):
         scored = ["lm-eval-grounded", "score", OUTPUT]
@@ -141,6 +141,25 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
             f"option out and set the variable that is read instead, such as OPENAI_API_KEY or HF_TOKEN."
         )
     return commands, notes
+
+
+def _with_json(words: list[str], more: Mapping[str, Any]) -> list[str]:
+    """The words of a command line with all options of ``--metadata``, and `more`, as one JSON object, as every version of
+    the harness reads it: 0.4 reads ``name=value`` too, which 0.5 does not."""
+    from custom_metrics.harness.host import simple_parse_args_string
+
+    others = _drop_option(words, "--metadata")
+    left = Counter(words) - Counter(others)
+    given: dict[str, Any] = {}
+    try:
+        for word in words:
+            if left[word] and not word.startswith("--"):
+                left[word] -= 1
+                given |= json.loads(word) if word.startswith("{") else simple_parse_args_string(word)
+    except ValueError:  # not understood: as it was typed
+        return [*words, *(["--metadata", json.dumps(more)] if more else [])]
+    given |= more
+    return [*others, "--metadata", json.dumps(given, ensure_ascii=False)] if given else others
 
 
 def _drop_option(words: list[str], name: str, abbreviation: str) -> list[str]:

@@ -1,0 +1,68 @@
+"""The parts of the harness, lm-eval, that the project takes by name (``from custom_metrics.harness.host import LM``).
+
+Only this room and ``lm_eval_tasks.harness`` import the harness. A part is imported when it is asked for. Where the
+installed version lacks it, a ``UsageError`` of one line names both versions, and the command that installs one that works.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from custom_metrics.usage.plain_errors import UsageError
+
+TRIED = ("0.4.13", "0.5.0.dev1")
+"""The versions of the harness that every test passes on, the newest last. CONTRIBUTING.md says how another is taken on."""
+
+PARTS = {
+    "ContextSampler": "lm_eval.api.samplers",
+    "EvaluationTracker": "lm_eval.loggers",
+    "EvaluatorConfig": "lm_eval.config.evaluate_config",
+    "Filter": "lm_eval.api.filter",
+    "HarnessCLI": "lm_eval._cli.harness",
+    "Instance": "lm_eval.api.instance",
+    "LM": "lm_eval.api.model",
+    "TaskManager": "lm_eval.tasks",
+    "get_model": "lm_eval.api.registry",
+    "load_yaml": "lm_eval.tasks._yaml_loader",
+    "make_table": "lm_eval.utils",
+    "registry": "lm_eval.api",
+    "simple_evaluate": "lm_eval",
+    "simple_parse_args_string": "lm_eval.utils",
+}
+"""Every part and its module; both versions have them there."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in PARTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return part(PARTS[name], name)
+
+
+def part(module: str, name: str) -> Any:
+    """A part of the harness, or of a module that builds upon it."""
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise lacking(f"{module}.{name}") from error
+
+
+def lacking(what: str) -> UsageError:
+    """The error of a harness that is too old or too new: it has nothing, or something else, where `what` is needed."""
+    return UsageError(
+        f"lm-eval-grounded {version('lm-eval-grounded')} cannot run on lm-eval {installed()}, which lacks {what}; it was "
+        f"tried with {' and '.join(TRIED)}: pip install lm-eval=={TRIED[0]}"
+    )
+
+
+def installed() -> str:
+    """The version of the harness that is installed."""
+    return version("lm_eval")
+
+
+def untried() -> str:
+    """A sentence about an installed version that was never tried; empty for one that was."""
+    if (this := installed()) in TRIED:
+        return ""
+    return f"lm-eval {this} was never tried with lm-eval-grounded; the newest that was is {TRIED[-1]}"
