@@ -131,9 +131,11 @@ def test_what_differs_is_named_with_both_sums_and_what_is_missing_with_one_comma
     )
     found = reproduce(file, "clapnq_rag", str(mirror))
     assert found.tasks == ["clapnq_rag"]
-    assert f"""--metadata '{{"mirror": "{mirror}"""" in found.commands[0]
+    assert f'"mirror": "{mirror}"' in found.commands[0]
     (line,) = reproduce(file, mirror=str(mirror)).commands
-    assert line.endswith(f"--metadata mirror={mirror} --output_path reproduced")
+    options = {"mirror": str(mirror), "top_k": 2, "detector_args": "threshold=0.5;spans=words", "seed": 42}
+    asked = shlex.quote(json.dumps({**options, "bm25_split": True}))
+    assert line.endswith(f"--metadata {asked} --output_path reproduced")
     assert "--tasks" not in found.commands[0].split("--tasks clapnq_rag ")[0]  # in place of all that were typed
     assert [one.name for one in found.compared if one.state != "same"] == ["PrimeQA/clapnq_passages@main passages.tsv"]
     gone = reproduce(file, mirror=str(tmp_path / "nowhere"))
@@ -185,7 +187,7 @@ def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
     assert "NaN" not in records
     found = reproduce(file)
     assert found.same, render_script(found)
-    assert f"mirror={hub} " in found.commands[0]
+    assert f'"mirror": "{hub}"' in found.commands[0]
     assert "the corpus holds 5,494 of 178,891 passages" in found.notes[-1]
     elsewhere = reproduce(file, mirror="sample")
     assert {one.state for one in elsewhere.compared if "@" in one.name and "/" in one.name} == {"differs"}
@@ -227,8 +229,8 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     found = reproduce(file)
     assert found.same, render_script(found)
     assert found.commands == [
-        "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de,clapnq_rag --limit 4 --metadata "
-        "mirror=sample top_k=2 --predict_only --output_path reproduced",
+        "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de,clapnq_rag --limit 4 "
+        """--predict_only --metadata '{"mirror": "sample", "top_k": 2}' --output_path reproduced""",
         "lm-eval-grounded score reproduced --detector lexical --detector_args 'threshold=0.4;spans=words'",
     ]
     record = results["configs"]["clapnq_rag"]["metadata"]["provenance"]

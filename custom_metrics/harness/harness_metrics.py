@@ -9,21 +9,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import lm_eval.api.metrics  # noqa: F401 (it registers the aggregation "mean")
-from lm_eval.api import registry
+from lm_eval.api.registry import register_metric
 
 from custom_metrics.abstention import is_abstention
+from custom_metrics.harness.host import has_scorers
 from custom_metrics.reading.response import final_answer
 
-_HAS_SCORERS = hasattr(
-    registry, "scorer_registry"
-)  # then a metric has a value of each prediction, else one of them all
 
-
-@registry.register_metric(  # type: ignore[untyped-decorator]
+@register_metric(  # type: ignore[untyped-decorator]
     metric="abstention", higher_is_better=False, aggregation="mean", output_type="generate_until"
 )
 def abstention(references: Sequence[str], predictions: Sequence[str | None], language: str | None = None) -> Any:
     """Share of predictions that abstain, in the language of the YAML's ``metric_list`` entry; default all languages. The
     references are ignored."""
+    # A scorer wants a value of each prediction, the evaluator of 0.4 one of them all.
     values = [float(is_abstention(final_answer(each), language)) for each in predictions]
-    return {"abstention": values} if _HAS_SCORERS else sum(values) / len(values)
+    return {"abstention": values} if has_scorers() else sum(values) / len(values)

@@ -27,7 +27,6 @@ PARTS = {
     "get_model": "lm_eval.api.registry",
     "load_yaml": "lm_eval.tasks._yaml_loader",
     "make_table": "lm_eval.utils",
-    "registry": "lm_eval.api",
     "simple_evaluate": "lm_eval",
     "simple_parse_args_string": "lm_eval.utils",
 }
@@ -46,6 +45,11 @@ def part(module: str, name: str) -> Any:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise lacking(f"{module}.{name}") from error
+
+
+def has_scorers() -> bool:
+    """Whether the harness's tasks have scorers, which filter, score and aggregate (0.5); before, the evaluator does."""
+    return hasattr(import_module("lm_eval.api.registry"), "scorer_registry")
 
 
 def lacking(what: str) -> UsageError:

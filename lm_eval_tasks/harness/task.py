@@ -26,10 +26,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 if TYPE_CHECKING:
     from lm_eval_tasks.harness.v0_5 import HostTask
-else:  # 0.5 has scorers, which aggregate; before, the evaluator does
-    HostTask = host.part(
-        f"lm_eval_tasks.harness.{'v0_5' if hasattr(host.registry, 'scorer_registry') else 'v0_4'}", "HostTask"
-    )
+else:
+    HostTask = host.part(f"lm_eval_tasks.harness.{'v0_5' if host.has_scorers() else 'v0_4'}", "HostTask")
 
 autoload.register()  # the harness imports a task's class before it looks up the task's filters and aggregations
 

@@ -148,7 +148,7 @@ def _with_json(words: list[str], more: Mapping[str, Any]) -> list[str]:
     the harness reads it: 0.4 reads ``name=value`` too, which 0.5 does not."""
     from custom_metrics.harness.host import simple_parse_args_string
 
-    others = _drop_option(words, "--metadata")
+    others = _drop_option(words, "--metadata", "")
     left = Counter(words) - Counter(others)
     given: dict[str, Any] = {}
     try:
