@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from custom_metrics.usage.shipped_tables import shipped_rows
-from detector_plugin import UnusableDetector, automatic, calibration, load_detector
+from detector_plugin import UnusableDetector, automatic, calibration, filters, load_detector
 from detector_plugin.automatic import AutomaticDetector
-from detector_plugin.filters import shared_detector
 from detector_plugin.loading import calibrated_name, check_detector, resolve
 from lm_eval_tasks.detection.calibrated import settings_of
 from lm_eval_tasks.models.detector import HallucinationDetector
@@ -96,7 +95,7 @@ def test_a_log_in_several_languages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     by_language(monkeypatch)
-    shared_detector.cache_clear()
+    filters._loaded.cache_clear()
     for languages, names in ((["de", "en", "de"], {"de": "flag-all", "en": "flag-none"}), (["de"], {})):
         lines = [{"passages": ["x y"], "answer": "x y", "language": language} for language in languages]
         (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
@@ -107,7 +106,7 @@ def test_a_log_in_several_languages(
         shares = [json.loads(line)["flagged_share"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
         assert shares == [float(language == "de") for language in languages]
     assert "the shares are of several detectors" in caplog.text
-    shared_detector.cache_clear()
+    filters._loaded.cache_clear()
 
 
 def test_where_none_is_known_lexical_is_said(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,9 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def said(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> list[str]:
     capsys.readouterr()
     assert main(["check", *arguments]) == status
-    return capsys.readouterr().out.splitlines()
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == f"harness lm-eval {version('lm_eval')}"
+    return lines
 
 
 def problems(lines: list[str]) -> list[str]:

@@ -85,7 +85,7 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
     assert expected.detected.low < share < expected.detected.high
 
     # The other metrics are those of a run without a detector.
-    filters.shared_detector.cache_clear()
+    filters._loaded.cache_clear()
     plain, without = evaluated(harness, task, metadata=SAMPLE)
     assert str({key: result[key] for key in plain}) == str(plain)
     assert {key for key in result.keys() - plain.keys() if "_stderr" not in key} == {SHARE, CORRECTED}

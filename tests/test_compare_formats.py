@@ -211,7 +211,7 @@ def test_csv_and_json_hold_every_number_and_null_for_none() -> None:
     read = json.loads(render(found, "json"))
     assert read["differences"][0]["low"] == -0.4
     assert read["differences"][1]["low"] is None
-    assert set(read) == {"models", "differences", "joined", "notes", "refused", "across", "paired", "doubts"}
+    assert set(read) == {"models", "differences", "joined", "notes", "refused", "across", "paired", "doubts", "costs"}
 
 
 @pytest.fixture

@@ -49,13 +49,13 @@ class EveryThirdWord:
 @pytest.fixture
 def third(monkeypatch: pytest.MonkeyPatch) -> EveryThirdWord:
     detector = EveryThirdWord()
-    filters.shared_detector.cache_clear()
+    filters._loaded.cache_clear()
     monkeypatch.setattr(filters, "load_detector", lambda name, **options: detector)
     monkeypatch.setattr(calibrated, "check_detector", lambda name, options: None)
     for cache in (calibrated.in_force, estimation._warn_uncalibrated, calibrated.estimates):
         cache.cache_clear()
     yield detector
-    filters.shared_detector.cache_clear()
+    filters._loaded.cache_clear()
     calibrated.in_force.cache_clear()
 
 

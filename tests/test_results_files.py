@@ -21,7 +21,7 @@ from lm_eval.utils import make_table
 from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.harness import harness_results
+from lm_eval_tasks.harness import harness_results, v0_4
 from lm_eval_tasks.harness.harness_results import OrderedKey, in_file_order
 from tests.conftest import evaluate, results_of
 from tests.logged_runs import in_this_process, lines
@@ -220,7 +220,7 @@ def test_only_our_aggregations_are_asked_for_their_standard_error() -> None:
     assert ask(metric=len, bootstrap_iters=10) is None
     assert ask(metric=defined_mean, bootstrap_iters=10)([1.0, None, 0.0]) == 0.5
     assert ask(metric=defined_mean, bootstrap_iters=0) is None
-    harness_results.extend(evaluator_utils)  # again does nothing
+    v0_4.extend(evaluator_utils)  # again does nothing
     assert evaluator_utils.stderr_for_metric is ask
 
 
