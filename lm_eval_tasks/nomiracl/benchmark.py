@@ -89,7 +89,7 @@ _LITE = Group(
 _GROUPS = (*map(_group, PROMPTS), _LITE)
 
 BENCHMARK = Benchmark(
-    version=1.7,
+    version=1.8,
     tasks=tuple(task for group in _GROUPS for task in group.tasks),
     groups=_GROUPS,
     languages={code: folder.capitalize() for code, folder in LANGUAGES.items()},
