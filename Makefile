@@ -20,7 +20,7 @@ PIP := -m pip install -q --no-compile
 WORKERS ?= 2
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --durations-min=10
 
-.PHONY: demo picture leaderboard leaderboard-picture detectors test test-all test-pythons test-report lint bench check-marks check-statistics test-vllm test-leaderboard train-lexical train-tiny clean
+.PHONY: demo picture leaderboard leaderboard-picture detectors test test-all test-pythons test-next test-newest test-report lint bench check-marks check-statistics test-vllm test-leaderboard train-lexical train-tiny clean
 
 # An evaluation without model weights, on the bundled sample: of a baseline, which quotes the articles and makes up nothing, and
 # of stored answers that make up some of what they say.
@@ -82,6 +82,13 @@ test-all: $(DEV)/.done
 # The fast tests on the oldest and the newest supported Python, where the machine has them, without torch.
 test-pythons: $(DEV)/.done
 	$(DEV)/bin/nox -- -n $(WORKERS) --dist loadgroup
+
+# The fast tests on the harness that comes, lm-eval 0.5, without torch; `make test-newest` on the newest there is, which may fail.
+test-next: $(DEV)/.done
+	$(DEV)/bin/nox -s "harness(next)" -- -n $(WORKERS) --dist loadgroup
+
+test-newest: $(DEV)/.done
+	-$(DEV)/bin/nox -s "harness(newest)" -- -n $(WORKERS) --dist loadgroup
 
 lint: $(DEV)/.done
 	$(DEV)/bin/ruff check .

@@ -82,6 +82,8 @@ def run_guesses(folder: Path, tasks: list[str], include: Path, name: str, share:
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
+    from custom_metrics.harness.host import has_scorers
+
     def draw(*of: Any) -> random.Random:
         return random.Random(zlib.crc32(repr((name, *of)).encode()))
 
@@ -90,7 +92,8 @@ def run_guesses(folder: Path, tasks: list[str], include: Path, name: str, share:
             return [(-draw(*each.args).random() * 9, draw(each.args[0]).random() < share) for each in requests]
 
         def loglikelihood_rolling(self, requests: Any) -> Any:
-            return [-draw(*each.args).random() * 99 for each in requests]
+            values = [-draw(*(text for text in each.args if text)).random() * 99 for each in requests]
+            return [(value, False) for value in values] if has_scorers() else values
 
         def generate_until(self, requests: Any) -> Any:
             answers = []

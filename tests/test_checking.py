@@ -14,6 +14,7 @@ import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
+from tests.environment.harness_start import with_json
 
 SAMPLE = ("--metadata", "mirror=sample")
 
@@ -25,7 +26,7 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     from lm_eval_tasks.harness.autoload import task_folder
 
-    def ours(include_path: str | None, metadata: dict[str, Any]) -> Any:
+    def ours(include_path: str | None, metadata: dict[str, Any], include_defaults: bool = True) -> Any:
         theirs = [include_path] if include_path else []
         return manager(include_path=[task_folder(), *theirs], include_defaults=False, metadata=metadata)
 
@@ -39,7 +40,7 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def said(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> list[str]:
     capsys.readouterr()
-    assert main(["check", *arguments]) == status
+    assert main(with_json(["check", *arguments])) == status
     first, *lines = capsys.readouterr().out.splitlines()
     assert first == f"harness lm-eval {version('lm_eval')}"
     return lines

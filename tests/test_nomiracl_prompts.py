@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from custom_metrics.harness.host import has_scorers
 from lm_eval_tasks.nomiracl.benchmark import PROMPTS, suffix
 from lm_eval_tasks.nomiracl.dataset import load
 
@@ -41,6 +43,12 @@ EXPECTED = {
 }
 
 
+def templates() -> Any:
+    """The harness's function from a template and a document to a text."""
+    place = "lm_eval.config.templates" if has_scorers() else "lm_eval.utils"
+    return import_module(place).apply_template
+
+
 def template(prompt: str) -> str:
     from lm_eval.tasks._yaml_loader import load_yaml
 
@@ -53,7 +61,7 @@ def template(prompt: str) -> str:
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_each_prompt_has_its_published_text(prompt: str) -> None:
-    from lm_eval.utils import apply_template
+    apply_template = templates()
 
     assert apply_template(template(prompt), DOC) == EXPECTED[prompt]
 
@@ -67,7 +75,7 @@ COUNT = {"yo": 56}
 @pytest.mark.parametrize("language", RELEASED)
 @pytest.mark.one_python("the text of a template beside released prompts")
 def test_vanilla_prompts_equal_all_released_ones(language: str, hub: str, shared: Path) -> None:
-    from lm_eval.utils import apply_template
+    apply_template = templates()
 
     documents = load(language, mirror=hub, max_samples="all")["evaluation"]
     built = {(d["subset"], d["query_id"]): apply_template(template("vanilla"), d) for d in documents}
@@ -98,7 +106,7 @@ def split(prompt: str) -> list[str]:
 
 
 def test_a_passage_is_data_and_never_a_template() -> None:
-    from lm_eval.utils import apply_template
+    apply_template = templates()
 
     hostile = {"query": "{{ 7 * 7 }}", "passages": ["T: {% raw %}{{ config }}"] * 10}
     text = apply_template(template("vanilla"), hostile)

@@ -212,7 +212,7 @@ class _DryRun:
             if not error.files:
                 self._task_problem(name, _in_one_line(error))
         except Exception as error:  # any error of ours, of the harness, or of another task would end the run
-            self._task_problem(name, _in_one_line(error))
+            self._task_problem(name, _in_one_line(as_ours(error)))
         if len(self.lines) == described:
             self.lines.append(f"{name}: not ready")
         return requests
@@ -328,7 +328,6 @@ class _DryRun:
         from custom_metrics.harness.host import installed, untried
         from lm_eval_tasks.data import sources
 
-        yield f"harness lm-eval {installed()}"
         yield from self.lines
         if self.requests:
             yield self._cost(speed)
@@ -340,7 +339,7 @@ class _DryRun:
                 if number:
                     yield f"  [{left_out:,} characters left out; --full shows them]"
                 yield from (f"  | {printable(line)}" for line in part.splitlines())
-        yield ""
+        yield f"\nThe harness is lm-eval {installed()}."
         yield from (f"note: {on_one_line(note)}" for note in filter(None, (untried(), *self.notes)))
         for problem, tasks in self.problems_of_tasks.items():
             more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""

@@ -82,6 +82,8 @@ def _run_after(loader: Any) -> None:
 
 def _extend(module: ModuleType) -> None:
     """Add our names to a watched module that has just run. A failure here must not break the harness."""
+    if unfit:
+        return
     try:
         if module.__name__ == _TASK_MANAGER:
             _add_tasks(module.TaskManager)

@@ -39,7 +39,7 @@ def install() -> None:
     sys.excepthook = hook
 
 
-_NO_TASK = re.compile(r"Tasks not found: (.+)")
+_NO_TASK = re.compile(r"Tasks not found: (.+)|'?\"?Spec '(.+?)' is not a registered task")  # 0.4, 0.5
 _NO_MODEL = re.compile(r"Attempted to load model '([^']+)', but no model for this name found!")
 
 
@@ -50,11 +50,12 @@ def as_ours(error: BaseException) -> BaseException:
     from lm_eval_tasks.definition import task_names
     from lm_eval_tasks.harness import WEIGHTLESS, unfit
 
-    text = str(error) if type(error) is ValueError else ""
+    text = str(error) if type(error) in (ValueError, KeyError) else ""
     if unfit and (_NO_TASK.match(text) or _NO_MODEL.match(text)):
         return unfit[0]
-    if (tasks := _NO_TASK.match(text)) and (meant := task_names.hint(tasks[1].split(", "))):
-        return UsageError(text + meant)
+    tasks = _NO_TASK.match(text)
+    if tasks and (meant := task_names.hint((names := tasks[1] or tasks[2]).split(", "))):
+        return UsageError(f"Tasks not found: {names}{meant}")
     if (model := _NO_MODEL.match(text)) and (near := misspelt(model[1], WEIGHTLESS)):
         return UsageError(f"there is no model {model[1]}; did you mean {near}?")
     return error

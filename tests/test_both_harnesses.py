@@ -1,0 +1,162 @@
+"""What holds on every version of the harness alike. They run on 0.4.13 and on 0.5 (``nox -s harness``)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from custom_metrics.harness import host
+from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.harness import autoload, short_errors, unfit
+from tests.conftest import ROOT, command, evaluate, results_of, run
+from tests.other_tasks import write_tasks
+
+RESULTS = Path(__file__).parent / "data" / "both_harnesses.json"
+"""Results and figures of a run of 0.4.13; ``LM_EVAL_GROUNDED_WRITE_GOLDEN=1`` writes them anew."""
+TASKS = ["nomiracl_de", "clapnq_gold", "mfava_de", "mushroom_de", "memerag_de"]
+SAMPLE = {"metadata": {"mirror": "sample"}}
+
+
+def numbers(results: dict[str, Any]) -> dict[str, Any]:
+    """Every number of the results and of the figures beside them, by its place."""
+    figures = {task: config["metadata"].get("figures") for task, config in results["configs"].items()}
+    found: dict[str, Any] = {}
+
+    def walk(place: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, each in value.items():
+                walk(f"{place}/{key}", each)
+        elif isinstance(value, list):
+            for number, each in enumerate(value):
+                walk(f"{place}/{number}", each)
+        else:
+            found[place] = value
+
+    walk("results", results["results"])
+    walk("figures", figures)
+    walk("better", results["higher_is_better"])
+    return found
+
+
+def test_the_sample_has_the_same_numbers_on_every_version() -> None:
+    """To the last digit but one or two, in which processors differ."""
+    found = numbers(evaluate(TASKS, "grounded-baseline", "strategy=lexical", **SAMPLE))
+    if os.environ.get("LM_EVAL_GROUNDED_WRITE_GOLDEN"):
+        RESULTS.write_text(json.dumps(found, indent=0) + "\n", "utf-8")
+    expected = json.loads(RESULTS.read_text("utf-8"))
+    assert found.keys() == expected.keys()
+    differ = {
+        place: (value, found[place])
+        for place, value in expected.items()
+        if value != found[place] and not (isinstance(value, float) and math.isclose(value, found[place], rel_tol=1e-12))
+    }
+    assert differ == {}
+    assert len(found) > 300
+
+
+def test_answers_alone_are_logged_with_their_filters_and_without_a_detector() -> None:
+    results = evaluate(["nomiracl_de", "mfava_de"], "grounded-baseline", "", predict_only=True, limit=2, **SAMPLE)
+    rows = results["samples"]
+    assert [(row["filter"], row["bypass"]) for row in rows["nomiracl_de"]] == [("strict", None)] * 2 + [
+        ("robust", None)
+    ] * 2
+    assert {row["filter"] for row in rows["mfava_de"]} == {"answer"}
+    assert all(isinstance(row["filtered_resps"][0], str) for row in rows["mfava_de"])
+    assert results["results"]["mfava_de"]["bypass_stderr,answer"] == "N/A"
+    assert "detector" not in results["configs"]["mfava_de"]["metadata"]["provenance"]
+
+
+def test_a_group_has_its_tasks_by_their_names() -> None:
+    results = evaluate(["memerag"], "grounded-baseline", "strategy=answer", limit=2, **SAMPLE)
+    assert results["group_subtasks"] == {
+        "memerag": [f"memerag_{language}" for language in ("de", "en", "es", "fr", "hi")]
+    }
+    assert {name.partition("_")[0] for name in results["results"]} == {"memerag"}
+    assert isinstance(results["groups"]["memerag"]["balanced_accuracy,tags"], float)
+
+
+def test_chosen_documents_have_their_numbers() -> None:
+    results = evaluate(["nomiracl_de"], "grounded-baseline", "", samples={"nomiracl_de": [1, 6]}, **SAMPLE)
+    assert sorted({row["doc_id"] for row in results["samples"]["nomiracl_de"]}) == [1, 6]
+
+
+@pytest.mark.slow("starts the harness twice, which reads its own tasks")
+def test_the_harness_lists_and_validates_our_tasks(tmp_path: Path) -> None:
+    listed = run([command("lm_eval"), "ls", "tasks"], tmp_path).stdout
+    assert "nomiracl_de" in listed
+    assert (
+        "Traceback" not in run([command("lm_eval"), "validate", "--tasks", "nomiracl_de,memerag_de"], tmp_path).stderr
+    )
+
+
+@pytest.mark.slow("starts a Python of its own twice, without what the other commands share")
+def test_a_task_of_the_harness_has_the_same_results_without_us(tmp_path: Path) -> None:
+    include = write_tasks(tmp_path / "tasks")
+    found = []
+    for on in ("1", "0"):
+        asked = ["--model", "dummy", "--tasks", "arc_easy", "--include_path", str(include), "--output_path", f"out{on}"]
+        run([command("lm_eval"), *asked], tmp_path, fresh=True, LM_EVAL_GROUNDED_AUTOLOAD=on)
+        results = results_of(tmp_path / f"out{on}")
+        found.append({key: results[key] for key in ("results", "configs", "versions", "n-shot", "n-samples")})
+    assert found[0] == found[1]
+
+
+def test_every_part_that_is_taken_by_name_is_there() -> None:
+    for name in host.PARTS:
+        assert getattr(host, name) is not None
+    with pytest.raises(AttributeError):
+        _ = host.no_part
+
+
+def test_the_versions_are_those_of_the_project() -> None:
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert '"lm-eval>=0.4.13,<0.6"' in project
+    assert f'"lm-eval=={host.TRIED[-1]}"' in (ROOT / "noxfile.py").read_text("utf-8")
+
+
+def test_a_version_that_was_never_tried_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "installed", lambda: "0.5.0.dev1")
+    assert host.untried() == ""
+    monkeypatch.setattr(host, "installed", lambda: "0.5.1")
+    assert host.untried() == ("lm-eval 0.5.1 was never tried with lm-eval-grounded; the newest that was is 0.5.0.dev1")
+
+
+def test_a_harness_that_lacks_something_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both versions, and the command; tasks that are not ours go on."""
+    from lm_eval_tasks.harness.task import GroundedTask
+
+    monkeypatch.setattr(host, "installed", lambda: "0.6.0")
+    line = (
+        r"lm-eval-grounded [\d.]+ cannot run on lm-eval 0\.6\.0, which lacks (.+); it was tried with 0\.4\.13 and "
+        r"0\.5\.0\.dev1: pip install lm-eval==0\.4\.13"
+    )
+    with pytest.raises(UsageError) as error:
+        host.part("lm_eval.api.registry", "NoSuchThing")
+    assert re.fullmatch(line, str(error.value))
+    changed = ModuleType("lm_eval.api.group")  # without its class
+    try:
+        with caplog.at_level(logging.WARNING):
+            autoload._extend(changed)
+        assert len(unfit) == 1
+        assert "lm_eval.api.group" in caplog.text
+        assert "Traceback" not in caplog.text
+        with pytest.raises(UsageError, match=line):
+            GroundedTask({"task": "nomiracl_de"})
+        for unknown in (
+            ValueError("Tasks not found: nomiracl_de"),
+            KeyError("Spec 'nomiracl_de' is not a registered task"),
+        ):
+            assert short_errors.as_ours(unknown) is unfit[0]
+        assert short_errors.as_ours(other := ValueError("of another task")) is other
+    finally:
+        unfit.clear()
