@@ -20,6 +20,7 @@ from custom_metrics.statistics.paired_difference import ITERATIONS, bounds_and_p
 from custom_metrics.statistics.paired_shares import difference_of_shares, exact_mcnemar, share_differences
 from custom_metrics.statistics.random_effects import measured_errors
 from custom_metrics.statistics.strata import linearised
+from tests.benchmarks.statistics import Row, check_means, check_pairs, check_ranks
 
 COMPARISONS = 2000
 SIZES = pytest.mark.parametrize("documents", [100, 500])
@@ -259,3 +260,12 @@ def test_groups_of_corrected_rates(documents: int) -> None:
         ]
         significant.append(compare_rates(strata, "rogan_gladen_rate").p < 0.05)
     assert errs_as_said(np.array(significant))
+
+
+@pytest.mark.one_python("how often a comparison errs")
+@pytest.mark.parametrize("check", [check_pairs, check_means, check_ranks])
+def test_every_simulated_case_is_within_its_bar(check: Callable[[int], Iterator[Row]]) -> None:
+    """The rows of ``make check-statistics``, with fewer rounds: traded rates, rates near 0, small strata."""
+    rows = [*check(400)]
+    assert [row for row in rows if not row.holds] == []
+    assert len(rows) >= 2

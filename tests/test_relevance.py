@@ -154,3 +154,13 @@ def test_a_document_counts_in_the_denominators_of_its_subset(
     assert list(values) == ["accuracy", "balanced_error", "hallucination_rate", "error_rate", "invalid_rate"]
     assert expected.items() <= values.items()
     assert values["balanced_error"] == {"answerable": int(subset == "relevant"), "wrong": int(gold != label)}
+
+
+@pytest.mark.one_python("how good the reader is")
+@pytest.mark.parametrize(("kind", "least"), [("tuning", 0.78), ("unseen", 0.79)])
+def test_replies_as_models_write_them(kind: str, least: float) -> None:
+    """The goal is 0.95; `tests/data/abstention/README.md` says who has seen which."""
+    path = Path(__file__).parent / "data" / "abstention" / "replies" / f"{kind}.jsonl"
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    right = [robust_label(row["text"], row["language"], row["question"], ()) == row["label"] for row in rows]
+    assert sum(right) / len(rows) >= least
