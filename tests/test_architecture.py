@@ -11,6 +11,7 @@ from types import FrameType
 
 import pytest
 
+from custom_metrics.harness.host import has_scorers
 from tests.architecture import PACKAGES, PAGE, rooms, updated
 from tests.conftest import ROOT, evaluate
 
@@ -90,6 +91,7 @@ def rooms_entered(tasks: list[str], output: Path) -> list[str]:
     return list(dict.fromkeys(room for room in entered if room in known))
 
 
+@pytest.mark.skipif(has_scorers(), reason="the order is that of lm-eval 0.4; 0.5 reads a task's metrics first")
 def test_a_document_enters_the_rooms_of_its_table_each_once(tmp_path: Path) -> None:
     both = ["nomiracl_de", "mfava_de"]
     rooms_entered(both, tmp_path)  # imports, and what a process reads once, are no step of a document

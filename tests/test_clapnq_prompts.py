@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from custom_metrics.abstention import is_abstention
+from custom_metrics.harness.host import has_scorers
 from lm_eval_tasks.clapnq.task import PaperShots, choose_shots
 from lm_eval_tasks.data.sources import MissingSource
 
@@ -150,7 +151,9 @@ def test_plain_text_with_shots_stops_where_they_are_divided(
 ) -> None:
     task = tasks["clapnq_gold"]
     task.set_config("num_fewshot", shots)
-    request = task.construct_requests(ONE, "x", apply_chat_template=chat, metadata=("clapnq_gold", 0, 1))
+    options: dict[str, Any] = {"doc_id": 0} if has_scorers() else {"metadata": ("clapnq_gold", 0, 1)}
+    request = task.construct_requests(ONE, "x", apply_chat_template=chat, **options)
+    request = request[0] if isinstance(request, list) else request
     assert ("\n\n" in request.args[1]["until"]) is stops
     assert "\n\n" not in task.config.generation_kwargs["until"]
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from lm_eval.api.registry import get_filter
 
+from custom_metrics.harness.host import has_scorers
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import parse
 from detector_plugin import UnusableDetector, filters
@@ -301,7 +302,8 @@ def test_a_detector_writes_no_answers() -> None:
     from lm_eval.api.instance import Instance
 
     model = HallucinationDetector()
-    request = Instance("generate_until", {"query": "q", "reference": "r"}, ("p", {}), 0)
+    options: dict[str, Any] = {"doc_id": 0} if has_scorers() else {}
+    request = Instance("generate_until", {"query": "q", "reference": "r"}, ("p", {}), 0, **options)
     with pytest.raises(ValueError, match=r"the document has no answer.*--metadata detector=NAME"):
         model.generate_until([request])
     with pytest.raises(ValueError, match="no likelihoods"):

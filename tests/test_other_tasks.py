@@ -15,6 +15,7 @@ import pytest
 from lxml import html
 from scipy.stats import binomtest
 
+from custom_metrics.harness.host import has_scorers
 from custom_metrics.statistics.figures import mean_figure
 from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.cli import main
@@ -39,6 +40,9 @@ PERPLEXITY = "it is the perplexity of all documents together, not the mean of th
 @pytest.fixture(scope="session")
 def guesses(shared_once: Callable[..., Path]) -> Path:
     """A folder with the runs of two models on all of :data:`ASKED`."""
+
+    if has_scorers():
+        pytest.skip("lm-eval 0.5.0.dev1 cannot reduce a metric of a corpus, such as BLEU (api/metrics/corpus.py)")
 
     def make(folder: Path) -> None:
         include = write_tasks(folder / "tasks")

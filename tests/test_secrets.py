@@ -9,6 +9,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -40,6 +41,7 @@ PASSWORD = "correct-horse%2Bbattery"
 IN_ADDRESS = "quiet7meadow"
 IN_HEADER = "lantern/4+rivers=="
 SECRETS = (TOKEN, KEY, PASSWORD, IN_ADDRESS, IN_HEADER)
+NEEDS_API = pytest.mark.skipif(find_spec("tenacity") is None, reason="the harness's API models need lm-eval[api]")
 
 
 # ------------------------------------------------------------------------------------------------- what a secret is
@@ -214,6 +216,7 @@ def test_errors_quote_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Traceback" in said
 
 
+@NEEDS_API
 def test_processes_that_share_a_log_know_the_keys(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def in_one_that_remembers_nothing(work: Callable[[int, int], None], size: int, what: str) -> None:
         monkeypatch.setattr(filters, "_GIVEN", {})
@@ -288,6 +291,7 @@ def results_in(folder: Path) -> Path:
     return file
 
 
+@NEEDS_API
 def test_no_command_shows_or_writes_a_secret(
     two_models: Path,
     closed_book: Path,
@@ -383,6 +387,7 @@ def test_no_command_shows_or_writes_a_secret(
         assert not (path.is_file() and found_in(path.read_bytes())), path
 
 
+@NEEDS_API
 def test_what_a_run_writes_of_ours_holds_no_secret(url: str, tmp_path: Path) -> None:
     """The harness itself writes the model's arguments as they were typed, into ``config.model_args``."""
     options = {"detector": "llm", **json.loads(detector_args(url))}
