@@ -29,7 +29,7 @@ from custom_metrics.abstention import (
     retracts_verdict,
 )
 from custom_metrics.abstention.folding import EDGE, legible
-from custom_metrics.abstention.sentence_splitting import MASK, split, without_quotations
+from custom_metrics.abstention.sentence_splitting import MASK, denies_quotation, split, without_quotations
 from custom_metrics.reading.no_answer import is_service_failure, is_unrelated, no_answer, without_prompt
 from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.scores.balanced_error import outcome
@@ -48,8 +48,10 @@ _ECHO = re.compile(
 )
 # The model turns the task around ("Please answer the question ...", "Do you know the answer?"): there is no answer to read.
 _ASKS_BACK = re.compile(
-    r"(?:(?:sure|okay|ok|of course|certainly)[!,.]* )?"
-    r"(?:please (?:answer|respond|provide|select|choose|specify|read|note|indicate|give|tell)|do you know|would you like)",
+    r"(?:(?:(?:sure|okay|ok|of course|certainly|i'm sorry)[!,.]*|i can help with that[!.]) (?:but )?){0,2}"
+    r"(?:please (?:answer|respond|provide|select|choose|specify|read|note|indicate|give|tell)|do you know|would you like"
+    r"|(?:could|can) you (?:please )?(?:share|provide|give|paste|send|tell|specify)|what(?: is|'s) your question"
+    r"|(?:which|what) question (?:would|do) you)",
     re.IGNORECASE,
 )
 # A verdict on each context ("1. I don't know 2. Yes, ..."): the prompt asks whether any of them answers.
@@ -128,7 +130,7 @@ def robust_label(
         label = ANSWER
     if label is not None:
         return label
-    if is_abstention(text, language, partial=False) or denies_presence(text, language):
+    if is_abstention(text, language, partial=False) or denies_presence(text, language, question):
         return NO_ANSWER
     if ANSWER.lower() in lowered:  # quoted, in an answer that says nothing against it
         return ANSWER
@@ -150,6 +152,8 @@ def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | No
     mentions = list(_PHRASES.finditer(own))
     if not mentions:
         if _REFUSES.search(lowered, 0, max(0, lowered.find(ANSWER.lower()))):
+            return NO_ANSWER
+        if NO_ANSWER.lower() not in lowered and denies_quotation(own, lexicon):
             return NO_ANSWER
         if _ASKS_BACK.match(lowered):
             return INVALID

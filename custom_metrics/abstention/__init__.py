@@ -23,7 +23,12 @@ import re
 from functools import lru_cache
 from itertools import islice
 
-from custom_metrics.abstention.clause_reading import one_answers
+from custom_metrics.abstention.clause_reading import (
+    abstains_in_clauses,
+    denies_question,
+    one_answers,
+    tells_something_else,
+)
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_boundary
 from custom_metrics.abstention.labelled_parts import NOTHING, fields
 from custom_metrics.abstention.patterns import Hits
@@ -33,12 +38,14 @@ from custom_metrics.abstention.sentence_reading import (
     CONCEDED,
     ITEM,
     LONGEST_BARE,
+    SOMETHING_ELSE,
     TRIGGERS,
     TURNED,
     Sentence,
     is_bare,
     sources_of,
 )
+from custom_metrics.abstention.sentence_reading import NOTHING as NOTHING_SAID
 from custom_metrics.abstention.sentence_splitting import (
     MASK,
     mask_titles,
@@ -63,6 +70,7 @@ MOST_STATEMENTS = 2  # beside one about the material's silence; a text that stat
 
 # A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
 _NAMES = re.compile(r"\d|(?:(?<=[^\W.!?] )|(?<=, ))[^\W\d_a-z](?![\s'’])|" + NO_SPACES.pattern)
+_NUMBER = re.compile(r"\d")
 _IN_BRACKETS = re.compile(r"\([^()]*\)?")
 _COLON = re.compile(r".{20}[:：]\s?\S.{20}")
 _SHORT_NO = 2  # letters
@@ -144,13 +152,14 @@ def _abstains_in(text: str, lexicon: Lexicon, partial: bool = True) -> bool:
     return masked == text or decide(lexicon.fold(masked), lexicon, partial=partial)
 
 
-def denies_presence(text: str, language: str | None = None) -> bool:
+def denies_presence(text: str, language: str | None = None, question: str | None = None) -> bool:
     """Whether an answer is a "no" to whether the answer is present: bare, with a few words that name nothing ("No, it does
-    not"), or with the prompt's own words ("No, answer is present")."""
-    return any(_denies_in(text[: HEAD + TAIL], lexicon) for _, lexicon in lexicons(text[:HEAD], language))
+    not"), or with the prompt's own words ("No, answer is present"). To a `question` that asks who or when, any "no" without
+    a number is one ("No, all of them are about trams")."""
+    return any(_denies_in(text[: HEAD + TAIL], lexicon, question) for _, lexicon in lexicons(text[:HEAD], language))
 
 
-def _denies_in(text: str, lexicon: Lexicon) -> bool:
+def _denies_in(text: str, lexicon: Lexicon, question: str | None = None) -> bool:
     folded = lexicon.fold(text).strip(EDGE)
     rest = _after_particle(lexicon.no, without_quotations(folded, lexicon) if '"' in folded else folded)
     if rest is None:
@@ -160,7 +169,9 @@ def _denies_in(text: str, lexicon: Lexicon) -> bool:
         return True
     # "No - the contexts are about something else"; but "No, according to context 3 it is Madrid" answers
     sources = sources_of(rest, hits)
-    return any(end not in sources for _, end in hits.get("material", ()))
+    if any(end not in sources for _, end in hits.get("material", ())):
+        return True
+    return question is not None and not _NUMBER.search(rest) and "asks" in lexicon.details(lexicon.fold(question))
 
 
 def affirms_presence(text: str, language: str | None = None) -> bool:
@@ -246,7 +257,10 @@ def concluded_verdict(text: str, language: str | None = None) -> bool | None:
     for _, lexicon in lexicons(text, language):
         if not any(map((folded := lexicon.fold(excerpt(text))).__contains__, (*lexicon.no, *lexicon.yes))):
             continue
-        sentences = [*split(stated_text(folded, lexicon))]
+        stated = stated_text(folded, lexicon).strip(EDGE)
+        if stated in (*lexicon.no, *lexicon.yes) and stated != folded.strip(EDGE):
+            return stated in lexicon.yes  # "On these texts, my verdict: no"
+        sentences = [*split(stated)]
         for sentence, asks in (*sentences[-1:], *sentences[:1]):
             if not asks and (verdict := _concludes(sentence, lexicon)) is not None:
                 return verdict
@@ -333,7 +347,8 @@ def decide(
     text = stated_text(text, lexicon)
     sentences = [Sentence(piece, asks, lexicon) for piece, asks in split(text)]
     if reasons is None:
-        if not any(sentence.may_abstain for sentence in sentences):
+        may_abstain = any(sentence.may_abstain for sentence in sentences)
+        if not (may_abstain or (not partial and abstains_in_clauses(sentences, lexicon))):
             return _whole_is_bare(text, sentences, lexicon)
         reasons = []
     spoke_of_material = abstained = only_bare = alone = sourced = solid = treats = valued = False
@@ -342,9 +357,18 @@ def decide(
     about = 0  # sentences about the material that do not abstain
     related = 0  # sentences that paraphrase the material
     statements = 0  # all sentences that answer directly
+    asked = False
     for sentence in sentences:
         material = "material" in sentence.hits
-        label = sentence.classify(spoke_of_material)
+        replies = asked and sentence.is_short()  # to the question of the sentence before: "The year? Nowhere."
+        label = sentence.classify(spoke_of_material or replies)
+        if (
+            label is NOTHING_SAID
+            and not (partial or statements)
+            and (tells_something_else(sentence, lexicon) or (replies and denies_question(sentence, lexicon)))
+        ):
+            label = SOMETHING_ELSE
+        asked = sentence.asks and not partial
         reason = label.why
         states = takes_back = False
         if (material or spoke_of_material) and sentence.has_value():
@@ -355,11 +379,13 @@ def decide(
         elif label is BESIDE:
             treats = True
         elif label.abstains:
-            turns = answers == 1 and sentence.opens_with("but", 4)
+            lacks_more = not partial and sentences[0].is_value() and sentence.names_what_is_missing()
+            turns = answers == 1 and sentence.opens_with("but", 4) and not lacks_more
             # only what is missing of an answer: "The third is not given"
             remainder = "part" in sentence.hits and not material and answers + related + about > 0
             listed = (solid and "silent" in sentence.hits) or sentence.asks_for_a_detail()
             detail = (sourced or (valued and "part" in sentence.hits and not material)) and not sentence.bare
+            detail = detail or lacks_more
             detail = detail or (partial and (remainder or (answers > 0 and listed and not sentence.bare)))
             if not (answers or related or detail) or turns or (sentence.abstains_alone and not detail):
                 only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
@@ -410,7 +436,7 @@ def decide(
         abstains = alone or statements <= MOST_STATEMENTS
         essay = f"no abstention: it finds the material silent, but states {statements} other things"
         reasons.append("an abstention" if abstains else essay)
-    elif beside and treats and not sentences[0].opens_with("offer", 3) and not (statements or related):
+    elif beside and treats and not sentences[0].offers() and not (statements or related):
         abstains = True
         reasons.append("an abstention")
     else:

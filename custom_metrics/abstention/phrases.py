@@ -34,7 +34,7 @@ LANGUAGES: tuple[str, ...] = tuple(
 PATTERN_KEYS = (
     *("material", "silent", "lacks", "abstains", "bare", "openers", "citing"),
     *("beside", "part", "but", "although", "reported", "offer", "except", "present", "affirms"),
-    *(DETAIL_KEYS := ("some", "only", "besides", "tells", "verdict", "denies")),
+    *(DETAIL_KEYS := ("some", "only", "besides", "tells", "verdict", "denies", "asks")),
 )
 """Keys whose phrases may hold parts and gaps; those of :data:`DETAIL_KEYS` are looked for apart, in the few texts that need
 them, as their words are common."""
@@ -169,7 +169,8 @@ def _all_words() -> tuple[Any, frozenset[str], frozenset[str]]:
     by_literal: dict[str, list[str]] = defaultdict(list)
     for language in LANGUAGES:
         table = phrase_table(language)
-        listed = [*table.get("parts", {}).values(), *(table.get(key, ()) for key in (*PATTERN_KEYS, *WORD_KEYS))]
+        keys = [key for key in (*PATTERN_KEYS, *WORD_KEYS) if key != "asks"]  # words of questions, which answers repeat
+        listed = [*table.get("parts", {}).values(), *(table.get(key, ()) for key in keys)]
         # all at once, one a line: folding each by itself would take ten times as long
         lines = _PIECES.sub("\n", "\n".join(phrase for group in listed for phrase in group))
         folded = respelt = fold(lines, bool(table.get("fold_marks")))

@@ -13,6 +13,9 @@ from custom_metrics.abstention.phrases import Lexicon
 LONGEST_BARE = 120  # characters of a bare phrase and what opens it
 LONG = 55  # characters of a statement behind the material; those of scripts without spaces count three times
 _ANSWER = 14  # characters of a number that stands for the answer: "It was 1932, but ..."
+_EARLY = 3
+_ARTICLE = 6  # between "but" and the passage: "but the text 3 says"
+_LONGEST_VALUE, _LONGEST_REPLY = 24, 40
 DETAIL = 25  # behind "I can't tell"
 _MORE = 8  # characters that an answer has behind its source
 CITATION, CITED = 60, 12  # "According to the given passages" is no longer than that; nor is "[3] and [4]" behind it
@@ -24,6 +27,7 @@ _COMMA = re.compile("[,،、]")
 _NUMBERED = re.compile(r"(?<=[\w\u0900-\u0e7f])(?=( ?\[?\d| (?:[^\W\d]{1,3}\.?) \d{1,2}(?!\d)|ที่ ?\d))")
 _NUMBER_BEFORE = re.compile(
     r"(?<!\d)\d{1,2}(?:[.ºª°]|-?[^\W\d]{1,3}\b| ?(?:নম্বর|নং|नंबर|नम्बर|نمبر))\s(?=[^\W\d])|第[\d一二三四五六七八九十]{1,2}"
+    r"|(?<!\d)\d{1,2}(?:番目?|つ目)の?"
 )
 _DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"[^\s\d.,;:!?()\"']{1,30}")
@@ -51,6 +55,7 @@ ALONE = SentenceLabel("it abstains by itself", True)
 SILENT = SentenceLabel("it finds the material silent", True)
 BESIDE = SentenceLabel("it says only what the material treats instead", True)
 NOTHING = SentenceLabel("it holds no phrase that abstains here", False)
+SOMETHING_ELSE = SentenceLabel("it says that one thing is told, and another is not", True)
 TURNED = SentenceLabel("it turns round: an answer stands behind the abstention", False)
 CONCEDED = SentenceLabel("the abstention is a concession: an answer stands beside it", False)
 
@@ -240,11 +245,14 @@ class Sentence:
         if "but" in hits:
             # what reaches over a turn to a source: "I'm **not** sure, but based on context 5 the **answer** is ..."
             named = (*hits.get("citing", ()), *(place for place in material if place[1] in sources))
-            turns = [start for start, _ in named if any(0 < start - end <= 2 for _, end in hits["but"])]
+            turns = [start for start, _ in named if any(0 < start - end <= _ARTICLE for _, end in hits["but"])]
             spans = [span for span in spans if not any(span[0] < start < span[1] for start in turns)]
             if not spans:
                 return NOTHING
         first, last = min(start for start, _ in spans), max(end for _, end in spans)
+        # a gap may reach over the answer: "In 1987, although the month is not given"
+        if any(first < start < last and self.states_number(start) for start, _ in hits.get("although", ())):
+            return CONCEDED
         for start, end in hits.get("but", ()):
             # "없지만": the turn may be the end of the word that abstains
             suffix = end >= last and start > 0 and is_word(text[start - 1]) and not NO_SPACES.match(text[start])
@@ -286,6 +294,29 @@ class Sentence:
         return all(
             last in sources or any(0 <= first - stop <= 1 or first < stop for stop in cited) for first, last in material
         )
+
+    def offers(self) -> bool:
+        """Whether the sentence turns to the user at its start ("Please answer only from the contexts")."""
+        beside = self.hits.get("beside", ())
+        return any(
+            start - self._lead <= _EARLY and not any(first <= start < last for first, last in beside)
+            for start, _ in self.hits.get("offer", ())
+        )
+
+    def is_value(self) -> bool:
+        """Whether the sentence is a number and next to nothing else ("In 1932")."""
+        text = self.text.strip(EDGE)
+        return bool(_NUMBER.search(text)) and _length(text) <= _LONGEST_VALUE and not self.may_abstain
+
+    def is_short(self) -> bool:
+        """Whether the sentence is short and states no number, as a reply to a question is ("Sadly, none does")."""
+        return _length(self.text) <= _LONGEST_REPLY and not _DIGIT.search(self.text)
+
+    def names_what_is_missing(self) -> bool:
+        """Whether the sentence names something in front of the phrase that finds it missing ("Its height without the mast
+        is not given"), and is not about the material."""
+        first = min((start for kind in TRIGGERS for start, _ in self.hits.get(kind, ())), default=0)
+        return not self.bare and "material" not in self.hits and _length(self.text[:first].strip(EDGE)) > _MORE
 
     def _gives_more_than_is_missing(self, spans: Iterable[tuple[int, int]]) -> bool:
         """Whether a number is given in front of a clause on what is missing beside it: "In 1932, but the exact day is not
@@ -357,7 +388,7 @@ def numbered(text: str) -> set[int]:
     """The places where a word ends that a number follows ("passage 3"), or that follows an ordinal ("4. szöveg")."""
     ends = {match.start(1) for match in _NUMBERED.finditer(text)}
     for match in _NUMBER_BEFORE.finditer(text):
-        spaced = not NO_SPACES.match(match[0])
+        spaced = not NO_SPACES.search(match[0])
         word = _WORD.match(text, match.end())
         ends.update([word.end()] if spaced and word else range(match.end() + 1, match.end() + 5))
     return ends

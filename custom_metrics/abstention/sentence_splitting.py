@@ -11,10 +11,16 @@ from collections.abc import Iterator
 
 from custom_metrics.abstention.folding import EDGE, is_boundary
 from custom_metrics.abstention.phrases import Lexicon
+from custom_metrics.abstention.sentence_reading import TRIGGERS, sources_of
 
 MASK = "\x00"  # stands for what was quoted
 ABSTENTION = "\x01"  # for a quoted abstention, until it is known whether the text denies it
 _LONGEST_VERDICT = 60  # characters
+_DENIED_AFTER, _DENIED_BEFORE = 40, 24  # characters between a "not" and the quotation that it denies
+_NEXT_TO = 2
+_REASON = 200  # characters behind a quotation in which a passage is named
+_CLAUSE_END = re.compile(r"[.!?;:\n。؟۔।\x00\x01]| - ")
+_PART_END = re.compile(_CLAUSE_END.pattern + "|[,،、]")
 _CLOSING = r".!?。؟۔।॥\n;؛｡…"
 _MARKS = re.compile(f"[{_CLOSING}]+")
 _PIECE = re.compile(f"[^{_CLOSING}]*([{_CLOSING}]*)")
@@ -52,17 +58,50 @@ def without_quotations(text: str, lexicon: Lexicon) -> str:
 def _without_denied(text: str, lexicon: Lexicon) -> str:
     """A text without quoted abstentions that it denies (`Not "I don't know": passage 7 says 1932`)."""
     kept, at = [], 0
-    hits = lexicon.details(text).get("denies", ())
-    first_of = {last: first for first, last in sorted(hits, reverse=True)}  # the longest of those that end together
-    last_of = dict(sorted(hits))
     for quoted in re.finditer(ABSTENTION, text):
-        start, end = quoted.span()
-        before = [first_of[last] for last in range(start - 2, start + 1) if first_of.get(last, -1) >= at]
-        behind = [last_of[first] for first in range(end, end + 3) if first in last_of]
-        if before or behind:
-            kept.append(text[at : min((*before, start))])
-            at = max((*behind, end))
+        if quoted.start() >= at and (denied := _denial(text, *quoted.span(), lexicon)):
+            kept.append(text[at : max(at, denied[0])])
+            at = denied[1]
     return "".join((*kept, text[at:])).replace(ABSTENTION, MASK).strip(EDGE)
+
+
+def denies_quotation(text: str, lexicon: Lexicon) -> bool:
+    """Whether a folded text without quotations denies one of them (`I would not say "Yes, ..."`)."""
+    return any(_denial(text, *quoted.span(), lexicon) for quoted in re.finditer(MASK, text))
+
+
+def _denial(text: str, start: int, end: int, lexicon: Lexicon) -> tuple[int, int] | None:
+    """The (start, end) of a quotation at [start, end) and of the "not" that denies it, in front of it or behind it in the
+    same clause.
+
+    A "not" that may find the material silent denies only the quotation beside it (`As nobody is named, "I don't know"`),
+    unless what follows names a passage that answers (`I'd rather not reply "I don't know", as context 2 ...`).
+    """
+    before = _CLAUSE_END.split(text[max(0, start - _DENIED_AFTER) : start])[-1]
+    behind = _PART_END.split(text[end : end + _DENIED_BEFORE], maxsplit=1)[0]
+    clause = before + " " + behind
+    denials = lexicon.details(clause).get("denies", ())
+    beside = [
+        (first, last)
+        for first, last in denials
+        if 0 <= len(before) - last <= _NEXT_TO or 0 <= first - len(before) - 1 <= _NEXT_TO
+    ]
+    if not beside and denials:
+        hits = lexicon.search(clause)
+        silent = [place for kind in (*TRIGGERS, "bare") for place in hits.get(kind, ())]
+        rest = text[end + len(behind) : end + _REASON]
+        if "material" in hits or not _reports_passage(rest, lexicon):
+            denials = [place for place in denials if not any(a <= place[0] and place[1] <= b for a, b in silent)]
+    if not denials:
+        return None
+    first, last = min(first for first, _ in denials), max(last for _, last in denials)
+    return min(start, start - len(before) + first), max(end, end + last - len(before) - 1)
+
+
+def _reports_passage(text: str, lexicon: Lexicon) -> bool:
+    hits = lexicon.search(text)
+    sources = sources_of(text, hits)
+    return TRIGGERS.isdisjoint(hits) and any(end in sources for _, end in hits.get("material", ()))
 
 
 def split(text: str) -> Iterator[tuple[str, bool]]:
@@ -98,8 +137,8 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
     before = _MARKS.split(before)[-1].strip()
     if match[0][1:-1].strip(EDGE) in (*lexicon.yes, *lexicon.no):
         return f" {match[0][1:-1]} "
-    own = not before or any(end == len(before) for _, end in lexicon.search(before).get("openers", ()))
-    if own and (not after or match.string[match.end() : match.end() + 1] in "\n.。"):
+    ends = not after or match.string[match.end() : match.end() + 1] in "\n.。"
+    if ends and (not before or any(end == len(before) for _, end in lexicon.search(before).get("openers", ()))):
         return " " + match[0][1:-1] + " "
     quoted = match[0][1:-1]
     known = quoted.startswith("yes,") or len(quoted) > _LONGEST_VERDICT  # most quotations of a run

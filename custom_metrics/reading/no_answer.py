@@ -121,7 +121,10 @@ _LONGEST_FAILURE = 200  # characters
 _REST_OF_ENTRY = 60  # characters behind an entry of several words
 _WILDCARD = 40
 _KEY = 2  # characters by which entries are looked up
-_CLAUSE_END = re.compile(r"[.!?…,;:\n。！？，、；：।۔؟،]+(?=\s|$)|[。！？，、；：।۔؟،\n]+|\s[-–—]\s")
+_CLAUSE_END = re.compile(
+    r"[.!?…,;:\n。！？，、；：।۔؟،]+(?=\s|$)|[。！？，、；：।۔؟،\n]+|\s[-–—]\s"
+    r"|(?<=[\u0e00-\u0eff]) (?=[\u0e00-\u0eff])"  # a blank parts the clauses of Thai and Lao
+)
 _FAILURE_EDGE = " \t\"'`*_#()[]<>{}!¡¿⚠️❌️"
 # A number alone is an answer; a code has a prefix, such as "error", or is followed by its reason.
 _HTTP_CODE = re.compile(
