@@ -31,7 +31,7 @@ _NO_SECRET = frozenset(
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
-_RANDOM = re.compile(r"\\*[\"']?([\w.~+/-]{20,}={0,2})")
+_RANDOM = re.compile(r"\\*[\"']?([\w.~+/%-]{20,}={0,2})")  # in an address % escapes what is no letter
 _PLAIN = frozenset(("", "auto", "false", "no", "none", "null", "true", "yes", BLANK))
 _NUMBER = re.compile(r"[+-]?[0-9]{0,6}(?:\.[0-9]*)?")
 _VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")

@@ -203,6 +203,8 @@ class GroundedTask(HostTask):
         config: dict[str, Any] = dict(super().dump_config())
         record = provenance.of_task(self)
         config["metadata"] = {**blank(config.get("metadata") or {}), "provenance": record}  # with the model's arguments
+        if config.get("generation_kwargs"):  # with those of the command line
+            config["generation_kwargs"] = blank(config["generation_kwargs"])
         if typed := provenance.command_line():
             config["metadata"][provenance.COMMAND_LINE] = typed
         # Of the public data set, where it is known: converters link it beside `dataset_path`. The harness's is ours alone.

@@ -284,7 +284,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 # ----------------------------------------------------------------------------------------------- the runs of a folder
 
-_FORMAT = 10  # of a cache file; earlier ones may hold secrets
+_FORMAT = 11  # of a cache file; earlier ones may hold secrets
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """Errors that reading a damaged results file can raise."""
 
