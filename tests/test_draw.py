@@ -74,6 +74,7 @@ def test_several_runs_draw_the_same_documents_by_the_mean_of_their_shares(tmp_pa
     ids = [item["line"]["id"] for item in content["items"]]
     assert len(ids) == 2 * len(drawn.distinct())
     assert ids[::2] == ids[1::2] == drawn.distinct()
+    assert ["order" in item["line"]["draw"] for item in content["items"]] == [True] + [False] * (len(ids) - 1)
     by_model = [item["line"]["run"] for item in content["items"]][::2]
     assert {*by_model} == {first.digest, second.digest}  # neither always comes first
     assert content["title"] == f"mfava_de: {len(ids)} answers to mark"

@@ -37,7 +37,7 @@ def page_content(
     """
     items = [item for of_question in _items(runs, drawn, kind, suggest, categories) for item in of_question]
     for item in items[:1]:  # on every line it would make files grow by the square of the draws
-        item["line"]["draw"]["order"] = [*drawn.order]
+        item["line"]["draw"] = {**item["line"]["draw"], "order": [*drawn.order]}
     task, language = runs[0].task, runs[0].language
     todo, file = {
         "spans": ("answers to mark", "marks"),
