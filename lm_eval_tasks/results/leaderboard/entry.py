@@ -44,6 +44,9 @@ from lm_eval_tasks.runs.settings import SettingsOfTask, settings_of_run
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
+MARKS = "marks"
+"""The condition that has the draw of people's marks (:func:`lm_eval_tasks.detection.marked.draw_of`)."""
+
 
 @dataclass(frozen=True)
 class HeadlineFigure:
@@ -267,7 +270,7 @@ def _conditions(task: TaskRun) -> dict[str, str]:
         calibration = task.provenance.get("calibration")
         conditions["calibration"] = _text(calibration.get("file", "")) if isinstance(calibration, Mapping) else "none"
         if draw := draw_of(task.provenance):
-            conditions["marks"] = draw
+            conditions[MARKS] = draw
     return conditions
 
 
