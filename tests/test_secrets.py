@@ -103,6 +103,7 @@ def test_a_switch_a_number_and_the_name_of_a_variable_stay(value: Any) -> None:
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dBjftJeZ4CVP", BLANK),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----.", f"{BLANK}."),
         ("https://me:p@ss:w@host:80/v1", f"https://{BLANK}@host:80/v1"),
+        ("/x/https:/me:p@h/v1", f"/x/https:/{BLANK}@h/v1"),
         ("http://u:p@h1:80+http://v:q@h2/v1", f"http://{BLANK}@h1:80+http://{BLANK}@h2/v1"),
         ("Authorization: Bearer abc def", f"Authorization: Bearer {BLANK} def"),
         ("password=two words,x=3", f"password={BLANK},x=3"),
