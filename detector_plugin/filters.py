@@ -12,7 +12,6 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
-from custom_metrics.harness.host import Filter
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import BLANK, blank
@@ -77,7 +76,7 @@ def wrapped(wrap: Callable[[Detector], Detector]) -> Iterator[None]:
         _WRAP.reset(token)
 
 
-class HallucinationSpans(Filter):  # type: ignore[misc]
+class HallucinationSpans:
     """``hallucination_spans``: each response becomes the JSON text of ``{"answer", "spans", "detector"}``.
 
     It is JSON because the harness writes other values into samples files as Python prints them. Where the detector fails,

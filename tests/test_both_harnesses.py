@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.harness import host
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.harness import autoload, short_errors, unfit
+from lm_eval_tasks.harness import autoload, host, short_errors, unfit
 from tests.conftest import ROOT, command, evaluate, results_of, run
 from tests.other_tasks import write_tasks
 

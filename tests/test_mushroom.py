@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.harness.filters import CopiedAnswer
+from custom_metrics.filters import CopiedAnswer
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import parse
 from custom_metrics.scores.detection import count_words

@@ -18,12 +18,12 @@ from lm_eval.loggers import EvaluationTracker
 from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
 from lm_eval.utils import make_table
 
-from custom_metrics.harness.host import has_scorers
 from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.harness import harness_results
 from lm_eval_tasks.harness.harness_results import OrderedKey, in_file_order
+from lm_eval_tasks.harness.host import has_scorers
 from tests.conftest import evaluate, results_of
 from tests.logged_runs import in_this_process, lines
 

@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.harness.host import ContextSampler
 from custom_metrics.scores import judging
 from custom_metrics.scores.grounding import retrieval_figures
 from custom_metrics.statistics.figures import Figure
@@ -21,6 +20,7 @@ from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.provenance import public_file
 from lm_eval_tasks.detection.marked import PREFIX, marks_of
 from lm_eval_tasks.harness.detector_task import FILTER, DetectingTask
+from lm_eval_tasks.harness.host import ContextSampler
 from lm_eval_tasks.harness.task import GroundedTask
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own

@@ -166,8 +166,8 @@ def name_models(evaluation_tracker: ModuleType) -> None:
 
     @wraps(record)
     def log_experiment_args(self: Any, *args: Any, **kwargs: Any) -> None:
-        from custom_metrics.harness.host import get_model
         from lm_eval_tasks.data.provenance import PACKAGE
+        from lm_eval_tasks.harness.host import get_model
 
         record(self, *args, **kwargs)
         source, model_args = kwargs.get("model_source"), kwargs.get("model_args")

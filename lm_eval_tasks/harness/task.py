@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.broken_run import Prompting
-from custom_metrics.harness import host
 from custom_metrics.statistics.figures import Figure, Rows
+from custom_metrics.statistics.units import FEW
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import blank
@@ -19,7 +19,7 @@ from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.provenance import LEFT_OUT
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.loading import TaskLoader, require_files
-from lm_eval_tasks.harness import Unanswered, autoload, flat, harness_results, run_warnings, unfit
+from lm_eval_tasks.harness import Unanswered, autoload, flat, harness_results, host, run_warnings, unfit
 from lm_eval_tasks.harness.harness_results import ordered
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -94,7 +94,7 @@ class GroundedTask(HostTask):
             )
         if options.get("rank", 0) == 0:
             harness_results.try_output()
-            if number < run_warnings.FEW:
+            if number < FEW:
                 docs = list(self.eval_docs)
                 evaluated = [doc for at, doc in enumerate(docs) if at in (chosen or range(number))]
                 run_warnings.warn_few_questions(self.config.task, evaluated, docs)
