@@ -84,7 +84,7 @@ class HallucinationSpans:
     answers.
 
     Args:
-        detector: for documents that name none (``--metadata detector=``).
+        detector: for documents that name none (option ``detector`` of a task).
         detector_args: its options.
         reference: column of the reference of an answer: a text, or a list of texts or of passages with ``title`` and
             ``text``.

@@ -95,7 +95,7 @@ class LLMDetector(ABC):
         check_choice("form", form, ("auto", *forms()))
         if not pretrained:
             raise UnusableDetector(
-                "detector llm: say which model is to be asked: pretrained=NAME. (In `--metadata detector_args=` put `;` "
+                "detector llm: say which model is to be asked: pretrained=NAME. (In `detector_args` of --metadata put `;` "
                 "between options, or write JSON: at commas the harness cuts.)"
             )
         try:

@@ -304,7 +304,7 @@ def test_a_detector_writes_no_answers() -> None:
     model = HallucinationDetector()
     options: dict[str, Any] = {"doc_id": 0} if has_scorers() else {}
     request = Instance("generate_until", {"query": "q", "reference": "r"}, ("p", {}), 0, **options)
-    with pytest.raises(ValueError, match=r"the document has no answer.*--metadata detector=NAME"):
+    with pytest.raises(ValueError, match=r"""the document has no answer.*--metadata '{"detector": "NAME"}'"""):
         model.generate_until([request])
     with pytest.raises(ValueError, match="no likelihoods"):
         model.loglikelihood([])

@@ -108,7 +108,7 @@ class ClapnqTask(DetectingTask, PromptedTask):
     - prompts read well as plain text and as chat (:class:`PromptedTask`);
     - ``--num_fewshot 1`` and ``2`` are the paper's examples, read from the train files when they are needed;
     - plain text with shots stops at the blank line between them, where a base model would continue with the next one;
-    - ``--metadata detector=NAME`` runs a detector over the answers against their passages (:class:`DetectingTask`). Only
+    - The option ``detector`` runs a detector over the answers against their passages (:class:`DetectingTask`). Only
       then the task has the detector's filter and the metrics of :mod:`lm_eval_tasks.clapnq.hallucination`.
     """
 

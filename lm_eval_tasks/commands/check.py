@@ -180,7 +180,7 @@ class _DryRun:
         if architecture.endswith("ForTokenClassification"):
             self.problems.append(
                 f"{model_args.get('pretrained')} is a {architecture}: it marks words and writes no answers. Name it as a "
-                f"detector: --metadata detector=NAME, or --model hallucination-detector on detection tasks"
+                f'detector: --metadata \'{{"detector": "NAME"}}\', or --model hallucination-detector on detection tasks'
             )
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(name, **offline)

@@ -109,7 +109,8 @@ def score(
         judges = " or ".join(sorted(task for task, kind in KINDS.items() if kind in kinds))
         raise MissingSource(
             f"{path.resolve()}: samples of {others}; people's {' and '.join(sorted(kinds))} are joined with a judge's: let "
-            f"one judge the answers (lm_eval --tasks {judges} --metadata samples=... --log_samples), and score its run"
+            f"one judge the answers (lm_eval --tasks {judges} --metadata '{{\"samples\": ...}}' --log_samples), and score "
+            f"its run"
         )
     if not folders:
         raise MissingSource(
