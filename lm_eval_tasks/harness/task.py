@@ -222,15 +222,14 @@ def _is_undefined(value: Any) -> bool:
 def _with_content_key(
     options: Mapping[str, Any], first: Iterable[Any], docs: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The options of ``build_all_requests``, with a digest of the prompts in the tokenizer's name: of all documents, and of
-    the requests for the first (template, shots, system prompt, generation settings).
+    """The options of ``build_all_requests``, with a digest of the prompts in the tokenizer's name: of all documents, of the
+    requests for the first (template, shots, system prompt, generation settings), and of the version that pickles them.
 
     The harness uses that name for the key of its request cache only. Its own keys are the task's name, shots and chat
     template: with these alone it would reuse requests of other options, another mirror or another version of the prompt.
     """
-    digest = hashlib.sha256(
-        json.dumps([[request.arguments for request in first], options.get("samples")], default=str).encode()
-    )
+    settings = [host.installed(), [request.arguments for request in first], options.get("samples")]
+    digest = hashlib.sha256(json.dumps(settings, default=str).encode())
     for doc in docs:
         digest.update(json.dumps(doc, sort_keys=True, default=str).encode())
     return {**options, "tokenizer_name": f"{options.get('tokenizer_name', '')}-content{digest.hexdigest()[:32]}"}
