@@ -82,6 +82,17 @@ def test_a_group_has_its_tasks_by_their_names() -> None:
     assert isinstance(results["groups"]["memerag"]["balanced_accuracy,tags"], float)
 
 
+def test_the_error_of_a_groups_mean_is_that_of_independent_tasks() -> None:
+    """Also where they have not the same number of documents."""
+    results = evaluate(
+        ["memerag"], "hallucination-detector", "detector=lexical", samples={"memerag_de": [0, 1, 2]}, **SAMPLE
+    )
+    metric = "f1_stderr,tags"
+    errors = [results["results"][task][metric] for task in results["group_subtasks"]["memerag"]]
+    assert len(set(errors)) == 5
+    assert results["groups"]["memerag"][metric] == math.sqrt(sum(error**2 for error in errors)) / 5
+
+
 def test_chosen_documents_have_their_numbers() -> None:
     results = evaluate(["nomiracl_de"], "grounded-baseline", "", samples={"nomiracl_de": [1, 6]}, **SAMPLE)
     assert sorted({row["doc_id"] for row in results["samples"]["nomiracl_de"]}) == [1, 6]

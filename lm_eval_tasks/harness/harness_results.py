@@ -4,7 +4,7 @@
 two of ``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
 
 - ``Group.aggregate`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks share passages, a
-  group's standard error is clustered by passage. The harness treats its tasks as independent. Where the tasks differ in an
+  group's standard error is clustered by passage; else it is that of independent tasks. Where the tasks differ in an
   option, such as the kind of reference, the group's name in the table says which have which.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models: the harness finds no name in their arguments.
 - The harness warns of a missing chat template where an option's value holds "inst" or "chat". Our models without weights
@@ -83,10 +83,11 @@ def in_file_order(results: Mapping[str, Any]) -> dict[str, Any]:
     return {**results, **{key: {name: in_order(metrics) for name, metrics in results[key].items()} for key in keys}}
 
 
-def _errors_across(
-    metrics: Mapping[str, Any], means: Sequence[str], tasks: Sequence[Any]
+def _errors_of(
+    means: Sequence[str], metrics: Mapping[str, Any], tasks: Sequence[Any], of_tasks: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, float]]:
-    """Key and standard error of each of a group's unweighted means (`means`), where its tasks share clusters."""
+    """Key and standard error of each of a group's unweighted means (`means`): by the clusters that its tasks share, else of
+    independent tasks, also on 0.5, which pools their errors by size as if the mean were weighted."""
     for metric in means:
         for key, error in metrics.items():
             name, _, filter_name = key.partition(",")
@@ -94,8 +95,9 @@ def _errors_across(
                 continue
             by_task = [task.rows_of(metric, filter_name) for task in tasks]
             defined = [values for values in by_task if values is not None]
-            if len(defined) == len(by_task) and not math.isnan(across := error_across(defined)):
-                yield key, across
+            across = error_across(defined) if len(defined) == len(by_task) else math.nan
+            errors = [values[key] for task in tasks if key in (values := of_tasks.get(task.task_name, {}))]
+            yield key, math.sqrt(sum(e**2 for e in errors)) / len(errors) if math.isnan(across) else across
 
 
 def _name_with_options(group: str, tasks: Sequence[Any]) -> str:
@@ -138,7 +140,7 @@ def extend_groups(group_module: ModuleType) -> None:
             return metrics
         listed = self.aggregate_metric_list or ()
         means = [entry.metric for entry in listed if not entry.weight_by_size]
-        metrics = {**metrics, **dict(_errors_across(metrics, means, tasks))}
+        metrics = {**metrics, **dict(_errors_of(means, metrics, tasks, task_metrics))}
         if self.alias is None:
             metrics["alias"] = _name_with_options(self.name, tasks)
         return ordered(metrics, [entry.metric for entry in listed])
