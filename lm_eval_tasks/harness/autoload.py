@@ -45,6 +45,7 @@ _RESULTS = {
 }
 _COMMAND_LINE = "lm_eval._cli.harness"
 _WATCHED = frozenset((*_REGISTRIES, _TASK_MANAGER, *_RESULTS, _COMMAND_LINE))
+_MARK = "_lm_eval_grounded"
 _OLDEST = (0, 4, 13)  # older ones have other modules, so that nothing that is watched for would tell
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -90,7 +91,9 @@ def _extend(module: ModuleType) -> None:
         elif module.__name__ in _RESULTS:
             from lm_eval_tasks.harness import harness_results
 
-            getattr(harness_results, _RESULTS[module.__name__])(module)
+            if not hasattr(module, _MARK):  # once
+                setattr(module, _MARK, True)
+                getattr(harness_results, _RESULTS[module.__name__])(module)
         elif module.__name__ == _COMMAND_LINE:
             from lm_eval_tasks.harness import short_errors
 

@@ -32,8 +32,6 @@ from lm_eval_tasks.harness import WEIGHTLESS
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_MARK = "_lm_eval_grounded"
-
 
 class OrderedKey(str):
     """A key of the harness's metrics that sorts by its place in the task's YAML. (The harness's table sorts by key.)"""
@@ -127,10 +125,8 @@ def _is_not_about_templates(record: logging.LogRecord) -> bool:
 
 
 def extend_groups(group_module: ModuleType) -> None:
-    """Extend ``lm_eval.api.group``, once."""
+    """Extend ``lm_eval.api.group``."""
     aggregate_as_theirs = group_module.Group.aggregate
-    if hasattr(aggregate_as_theirs, _MARK):
-        return
 
     @wraps(aggregate_as_theirs)
     def aggregate(self: Any, task_metrics: Any) -> Any:
@@ -146,7 +142,6 @@ def extend_groups(group_module: ModuleType) -> None:
         return ordered(metrics, [entry.metric for entry in listed])
 
     logging.getLogger("lm_eval.evaluator").addFilter(_is_not_about_templates)
-    setattr(aggregate, _MARK, True)
     group_module.Group.aggregate = aggregate
 
 
@@ -159,11 +154,9 @@ def extend_evaluation(evaluator_utils: ModuleType) -> None:
 
 
 def name_models(evaluation_tracker: ModuleType) -> None:
-    """Extend ``lm_eval.loggers.evaluation_tracker``, once."""
+    """Extend ``lm_eval.loggers.evaluation_tracker``."""
     tracker = evaluation_tracker.GeneralConfigTracker
     record = tracker.log_experiment_args
-    if hasattr(record, _MARK):
-        return
     sanitize = evaluation_tracker.sanitize_model_name
 
     @wraps(record)
@@ -185,7 +178,6 @@ def name_models(evaluation_tracker: ModuleType) -> None:
                 self.model_name_sanitized, model_args, output_folder(output.output_path)
             )
 
-    setattr(log_experiment_args, _MARK, True)
     tracker.log_experiment_args = log_experiment_args
     start = evaluation_tracker.EvaluationTracker.__init__
 
