@@ -12,7 +12,6 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
-from custom_metrics.harness.host import Filter
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import BLANK, blank
@@ -77,7 +76,7 @@ def wrapped(wrap: Callable[[Detector], Detector]) -> Iterator[None]:
         _WRAP.reset(token)
 
 
-class HallucinationSpans(Filter):  # type: ignore[misc]
+class HallucinationSpans:
     """``hallucination_spans``: each response becomes the JSON text of ``{"answer", "spans", "detector"}``.
 
     It is JSON because the harness writes other values into samples files as Python prints them. Where the detector fails,
@@ -85,7 +84,7 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
     answers.
 
     Args:
-        detector: for documents that name none (``--metadata detector=``).
+        detector: for documents that name none (option ``detector`` of a task).
         detector_args: its options.
         reference: column of the reference of an answer: a text, or a list of texts or of passages with ``title`` and
             ``text``.

@@ -1,5 +1,7 @@
 """The detector ``llm``: prompts a language model for hallucinated spans, through any model class of the harness.
 
+This module has all of it but the harness: :mod:`lm_eval_tasks.harness.llm_detector` has that, and is what the name loads.
+
 ``detector=llm`` with ``model=local-chat-completions,base_url=http://.../v1/chat/completions,pretrained=NAME`` asks an
 OpenAI-compatible endpoint; with ``model=vllm,pretrained=NAME`` it loads the model here. Batching, retries and parallel
 requests are the harness's.
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,7 +30,7 @@ PROMPT_VERSION = forms()["tags"].version
 """Version of a detector that is a model prompted for tags. It changes with the prompt, as its errors do."""
 
 
-class LLMDetector:
+class LLMDetector(ABC):
     """A detector that prompts a language model; UnusableDetector where these arguments do not work.
 
     Args:
@@ -76,20 +79,27 @@ class LLMDetector:
         self.licence = "unknown"
 
     @staticmethod
+    @abstractmethod
+    def model_class(name: str) -> Any:
+        """The model class of this name, of which nothing is loaded yet; an error of any kind where there is none."""
+
+    @abstractmethod
+    def replies(self, prompts: Sequence[tuple[Any, dict[str, Any]]]) -> list[str]:
+        """The model's reply to each prompt, which stands before its settings of generation."""
+
+    @classmethod
     def check(
-        model: str = "local-chat-completions", pretrained: str | None = None, form: str = "auto", **options: Any
+        cls, model: str = "local-chat-completions", pretrained: str | None = None, form: str = "auto", **options: Any
     ) -> Any:
         """Get the harness's model class by name, without loading anything; UnusableDetector where there is none."""
-        from custom_metrics.harness.host import get_model
-
         check_choice("form", form, ("auto", *forms()))
         if not pretrained:
             raise UnusableDetector(
-                "detector llm: say which model is to be asked: pretrained=NAME. (In `--metadata detector_args=` put `;` "
+                "detector llm: say which model is to be asked: pretrained=NAME. (In `detector_args` of --metadata put `;` "
                 "between options, or write JSON: at commas the harness cuts.)"
             )
         try:
-            model_class = get_model(model)
+            model_class = cls.model_class(model)
         except Exception as error:  # the registry raises several kinds
             raise UnusableDetector(
                 f"detector llm: model {model!r} with {pretrained!r} cannot be used: {error}"
@@ -111,8 +121,6 @@ class LLMDetector:
         """See :class:`detector_plugin.Detector`. By a reply that cannot be read nothing is flagged; the log counts such
         replies, and the spans that cannot be used.
         """
-        from custom_metrics.harness.host import Instance
-
         check_lengths(references, answers, {"languages": languages, "questions": questions})
         pieces = [
             (index, *place)
@@ -120,16 +128,14 @@ class LLMDetector:
             if answer.strip()
             for place in self.form.pieces(answer, languages[index])
         ]
-        requests = []
-        for number, (index, start, end) in enumerate(pieces):
+        prompts = []
+        for index, start, end in pieces:
             question = questions[index] if questions else ""
             turns = self.form.turns(references[index], answers[index][start:end], question)
             prompt, more = self._prompt(turns, references[index] if self.form.as_document else None)
-            arguments = {"until": [], "do_sample": False, "max_gen_toks": self.max_gen_toks, **more}
-            # The name of a task and the number of a document: nobody reads them, every version wants them.
-            places = {"idx": number, "doc_id": number, "task_name": "", "metadata": ("", number, 1)}
-            requests.append(Instance("generate_until", {}, (prompt, arguments), **places))
-        responses = [str(response) for response in self.lm.generate_until(requests)] if requests else []
+            settings = {"until": [], "do_sample": False, "max_gen_toks": self.max_gen_toks, **more}
+            prompts.append((prompt, settings))
+        responses = self.replies(prompts) if prompts else []
         spans: list[list[Span]] = [[] for _ in answers]
         kinds: Counter[str] = Counter()
         problems: Counter[str] = Counter()

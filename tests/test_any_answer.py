@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from custom_metrics import relevance
 from custom_metrics.abstention import is_abstention
-from custom_metrics.harness.filters import (
+from custom_metrics.filters import (
     Abstention,
     CopiedAnswer,
     FinalAnswer,

@@ -106,15 +106,17 @@ CLAPNQ = [clapnq_row(number, f"answer {number}") for number in range(6)]
         (
             "ratings",
             [
-                "lm_eval --tasks clapnq_judge --model ... --metadata samples=a --log_samples --output_path JUDGED/1",
-                "lm_eval --tasks clapnq_judge --model ... --metadata samples=b --log_samples --output_path JUDGED/2",
+                'lm_eval --tasks clapnq_judge --model ... --metadata \'{"samples": "a"}\' --log_samples '
+                "--output_path JUDGED/1",
+                'lm_eval --tasks clapnq_judge --model ... --metadata \'{"samples": "b"}\' --log_samples '
+                "--output_path JUDGED/2",
                 "lm-eval-grounded score JUDGED --marks ratings_clapnq_gold_*.jsonl",
             ],
         ),
         (
             "preferences",
             [
-                'lm_eval --tasks clapnq_judge_pairs --model ... --metadata \'samples=["a", "b"]\' --log_samples '
+                'lm_eval --tasks clapnq_judge_pairs --model ... --metadata \'{"samples": ["a", "b"]}\' --log_samples '
                 "--output_path JUDGED/1",
                 "lm-eval-grounded score JUDGED --marks preferences_clapnq_gold_*.jsonl",
             ],

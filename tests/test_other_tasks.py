@@ -15,12 +15,12 @@ import pytest
 from lxml import html
 from scipy.stats import binomtest
 
-from custom_metrics.harness.host import has_scorers
 from custom_metrics.statistics.figures import mean_figure
 from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.data.sources import CorruptSource
+from lm_eval_tasks.harness.host import has_scorers
 from lm_eval_tasks.results.compare import Comparison, compare_runs
 from lm_eval_tasks.results.leaderboard import write_leaderboard
 from lm_eval_tasks.results.leaderboard.entry import entry_of

@@ -175,8 +175,10 @@ def _next_commands(arguments: argparse.Namespace, contents: Sequence[dict[str, A
             yield f"  lm-eval-grounded score {shell_word(str(place))} --marks {files}"
         return
     places = [str(place) for place in arguments.runs]
-    judged = [json.dumps(places, ensure_ascii=False)] if arguments.kind == "preferences" else places
+    judged: Sequence[Any] = [places] if arguments.kind == "preferences" else places
     for number, samples in enumerate(judged, 1):  # of a judge's runs in one folder only the newest counts
-        options = f"--metadata {shell_word(f'samples={samples}')} --log_samples --output_path JUDGED/{number}"
-        yield f"  lm_eval --tasks {judge} --model ... {options}"
+        metadata = shell_word(json.dumps({"samples": samples}, ensure_ascii=False))
+        yield (
+            f"  lm_eval --tasks {judge} --model ... --metadata {metadata} --log_samples --output_path JUDGED/{number}"
+        )
     yield f"  lm-eval-grounded score JUDGED --marks {files}"
