@@ -120,6 +120,8 @@ def test_holm_is_over_the_pairs_of_a_language_and_over_the_languages_of_a_single
     assert [row.family for row in of_pair] == [2, 2]
     corrected = multipletests([row.p for row in of_pair], method="holm")[1]
     assert [row.p_adjusted for row in of_pair] == pytest.approx(corrected)
+    retrievers = [*compared(two_models, tasks=["clapnq_gold", "clapnq_rag"], metrics=["rougeL"]).select("rougeL")]
+    assert [(row.family, row.p_adjusted == row.p) for row in retrievers] == [(1, True), (1, True)]  # no languages
 
 
 def test_headlines_stand_first_and_alone_unless_asked(two_models: Path, whole: Comparison) -> None:

@@ -17,8 +17,8 @@ _LONGEST_NAME = 40  # characters: a table fits into 100 columns
 
 _HOW_TO_READ = (
     f"Rank: one more than the number of models that are significantly better (p < {SIGNIFICANCE}, by paired differences). "
-    "A model that gives every question the same verdict has none. Better than: the numbers of those models. --pairs prints "
-    "every difference with its bounds and p, also by language."
+    "A model that gives every question the same verdict has none, and over a mean one that lacks a task. Better than: the "
+    "numbers of those models. --pairs prints every difference with its bounds and p, also by language."
 )
 
 
@@ -55,7 +55,7 @@ def shortened(name: str, most: int = _LONGEST_NAME) -> str:
 
 def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Section:
     first, most = rows[0], max(row.tasks for row in rows)
-    column = Column.of(sorted(rows, key=lambda row: row.tasks))  # of most tasks last, where models lack some
+    column = Column.of(rows)
     shown: dict[int, bool] = {}
     for row in rows:
         shown |= {row.first: row.first_measurable, row.second: row.second_measurable}
@@ -71,7 +71,7 @@ def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Se
         )
         for model in models
     ]
-    partly = ", or of those that a model shares with another" if any(row.tasks < most for row in rows) else ""
+    partly = ", or of those that a model has" if any(row.tasks < most for row in rows) else ""
     where = f"{first.task} (mean of {most} tasks{partly})" if first.group else first.task
     better = {True: ", higher is better", False: ", lower is better", None: ""}[first.higher_is_better]
     filtered = f", {first.filter}" if first.filter not in ("answer", "tags", "none") else ""
@@ -83,6 +83,8 @@ def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Se
 
 def _detectable(rows: Sequence[Difference]) -> str:
     """How small a difference the pairs show, in words; empty where that is not known."""
+    most = max(row.tasks for row in rows)
+    rows = [row for row in rows if row.tasks == most]
     smallest = sorted(row.detectable for row in rows if not math.isnan(row.detectable))
     ends = " to ".join(dict.fromkeys(map(number, (*smallest[:1], *smallest[-1:]))))
     counts = " to ".join(dict.fromkeys(f"{f((row.n for row in rows if row.n), default=0):,}" for f in (min, max)))
