@@ -408,6 +408,18 @@ def test_a_task_of_ones_own_is_compared_by_its_numbers(tmp_path: Path) -> None:
     assert [note for note in found.notes if "said is not compared: the values are str, not numbers" in note]
 
 
+@pytest.mark.parametrize(("value", "reason"), [(10**400, "too large to compute with"), ("x", "are str, not numbers")])
+def test_a_value_that_is_no_number_is_seen_behind_one_that_does_not_count(
+    two_models: Path, tmp_path: Path, value: Any, reason: str
+) -> None:
+    """Else the documents that are left would be compared."""
+    first, second = copied_models(two_models, tmp_path, ["clapnq_gold"])
+    values = iter([math.nan, value])
+    change_samples(first, "clapnq_gold", lambda rows: [{**row, "rougeL": next(values, row["rougeL"])} for row in rows])
+    with pytest.raises(Incomparable, match=f"rougeL: .*{reason}"):
+        compared(first, second, tasks=["clapnq_gold"], metrics=["rougeL"])
+
+
 def test_word_scores_are_ratios_of_sums_or_their_mean_over_categories_that_occur(tmp_path: Path) -> None:
     def scores(name: str, *models: list[Any]) -> dict[str, tuple[float, float]]:
         task = f"mfava_detection_de_gold{name}"
