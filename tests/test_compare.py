@@ -408,7 +408,9 @@ def test_a_task_of_ones_own_is_compared_by_its_numbers(tmp_path: Path) -> None:
     assert [note for note in found.notes if "said is not compared: the values are str, not numbers" in note]
 
 
-@pytest.mark.parametrize(("value", "reason"), [(10**400, "too large to compute with"), ("x", "are str, not numbers")])
+@pytest.mark.parametrize(
+    ("value", "reason"), [(10**400, "too large to compute with"), ("x", "are str, not numbers")], ids=["large", "text"]
+)
 def test_a_value_that_is_no_number_is_seen_behind_one_that_does_not_count(
     two_models: Path, tmp_path: Path, value: Any, reason: str
 ) -> None:
