@@ -298,6 +298,7 @@ def test_a_list_gives_what_its_members_give(
         (lambda: g.detect("a", "b", detector=3), "detector: expected a name or a loaded detector, got int"),  # type: ignore[call-overload]
         (lambda: g.read(None), "read: expected a list of folders or files, got NoneType"),  # type: ignore[arg-type]
         (lambda: g.read(["a", 3]), "read takes folders, results files and samples files, got 3"),  # type: ignore[list-item]
+        (lambda: g.read("a", cost="3"), "--cost takes how many wrong refusals a made-up answer costs"),  # type: ignore[arg-type]
         (lambda: g.compare(".", tasks={"a", "b"}), "tasks: expected a list of names, got set; it has no order"),  # type: ignore[arg-type]
         (lambda: g.span_iou("abc", [(0, 4)], []), r"annotated: a span is \(start, end\) in its text of 3 characters"),
         (lambda: g.span_iou("abc", [], [(2, 1)]), r"predicted: .* got \(2, 1\)"),

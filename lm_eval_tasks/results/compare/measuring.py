@@ -38,6 +38,7 @@ from lm_eval_tasks.detection.marked import METRIC, PREFIX, MarkedAnswer, draw_of
 from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
 from lm_eval_tasks.runs import Answers, FilteredAnswers
 from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN, too_large
+from lm_eval_tasks.runs.run import LARGEST
 
 _COUNTED_SCORES = ("precision", "recall", "f1", "balanced_accuracy")  # of summed tp, fp, fn, tn
 _OF_DETECTOR = (*RATES, "hallucinated_share", "hallucinated_words")  # metrics that count what a detector tagged
@@ -316,8 +317,9 @@ def _number(value: Any) -> float:
     if value is None:
         return math.nan
     if isinstance(value, (bool, int, float)):
-        number = float(value)
-        return number if math.isfinite(number) else math.nan
+        if abs(value) > LARGEST:
+            raise NotMeasured("a document's value is too large to compute with")
+        return float(value)
     raise NotMeasured(f"the values are {type(value).__name__}, not numbers")
 
 
@@ -326,8 +328,8 @@ def _numbers(answers: Answers, readings: FilteredAnswers, metric: str) -> Floats
     column = readings.columns.get(metric)
     if column is None:
         return None
-    if (first := next(column.non_numeric_values(), None)) is not None:
-        _number(first[1])
+    for _, value in column.non_numeric_values():
+        _number(value)
     if reason := too_large(column):
         raise NotMeasured(reason)
     return column.numbers

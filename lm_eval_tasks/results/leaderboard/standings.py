@@ -220,7 +220,13 @@ def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Tab
 
 
 def _section(family: str, number: int, group: _RunGroup) -> Section:
-    tasks = {name: task for members in group.members.values() for name, task in sorted(members.items())}
+    tasks: dict[str, TaskEntry] = {}
+    for members in group.members.values():
+        for name, task in members.items():
+            known = tasks.setdefault(name, task)
+            keys = {headline.key for headline in known.headlines}
+            more = [headline for headline in task.headlines if headline.key not in keys]
+            tasks[name] = replace(known, headlines=[*known.headlines, *more])  # a run without a denominator has fewer
     values: dict[str, dict[str, None]] = {}
     for (_, condition), labels in group.conditions.items():
         values.setdefault(condition, {})[labels] = None

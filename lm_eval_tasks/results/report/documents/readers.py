@@ -28,6 +28,7 @@ from lm_eval_tasks.results.report.documents.document import (
 )
 from lm_eval_tasks.results.report.numbers import as_text
 from lm_eval_tasks.runs import Answer, FilteredAnswer, TaskRun
+from lm_eval_tasks.runs.run import LARGEST
 
 _MARKER = re.compile(r"^\[(\d{1,3})\] ", re.MULTILINE)
 _BEHIND = re.compile(r"\n\n(?:OUTPUT:|Remember to read the contexts carefully\.)")
@@ -103,7 +104,7 @@ class TaskReader:
         value = reading.values.get(metric) if reading is not None else None
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
-        return float(value) if math.isfinite(value) else None
+        return float(value) if abs(value) <= LARGEST else None
 
 
 class OtherReader(TaskReader):
