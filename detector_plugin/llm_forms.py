@@ -20,7 +20,6 @@ from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.usage.shipped_tables import shipped_rows
-from detector_plugin.sentences import sentence_bounds
 
 Turns = list[dict[str, str]]
 Bounds = list[tuple[int, int]]
@@ -190,6 +189,8 @@ def forms() -> dict[str, Form]:
     - ``granite-guardian``: the prompt and verdict of Granite Guardian 4.1 on groundedness, for each sentence, as in IBM's
       own measurement (evaluation/benchmarks/groundedness_true.py).
     """
+    from detector_plugin.sentences import sentence_bounds  # with numpy, which tables of benchmarks do without
+
     prompts = yaml.safe_load(resources.files("detector_plugin").joinpath("llm_prompts.yaml").read_text("utf-8"))
     system, guardian = prompts["lettucedetect"], prompts["granite-guardian"]
 

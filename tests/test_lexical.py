@@ -20,7 +20,9 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import Detector, lexical, load_detector
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.lexical import LexicalDetector, maximise_iou, model
-from detector_plugin.lexical.copies import (
+from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, answer_features
+from detector_plugin.lexical.reference import normalise, stem
+from tests.development.lexical.copies import (
     collect_names,
     draw_copy,
     rare_words,
@@ -30,9 +32,7 @@ from detector_plugin.lexical.copies import (
     swap_word,
     words_by_frequency,
 )
-from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, answer_features
-from detector_plugin.lexical.text import normalise, stem
-from lm_eval_tasks.mfava.held_out import Bin, bins, calibration_error, draw
+from tests.development.lexical.held_out import Bin, bins, calibration_error, draw
 
 REFERENCE = (
     "Der Kölner Dom ist eine römisch-katholische Kirche in Köln. Mit 157 Metern Höhe ist er das dritthöchste "
@@ -447,9 +447,9 @@ def test_trees_that_do_not_hang_together(arrays: dict[str, Any]) -> None:
 
 def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
     """And these bytes: features and trees of the shipped weights are made by the same code."""
-    lightgbm = pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
-    from detector_plugin.lexical import training
+    lightgbm = pytest.importorskip("lightgbm", reason="training needs LightGBM (extra test)")
     from lm_eval_tasks.detection.labelled_answers import labelled_answers
+    from tests.development.lexical import training
 
     few = [document for document in labelled_answers("sample") if document.language in ("de", "fi")]
     assert {document.annotations for document in few} == {"real", "gold", "silver"}
@@ -463,13 +463,12 @@ def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
 
 @pytest.mark.slow  # trains eleven forests, in processes of their own
 def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
-    from lm_eval_tasks.cli import main
-    from lm_eval_tasks.detection import labelled_answers as driver
+    pytest.importorskip("lightgbm", reason="training needs LightGBM (extra test)")
+    from tests.development.lexical import __main__ as command
 
-    some = [d for d in driver.labelled_answers("sample") if d.language in ("de", "fi", "fr", "tr")]
-    monkeypatch.setattr(driver, "labelled_answers", lambda mirror, names=None: some)
-    assert main(["train", "--mirror", "sample", "-o", str(tmp_path)]) == 0
+    some = [d for d in command.labelled_answers("sample") if d.language in ("de", "fi", "fr", "tr")]
+    monkeypatch.setattr(command, "labelled_answers", lambda mirror, names=None: some)
+    command.main(["--mirror", "sample", "-o", str(tmp_path)])
     names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert names == [
         "calibration.json",

@@ -435,8 +435,6 @@ def test_the_command_shows_a_recipe_and_refuses_what_it_does_not_know(capsys: py
         (f"{transformers} loose", "'loose' belongs to no option"),
         (f"{transformers} --recipe none -o x", "recipe 'none': there are encoder, paper-mono, paper-multi"),
         (transformers, "name the folder of the new detector with -o DIR"),
-        ("train --learning_rate 1", "train --detector lexical has no option --learning_rate"),
-        ("train --base x -o y", "train --detector lexical has no option --base; recipes are for"),
         (f"{transformers} -o x --data mfava", "--data mfava: neither a file nor one of mfava-gold, mfava-silver, mu"),
         (f"{transformers} -o x --data mushroom --languages de,xx --mirror sample", "--languages xx: the d"),
         (f"{transformers} -o x --recipe paper-mono --mirror sample", "is for one language, and the data is in"),

@@ -83,8 +83,7 @@ class LexicalDetector:
             held_out: score each answer with weights that were trained without any document of its language, and without
                 real answers about the same pages, where there are such; for measuring the detector on mFAVA and Mu-SHROOM,
                 which the full weights have seen.
-            weights: folder of other weights than those that ship, as ``lm-eval-grounded train`` writes it; or one file of
-                them.
+            weights: folder of other weights than those that ship, or one file of them.
             spans: ``"words"``: every word above the threshold, whole, words next to each other as one span: for rates.
                 ``"iou"``: the words whose expected overlap with people's spans is largest (Mu-SHROOM's measure), without
                 quotes and punctuation at the ends, one span a word, so that each has its own probability.

@@ -1,12 +1,11 @@
 """Held-out figures of the lexical detector: with weights that saw neither an answer's language nor its model's family.
 
-``lm-eval-grounded train --mirror DIR -o TRAINED`` trains such weights, in half an hour. ``python -m
-lm_eval_tasks.mfava.held_out --mirror DIR --weights TRAINED/weights`` prints the figures as rows of the READMEs' tables.
-Without ``--weights`` those that ship are read, which
-saw other languages' answers of the model's family. ``--plot FILE`` draws a reliability diagram of the probabilities.
-``--without ar,ur`` trains without several languages (of one script, say)
-and reads these; with ``--translations`` by weights that learned from translations of an answer's text, and by weights that
-did not.
+``python -m tests.development.lexical --mirror DIR -o TRAINED`` trains such weights. ``python -m
+tests.development.lexical.held_out --mirror DIR --weights TRAINED/weights`` prints the figures as rows of the READMEs'
+tables. Without ``--weights`` it reads the weights that ship, which saw answers of the model's family in other languages.
+``--plot FILE`` draws a reliability diagram of the probabilities. ``--without ar,ur`` trains without several languages (of
+one script, say) and reads these; with ``--translations`` by weights that learned from translations of an answer's text,
+and by weights that did not.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ from custom_metrics.scores.detection import WordCounts, count_words
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
 from detector_plugin import lexical
 from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable, text_groups
-from detector_plugin.lexical.training import weights_name
 from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
+from tests.development.lexical.training import train, weights_name
 
 HALVINGS = 3
 """Of the texts, where figures with and without translations in training are compared."""
@@ -50,8 +50,9 @@ class Prediction(NamedTuple):
 
 
 def predictions(documents: Sequence[LabelledAnswer], folder: Path | None = None) -> Iterator[Prediction]:
-    """Predict each answer with weights trained without its language and, for a real one, without its model's family: those
-    of a `folder`, as ``lm-eval-grounded train -o`` writes it. Those that ship saw the family in other languages.
+    """Predict each answer with weights trained without its language and, for a real one, without its model's family:
+    those of a `folder`, as ``python -m tests.development.lexical -o`` writes it. Those that ship saw the family in other
+    languages.
     """
     folder = lexical.WEIGHTS if folder is None else folder
     pair_of = cache(_pair)
@@ -195,8 +196,6 @@ def draw(curves: Mapping[str, list[Bin]], path: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the figures, draw the diagram."""
-    from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mirror")
     parser.add_argument("--weights", type=Path)
@@ -270,8 +269,6 @@ def _print_translations(documents: Sequence[LabelledAnswer], training: Sequence[
 
 
 def _fit_predict(documents: Sequence[LabelledAnswer], training: Sequence[LabelledAnswer]) -> list[Prediction]:
-    from detector_plugin.lexical.training import train
-
     with TemporaryDirectory() as folder:
         weights = Path(folder) / "lexical.safetensors"
         weights.write_bytes(train(training))

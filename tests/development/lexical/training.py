@@ -21,7 +21,9 @@ from custom_metrics.reading.spans import Span, covered
 from custom_metrics.reading.words import words
 from detector_plugin.labelled import REAL, LabelledAnswer, annotator_shares, text_groups, without_spans
 from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, model, strip_punctuation
-from detector_plugin.lexical.copies import (
+from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, Matrix, answer_features
+from detector_plugin.lexical.reference import TOKEN
+from tests.development.lexical.copies import (
     COPIED,
     collect_names,
     draw_copy,
@@ -32,8 +34,6 @@ from detector_plugin.lexical.copies import (
     swap_word,
     words_by_frequency,
 )
-from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, Matrix, answer_features
-from detector_plugin.lexical.text import TOKEN
 
 RECIPE: Mapping[str, Any] = {
     "objective": "cross_entropy",  # labels are shares of annotators
