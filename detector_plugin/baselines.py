@@ -6,12 +6,11 @@ the question holds. Shared tasks have the first two as baselines ("mark all", "m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import repeat
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.words import words
-from detector_plugin.detector import check_lengths
+from detector_plugin.detector import Languages, Texts, check_lengths
 
 
 class FlagNone:
@@ -22,14 +21,10 @@ class FlagNone:
     licence = "Apache-2.0"
 
     def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> list[list[Span] | None]:
         """See :meth:`detector_plugin.detector.Detector.detect`."""
-        check_lengths(references, answers, {"languages": languages, "questions": questions})
+        check_lengths(references, answers, languages, questions)
         columns = zip(references, answers, languages, questions or repeat(""), strict=False)
         return [self.spans(*row) for row in columns]
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.options import known_instead, refuse_unknown, signature_of
 from detector_plugin import processes
-from detector_plugin.detector import UnusableDetector, check_choice, check_lengths
+from detector_plugin.detector import Languages, Texts, UnusableDetector, check_choice, check_lengths
 from detector_plugin.llm_forms import UNREADABLE, Turns, form_of, forms
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -102,18 +102,14 @@ class LLMDetector:
         return f"llm:{options.get('pretrained')}"
 
     def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> list[list[Span]]:
         """See :class:`detector_plugin.Detector`. By a reply that cannot be read nothing is flagged; the log counts such
         replies, and the spans that cannot be used.
         """
         from custom_metrics.harness.host import Instance
 
-        check_lengths(references, answers, {"languages": languages, "questions": questions})
+        check_lengths(references, answers, languages, questions)
         pieces = [
             (index, *place)
             for index, answer in enumerate(answers)

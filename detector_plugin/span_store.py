@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from custom_metrics.reading.spans import Span, span_of
 from custom_metrics.usage.secrets import blank
-from detector_plugin.detector import Detector, check_lengths
+from detector_plugin.detector import Detector, Languages, Texts, check_lengths
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -63,14 +63,10 @@ class StoredDetector:
             self.spans_by_key = {key: spans for key, spans in self.spans_by_key.items() if spans != "null"}
 
     def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> list[list[Span] | None]:
         """See :class:`detector_plugin.Detector`."""
-        check_lengths(references, answers, {"languages": languages, "questions": questions})
+        check_lengths(references, answers, languages, questions)
         question_texts = questions if questions is not None else [""] * len(answers)
         keys = [self._key(*fields) for fields in zip(references, answers, languages, question_texts, strict=True)]
         places = {key: index for index, key in enumerate(keys)}

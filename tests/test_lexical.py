@@ -33,6 +33,7 @@ from tests.development.lexical.copies import (
     words_by_frequency,
 )
 from tests.development.lexical.held_out import Bin, bins, calibration_error, draw
+from tests.development.lexical.training import to_bytes
 
 REFERENCE = (
     "Der Kölner Dom ist eine römisch-katholische Kirche in Köln. Mit 157 Metern Höhe ist er das dritthöchste "
@@ -420,7 +421,7 @@ TREES = {
 
 def written(**arrays: Any) -> bytes:
     settings = {"threshold": 0.4, "spread": 2.0, "names": ("first", "second", "third"), "training": {}}
-    return model.to_bytes({**TREES, **arrays}, **settings)
+    return to_bytes({**TREES, **arrays}, **settings)
 
 
 def test_trees_say_the_sum_of_the_leaves() -> None:

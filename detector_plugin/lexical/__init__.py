@@ -8,7 +8,6 @@ references with a word swapped.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.words import words
 from custom_metrics.usage.printable import excerpt
-from detector_plugin.detector import check_lengths
+from detector_plugin.detector import Languages, Texts, check_lengths
 from detector_plugin.lexical.features import FEATURE_NAMES, answer_features
 from detector_plugin.lexical.model import Forest, from_bytes
 
@@ -119,11 +118,7 @@ class LexicalDetector:
         cls(**options)
 
     def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> list[list[Span]]:
         """See :meth:`detector_plugin.Detector.detect`. Spans have probabilities, and are chosen by the option `spans`.
         Languages decide how words are cut and, with `held_out`, by which weights an answer is read.
@@ -150,11 +145,7 @@ class LexicalDetector:
         return [Span(int(start), int(end), HALLUCINATION, round(float(p), 4)) for start, end, p in bounds]
 
     def probabilities(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> list[NDArray[np.float64]]:
         """(words,) for each answer: the probability that each of its words is hallucinated.
 
@@ -164,7 +155,7 @@ class LexicalDetector:
         Raises:
             UsageError: these are no lists of texts, or differ in length.
         """
-        check_lengths(references, answers, {"languages": languages, "questions": questions})
+        check_lengths(references, answers, languages, questions)
         by_answer: list[NDArray[np.float64]] = []
         pending: list[NDArray[np.float32]] = []
         overlaps: list[float] = []

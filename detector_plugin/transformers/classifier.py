@@ -15,7 +15,15 @@ from tqdm import tqdm
 
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.usage.options import known_instead, misspelt
-from detector_plugin.detector import UnusableDetector, check_choice, check_lengths, parse_flag, parse_number
+from detector_plugin.detector import (
+    Languages,
+    Texts,
+    UnusableDetector,
+    check_choice,
+    check_lengths,
+    parse_flag,
+    parse_number,
+)
 from detector_plugin.sentences import sentence_bounds
 from detector_plugin.transformers.engines import Engine, FailingInput, Setup
 from detector_plugin.transformers.engines.runner import Runner
@@ -158,11 +166,7 @@ class TransformersDetector:
         )
 
     def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> list[list[Span] | None]:
         """See :meth:`detector_plugin.detector.Detector.detect`.
 
@@ -185,15 +189,11 @@ class TransformersDetector:
             yield document.index, spans
 
     def token_probabilities(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> Iterator[Document]:
         """The probabilities of each answer's tokens or sentences (:meth:`Document.units`), in the order in which answers
         are done; empty answers have none."""
-        check_lengths(references, answers, {"languages": languages, "questions": questions})
+        check_lengths(references, answers, languages, questions)
         with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None if self.progress else True) as bar:
             indices = [index for index, answer in enumerate(answers) if answer.strip()]
             bar.update(len(answers) - len(indices))

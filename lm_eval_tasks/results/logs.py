@@ -30,9 +30,9 @@ from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import processes
-from detector_plugin.automatic import AutomaticDetector
 from detector_plugin.detector import DEFAULT_DETECTOR, RAG, describe
 from detector_plugin.filters import as_text, given_options, shared_detector
+from detector_plugin.loading import AutomaticDetector
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
 from lm_eval_tasks.data import provenance

@@ -7,6 +7,7 @@ sums over several threads depend on their order.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -334,7 +335,40 @@ def _export(trees: _Boosters, training: Mapping[str, Any]) -> bytes:
         "number": np.array(number, np.float16),
         "nodes": np.array(sizes, np.uint16),
     }
-    return model.to_bytes(arrays, threshold=THRESHOLD, spread=SPREAD, names=FEATURE_NAMES, training=training)
+    return to_bytes(arrays, threshold=THRESHOLD, spread=SPREAD, names=FEATURE_NAMES, training=training)
+
+
+def to_bytes(
+    arrays: Mapping[str, NDArray[Any]], *, threshold: float, spread: float, names: tuple[str, ...], training: Any
+) -> bytes:
+    """A forest as the bytes of a safetensors file; the same forest has the same bytes.
+
+    Args:
+        arrays: of all trees: `feature` and `number` (nodes,), `nodes` (trees,), as in ``Trees.from_nodes``.
+        threshold, spread, names, training: see ``Forest``.
+    """
+    metadata = {
+        "format": model.FORMAT,
+        "threshold": repr(threshold),
+        "spread": repr(spread),
+        "features": " ".join(names),
+    }
+    metadata["training"] = json.dumps(training, sort_keys=True, separators=(",", ":"))
+    header: dict[str, Any] = {"__metadata__": metadata}
+    kinds = {np.dtype(kind).newbyteorder("<"): name for name, kind in model.TYPES.items()}
+    body = b""
+    for name, array in sorted(arrays.items()):
+        kind = array.dtype.newbyteorder("<")
+        data = array.astype(kind).tobytes()
+        header[name] = {
+            "dtype": kinds[kind],
+            "shape": list(array.shape),
+            "data_offsets": [len(body), len(body) + len(data)],
+        }
+        body += data
+    text = json.dumps(header, sort_keys=True).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + body
 
 
 def weights_name(language: str | None = None, family: str = "") -> str:
