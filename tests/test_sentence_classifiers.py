@@ -19,8 +19,8 @@ from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.loading import load_detector
 from detector_plugin.sentences import sentence_bounds
 from detector_plugin.transformers import TransformersDetector
+from detector_plugin.transformers.inputs import window_bounds
 from detector_plugin.transformers.training.measuring import best_threshold, measure
-from detector_plugin.transformers.windows import window_bounds
 from tests.environment.pooling_stand_in import Server, serving
 from tests.tiny_models import llama_config, llama_tokenizer, write_text_classifier
 

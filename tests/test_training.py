@@ -31,7 +31,7 @@ from detector_plugin import calibration as calibrations
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.loading import load_detector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.forms import Encoder
+from detector_plugin.transformers.inputs import Encoder
 from detector_plugin.transformers.training.examples import IGNORED, examples_of
 from detector_plugin.transformers.training.measuring import measure
 from detector_plugin.transformers.training.recipe import read

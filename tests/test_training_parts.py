@@ -19,14 +19,13 @@ import yaml
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, article_groups, text_groups, without_spans
-from detector_plugin.transformers.forms import Encoded
+from detector_plugin.transformers.inputs import Encoded, window_bounds
 from detector_plugin.transformers.training import measuring
 from detector_plugin.transformers.training import recipe as recipes
 from detector_plugin.transformers.training.examples import IGNORED, LABELS, Example, _cut, token_labels
 from detector_plugin.transformers.training.measuring import MOST_WINDOWS, TOO_LONG, Row, best_threshold, table
 from detector_plugin.transformers.training.splitting import GIVEN_UP, NOT_MEASURED, UNPLACED, Parts, split, synthetic
 from detector_plugin.transformers.training.trainer import HEAVIEST, balanced
-from detector_plugin.transformers.windows import window_bounds
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.train import read_data
 from lm_eval_tasks.detection.labelled_answers import collections

@@ -19,7 +19,7 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from detector_plugin.detector import Detector, UnusableDetector
 from detector_plugin.loading import load_detector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.windows import spans_of, window_bounds
+from detector_plugin.transformers.inputs import spans_of, window_bounds
 from tests.tiny_models import BINARY, llama_tokenizer, word_tokenizer, write_lexicon
 
 

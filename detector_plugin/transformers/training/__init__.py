@@ -11,8 +11,8 @@ from pathlib import Path
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.transformers.classifier import TransformersDetector
-from detector_plugin.transformers.forms import Encoder
-from detector_plugin.transformers.repository import library
+from detector_plugin.transformers.inputs import Encoder
+from detector_plugin.transformers.model import library
 from detector_plugin.transformers.training import measuring, saving, trainer
 from detector_plugin.transformers.training.examples import LABELS, examples_of
 from detector_plugin.transformers.training.recipe import Recipe

@@ -13,9 +13,8 @@ from tqdm import tqdm
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, covered, without_space
 from detector_plugin.labelled import LabelledAnswer, annotator_shares
 from detector_plugin.transformers.engines.runner import padded
-from detector_plugin.transformers.forms import Encoded, Encoder
+from detector_plugin.transformers.inputs import Encoded, Encoder, room_for, window_bounds
 from detector_plugin.transformers.training.recipe import Recipe
-from detector_plugin.transformers.windows import room_for, window_bounds
 
 IGNORED = -100
 """The label of tokens that the loss passes over: reference, prompt, special tokens, white space."""

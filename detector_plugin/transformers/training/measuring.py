@@ -17,8 +17,7 @@ from custom_metrics.scores.detection import WordCounts, count_words
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
 from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, from_counts, why_too_few
 from detector_plugin.labelled import REAL, LabelledAnswer
-from detector_plugin.transformers.forms import Encoder
-from detector_plugin.transformers.windows import room_for, window_bounds
+from detector_plugin.transformers.inputs import Encoder, room_for, window_bounds
 
 USUAL_THRESHOLD = 0.5
 """The threshold where no document can choose one."""

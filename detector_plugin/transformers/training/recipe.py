@@ -12,7 +12,7 @@ import yaml
 from custom_metrics.usage.options import misspelt
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import check_choice, parse_flag, parse_number
-from detector_plugin.transformers.forms import FORMS
+from detector_plugin.transformers.inputs import FORMS
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.model import describe_model
-from detector_plugin.transformers.repository import first_line
+from detector_plugin.transformers.model import describe_model, first_line
 from detector_plugin.transformers.training.measuring import Row, calibration_of, table
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.splitting import Parts
@@ -177,7 +176,7 @@ def write_results(trained: Trained, calibrate: bool) -> None:
 
 def _write_calibration(trained: Trained) -> None:
     known = describe_model(str(trained.folder))
-    described = {"name": known.name, "version": known.version, "licence": known.licence}
+    described = {"name": known.name, "version": known.version, "licence": known.own.licence()}
     without, translated = ", ".join(trained.without), trained.parts.translated
     note = "Measured by lm-eval-grounded train on texts that were not learned from in any language"
     note += f"; left out whole: {without}" if without else "; no language or model was left out whole"

@@ -24,13 +24,18 @@ from detector_plugin.detector import UnusableDetector
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.engines.runner import bidirectional_mask, bidirectional_problem, reads_types
 from detector_plugin.transformers.model import (
+    Repository,
+    StoredSettings,
+    check_configuration,
     fast_tokenizer,
+    first_line,
     is_decoder,
     learned_positions,
+    library,
     load_classifier,
+    load_configuration,
     max_positions,
 )
-from detector_plugin.transformers.repository import Repository, StoredSettings, check_configuration, first_line, library
 from detector_plugin.transformers.training.examples import IGNORED, LABELS, Examples, collated
 from detector_plugin.transformers.training.measuring import f1_at
 from detector_plugin.transformers.training.recipe import Recipe, close_to
@@ -67,15 +72,13 @@ def load_base(recipe: Recipe, arguments: Any) -> Base:
     repository = Repository(recipe.base, None)
     try:
         check_configuration(repository, None)
-        tokenizer = fast_tokenizer(transformers, [repository], False, recipe.base)
+        tokenizer = fast_tokenizer([repository], False, recipe.base)
     except UnusableDetector as error:
         raise UsageError(str(error).replace("detector ", "base model ", 1)) from error
     labels = LABELS[recipe.labels]
-    config = transformers.AutoConfig.from_pretrained(repository.source)
-    config.id2label, config.use_cache = dict(enumerate(labels)), False  # id2label sets num_labels
+    config = load_configuration(repository)
+    config.id2label = dict(enumerate(labels))  # sets num_labels, too
     config.label2id = {label: number for number, label in enumerate(labels)}
-    if hasattr(config, "reference_compile"):
-        config.reference_compile = False
     decoder = is_decoder(config)
     form = recipe.form if recipe.form != "auto" else "paper" if decoder else "pair"
     if not decoder and recipe.attention == "causal":
