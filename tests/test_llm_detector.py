@@ -13,8 +13,7 @@ import pytest
 
 from custom_metrics.reading.spans import Span
 from detector_plugin import Detector, UnusableDetector, load_detector
-from detector_plugin.llm import PROMPT_VERSION
-from detector_plugin.llm_forms import LONGEST_REPLY, read_typed_spans, read_verdict
+from detector_plugin.llm import LONGEST_REPLY, PROMPT_VERSION, read_typed_spans, read_verdict
 from tests.chat_endpoint import Endpoint
 
 pytest.importorskip("tenacity", reason="the harness's API models need lm-eval[api]")
