@@ -115,14 +115,14 @@ def test_detect_takes_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["detect", "--reference", str(reference), "--answer", answer, "--language", "de"]) == 0
     printed = capsys.readouterr()
     assert re.sub("<[^>]*>", "", printed.out) == f"{answer}\n"
-    assert "--answer is read as a text" in printed.err
+    assert "--answer: no such file; reading it as text" in printed.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ("score nowhere", "nowhere: no samples file"),
-        ("detect --reference binary --answer -", "binary is no UTF-8 text"),
+        ("detect --reference binary --answer -", "binary is not UTF-8 text"),
         ("detect --reference nowhere --answer -", "grounded: nowhere: there is no such file or folder$"),
         ("detect --answer x", "name --reference and --answer, or a log"),
         ("detect --input log.jsonl", r"goes with -o FILE\.jsonl"),
