@@ -32,7 +32,7 @@ from tests.development.lexical.copies import (
     swap_word,
     words_by_frequency,
 )
-from tests.development.lexical.held_out import Bin, bins, calibration_error, draw
+from tests.development.lexical.held_out import bins, calibration_error
 from tests.development.lexical.training import to_bytes
 
 REFERENCE = (
@@ -306,16 +306,6 @@ def test_the_calibration_error_in_ten_bins() -> None:
     assert np.isnan(calibration_error(probabilities[:0], hallucinated[:0]))
 
 
-@pytest.mark.parametrize("ending", ["svg", "png"])
-def test_the_reliability_diagram(tmp_path: Path, ending: str) -> None:
-    pytest.importorskip("matplotlib", reason="plots need lm-eval-grounded[report]")
-    for name in ("one", "two"):
-        draw({"real": [Bin(0.1, 0.2, 10), Bin(0.9, 0.8, 5)]}, tmp_path / f"{name}.{ending}")
-    one, two = ((tmp_path / f"{name}.{ending}").read_bytes() for name in ("one", "two"))
-    assert one == two  # the same figures, the same bytes
-    assert {"svg": b"<svg", "png": b"\x89PNG"}[ending] in one
-
-
 def test_the_readme_says_what_the_calibration_says() -> None:
     """The table of the mFAVA README, its columns documents, precision and recall, against the shipped calibration."""
     from detector_plugin import calibration
@@ -381,33 +371,27 @@ def test_copies_with_a_word_swapped() -> None:
     assert words_by_frequency(texts["de"])[:6] == "der eine in und wurde als".split()  # those of both first
     assert rare_words([f"word{n}" for n in range(3_002)] + ["bee", "honey"]) == ["word3000", "word3001", "honey"]
     document = LabelledAnswer(BIOGRAPHIES["en"], "", "en", "gold", (), "Who married Pierre Lambert in Oslo?")
+
+    def swapped(copy: LabelledAnswer | None) -> str:
+        """The word that was swapped in; empty where none was."""
+        return "" if copy is None else copy.answer[copy.spans[0].start : copy.spans[0].end]
+
     for number in range(20):
         random = seeded_generator((number,), "any")
         copy = draw_copy(document, random)
         assert copy is not None
         assert copy.answer in document.reference
         assert copy.answer.count(". ") >= 2  # three sentences or four
-        absent = swap_name(copy, ["Oslo", "Lyon", "Durand", *names["en"]], random)
-        assert absent is not None
-        assert [absent.answer[span.start : span.end] for span in absent.spans] == ["Durand"]  # Oslo is in the question
-        other = swap_name(copy, names["en"], random, absent=False)
-        if other is not None:  # all its names may be in the copy
-            (span,) = other.spans
-            name = other.answer[span.start : span.end]
-            assert name in document.reference
-            assert name not in copy.answer
-        common = swap_word(copy, ["she", "was", "however"], random)
-        assert common is not None
-        assert [common.answer[span.start : span.end] for span in common.spans] == ["however"]
+        assert swapped(swap_name(copy, ["Oslo", "Lyon", "Durand", *names["en"]], random)) == "Durand"  # Oslo is asked
+        elsewhere = swapped(swap_name(copy, names["en"], random, absent=False))  # of all names in the copy: none
+        assert elsewhere in document.reference
+        assert not elsewhere or elsewhere not in copy.answer
+        assert swapped(swap_word(copy, ["she", "was", "however"], random)) == "however"
         assert swap_word(copy, ["married"], random) is None
         dated = swap_number(copy, random)
-        if dated is None:
-            assert "1867" not in copy.answer
-        else:
-            (span,) = dated.spans
-            assert dated.answer[: span.start] + "1867" + dated.answer[span.end :] == copy.answer
+        assert (dated is None) == ("1867" not in copy.answer)
+        assert dated is None or dated.answer.replace(swapped(dated), "1867") == copy.answer
     assert draw_copy(replace(document, reference="One. Two."), seeded_generator((0,))) is None
-    assert swap_name(replace(document, answer="no name here at all"), names["en"], seeded_generator((0,))) is None
 
 
 LEAF = model.LEAF
