@@ -20,7 +20,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import Detector, lexical, load_detector
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.lexical import LexicalDetector, maximise_iou, model
-from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, answer_features
+from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, answer_features
 from detector_plugin.lexical.reference import normalise, stem
 from tests.development.lexical.copies import (
     collect_names,
@@ -127,40 +127,6 @@ def test_a_name_that_stands_nowhere_in_the_reference_is_found(detector: LexicalD
     for name, other in zip(names.split(), others.split(), strict=True):
         spans = flagged(detector, reference, reference.replace(name, other), language)
         assert other in " ".join(spans), (name, other)
-
-
-RARE = {
-    "en": ("moved", "studied", "married", "chemist", "bagpipe"),
-    "de": ("geboren", "junge", "studierte", "heiratete", "gepökelte"),
-    "es": ("física", "joven", "estudió", "químico", "bambalina"),
-    "fi": ("syntyi", "muutti", "opiskeli", "kemisti", "säkkipilli"),
-}
-"""Words of the biographies, and one that none of them has."""
-
-
-def test_a_rare_word_in_a_copy_is_found_more_often_than_not(detector: LexicalDetector) -> None:
-    found = [
-        other in " ".join(flagged(detector, BIOGRAPHIES[code], BIOGRAPHIES[code].replace(word, other, 1), code))
-        for code, (*swapped, other) in RARE.items()
-        for word in swapped
-    ]
-    assert sum(found) >= len(found) / 2
-
-
-def test_words_in_the_middle_of_what_is_copied() -> None:
-    """Tokens in a row before and after each word that stand side by side in the reference."""
-
-    def around(reference: str, answer: str) -> dict[str, float]:
-        matrix = answer_features(reference, answer, "en")
-        return dict(zip(answer.split(), matrix[:, FEATURE_NAMES.index(COPIED_AROUND)].tolist(), strict=True))
-
-    reference = "The old bridge over the river was built in 1848 by local masons and widened later."
-    found = around(reference, "The old bridge over the bagpipe was built in 1848 by well-off masons.")
-    assert found["bagpipe"] == 8
-    assert found["built"] == found["1848"] == found["well-off"] == 0  # nothing before, nothing after, in two pieces
-    assert around(reference, "bagpipe") == {"bagpipe": 0}
-    long = " ".join(f"word{number}" for number in range(30))
-    assert around(long, long.replace("word15", "x"))["x"] == 16
 
 
 @pytest.mark.parametrize(
@@ -446,25 +412,19 @@ def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
         assert hashlib.sha256(first).hexdigest() == digest
 
 
-@pytest.mark.slow  # trains eleven forests, in processes of their own
-def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow("trains eleven forests, in processes of their own")
+def test_the_weights_of_a_mirror_are_trained_and_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lightgbm", reason="training needs LightGBM (extra test)")
     from tests.development.lexical import __main__ as command
 
     some = [d for d in command.labelled_answers("sample") if d.language in ("de", "fi", "fr", "tr")]
     monkeypatch.setattr(command, "labelled_answers", lambda mirror, names=None: some)
     command.main(["--mirror", "sample", "-o", str(tmp_path)])
-    names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
-    assert names == [
-        "calibration.json",
-        *(
-            f"weights/held_out/{language}{family}.safetensors"
-            for language in ("de", "fi", "fr", "tr")
-            for family in ((".model-1", ".model-2", "") if language != "tr" else ("",))
-        ),
-        "weights/lexical.safetensors",
-    ]
+    left_out = [f"{code}{family}" for code in ("de", "fi", "fr") for family in ("", ".model-1", ".model-2")] + ["tr"]
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {
+        *("calibration.json", "weights/lexical.safetensors"),
+        *(f"weights/held_out/{name}.safetensors" for name in left_out),
+    }
     content = json.loads((tmp_path / "calibration.json").read_text("utf-8"))
     assert content["detector"]["version"] == LexicalDetector(weights=tmp_path / "weights").version
-    assert set(content["languages"]) == {"de", "fi", "fr", "tr"}
-    assert set(content["languages"]["de"]) == {"real", "gold", "silver"}
+    assert {code: {*kinds} for code, kinds in content["languages"].items()}["de"] == {"real", "gold", "silver"}

@@ -137,19 +137,6 @@ def test_a_span_is_where_it_says_or_first_stands() -> None:
     assert len(read_typed_spans(typed(*[{"text": "a"}] * 20_000), "a" * 10_000, Counter())[1]) == 10_000
 
 
-def test_types_as_categories_of_mfava() -> None:
-    for types, mfava in {
-        ("contradiction", "temporal"): "entity",
-        ("contradiction", "relational"): "relation",
-        ("contradiction", "unspecified"): "contradictory",
-        ("fabricated_reference", "entity"): "invented",
-        ("unsupported_addition", "subjective"): "subjective",
-        ("unsupported_addition", "claim"): "unverifiable",
-    }.items():
-        reply = typed(dict(zip(("text", "category", "subcategory"), ("Paris", *types), strict=True)))
-        assert read_typed_spans(reply, ANSWER, Counter())[1] == [Span(0, 5, mfava)]
-
-
 def test_verdicts() -> None:
     for reply, kind in {
         "<think>\n</think>\n<score> Yes </score>": "yes",

@@ -99,18 +99,6 @@ def test_batches_change_nothing(lookup: Path, llama_classifier: Path) -> None:
             assert TransformersDetector(str(folder), **options).detect(references, answers, [None] * 7) == expected
 
 
-def test_bfloat16_changes_probabilities_by_rounding_alone(lookup: Path) -> None:
-    """bfloat16 has 8 bits of precision: the spans stay, their probabilities move by a few of 2**-8."""
-    references, answers = ["the moon is cold. " * n for n in range(7)], ["a red sun is the star. "] * 7
-    exact, rounded = (
-        TransformersDetector(str(lookup), device="cpu", dtype=dtype).detect(references, answers, ["en"] * 7)
-        for dtype in ("float32", "bfloat16")
-    )
-    for one, other in zip(exact, rounded, strict=True):
-        assert [span[:3] for span in one] == [span[:3] for span in other]
-        assert [span.probability for span in one] == pytest.approx([span.probability for span in other], abs=0.01)
-
-
 def test_categories(tmp_path: Path) -> None:
     labels = dict(enumerate(["O", *CATEGORIES]))
     classes = {word: number for number, word in enumerate(["moon", "sun", "mars", "red", "cold", "hot"], 1)}
