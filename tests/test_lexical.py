@@ -377,7 +377,7 @@ def written(**arrays: Any) -> bytes:
 def test_trees_say_the_sum_of_the_leaves() -> None:
     forest = model.from_bytes(written())
     rows = np.array([[0.5, 9, -1], [0.6, 0, -1], [0.6, 0.1, -1]], np.float32)
-    assert forest.log_odds(rows).tolist() == [11, 21, 31]
+    assert forest.trees.sums(rows).tolist() == [11, 21, 31]
     assert forest.trees.depth == 2
 
 

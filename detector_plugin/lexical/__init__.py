@@ -55,13 +55,7 @@ class LexicalDetector:
     It measures overlap with the reference (words, stems, beginnings, endings, character n-grams, numbers, where in the
     reference they stand) and with the question, whose words are hardly ever wrong in an answer. It knows no meaning:
     :func:`_warn_of_limits` says what it finds and what it misses. Languages that it was not trained on are scored with
-    what was learned from others.
-
-    Attributes:
-        name: ``lexical``.
-        version: of the main weights' bytes; `HELD_OUT_SUFFIX`, and the threshold and the choice of spans where they are not
-            the usual ones.
-        licence: of the weights.
+    what was learned from others. Its version is that of the main weights' bytes, with options that change what is found.
     """
 
     name = "lexical"
@@ -74,7 +68,7 @@ class LexicalDetector:
         weights: Path | None = None,
         spans: str = "words",
     ) -> None:
-        """Load the weights.
+        """Load the weights; ValueError or OSError where that fails or an option has a wrong value.
 
         Args:
             threshold: probability above which a word is flagged; ``None`` for the one that was chosen in training. Of no
@@ -86,10 +80,6 @@ class LexicalDetector:
             spans: ``"words"``: every word above the threshold, whole, words next to each other as one span: for rates.
                 ``"iou"``: the words whose expected overlap with people's spans is largest (Mu-SHROOM's measure), without
                 quotes and punctuation at the ends, one span a word, so that each has its own probability.
-
-        Raises:
-            ValueError: the threshold is no probability, or the weights are none.
-            OSError: the weights cannot be read.
         """
         if threshold is not None and not (isinstance(threshold, (int, float)) and 0 <= threshold <= 1):
             raise ValueError(f"a threshold is a probability, got {excerpt(threshold)}")
@@ -97,20 +87,14 @@ class LexicalDetector:
             raise ValueError(f"held_out is True or False, got {held_out!r}")
         if spans not in SPANS:
             raise ValueError(f"spans is one of {', '.join(SPANS)}, got {spans!r}")
-        self.threshold = threshold
-        self.spans = spans
-        self.held_out = held_out
+        self.threshold, self.spans, self.held_out = threshold, spans, held_out
         self._folder = WEIGHTS if weights is None else Path(weights)
         one_file = self._folder.suffix == ".safetensors"
         self._forests: dict[str, Forest] = {"": _load(self._folder if one_file else self._folder / MAIN_WEIGHTS)}
         self._languages = {path.stem for path in (self._folder / HELD_OUT).glob("*.safetensors")} if held_out else set()
-        self.version = self._forests[""].version
-        if held_out:
-            self.version += HELD_OUT_SUFFIX
-        if threshold is not None:
-            self.version += f"-t{threshold}"
-        if spans != "words":
-            self.version += f"-{spans}"
+        self.version = self._forests[""].version + (HELD_OUT_SUFFIX if held_out else "")
+        self.version += "" if threshold is None else f"-t{threshold}"
+        self.version += "" if spans == "words" else f"-{spans}"
 
     @classmethod
     def check(cls, **options: Any) -> None:
@@ -151,9 +135,6 @@ class LexicalDetector:
 
         All are 1 where the reference holds less than `FLOOR` of the answer's words (rare words weigh more). All are 0 where
         it holds less than `ABSTAINING` and the answer abstains (:func:`custom_metrics.abstention.is_abstention`).
-
-        Raises:
-            UsageError: these are no lists of texts, or differ in length.
         """
         check_lengths(references, answers, languages, questions)
         by_answer: list[NDArray[np.float64]] = []

@@ -78,7 +78,7 @@ class Trees:
 
 @dataclass(frozen=True)
 class Forest:
-    """The trained model."""
+    """The trained model. The sums of its trees are the log odds that words are hallucinated."""
 
     trees: Trees
     threshold: float  # probability above which a word is flagged
@@ -87,13 +87,9 @@ class Forest:
     version: str  # of the bytes they were read from
     training: Mapping[str, Any]  # what they were trained on, for readers
 
-    def log_odds(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(n,) log odds that each word is hallucinated, from its (n, columns) features."""
-        return self.trees.sums(features)
-
     def probabilities(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(n,) probabilities that each word is hallucinated."""
-        return np.asarray(1 / (1 + np.exp(-self.log_odds(features))))
+        """(n,) probabilities that each word is hallucinated, from its (n, columns) features."""
+        return np.asarray(1 / (1 + np.exp(-self.trees.sums(features))))
 
 
 def from_bytes(data: bytes) -> Forest:
