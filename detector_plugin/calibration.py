@@ -216,7 +216,7 @@ def load(name: str) -> Calibration:
         content = json.loads(data.decode("utf-8"))
         if content.get("format") != FORMAT:
             raise CalibrationError(
-                f"{path} is no calibration file of format {FORMAT}; make one with `lm-eval-grounded calibrate "
+                f"{path} is not a calibration file of format {FORMAT}; make one with `lm-eval-grounded calibrate "
                 f"RESULTS -o FILE`"
             )
         languages = {

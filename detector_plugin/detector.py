@@ -59,7 +59,7 @@ class Detector(Protocol):
             questions: the question to each answer; detectors whose prompt has no room for it ignore it.
 
         Raises:
-            UsageError: these are no lists of texts, or differ in length.
+            UsageError: these are not lists of texts, or differ in length.
         """
         ...
 
@@ -70,7 +70,7 @@ def describe(detector: Detector) -> dict[str, str]:
 
 
 def check_lengths(references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None) -> None:
-    """Raise UsageError where references and answers are no lists of texts, or lists differ in length."""
+    """Raise UsageError where references and answers are not lists of texts, or lists differ in length."""
     columns: dict[str, Sequence[Any] | None] = {"answers": answers, "references": references}
     columns |= {"languages": languages, "questions": questions}
     for name, values in columns.items():

@@ -144,7 +144,7 @@ def _find_kind(name: str) -> _Kind:
 def _entry_point_kind(offer: entry_points.Offer) -> _Kind:
     factory = entry_points.load(offer)
     if not callable(factory):
-        raise UnusableDetector(f"detector {offer.name}: {offer} is no class or function that makes a detector")
+        raise UnusableDetector(f"detector {offer.name}: {offer} is not a class or function that makes a detector")
     signature = signature_of(factory)
 
     def with_options(call: Callable[..., Any], /, **options: Any) -> Any:

@@ -129,7 +129,7 @@ def test_detect_takes_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("detect --input log.jsonl -o out.jsonl --answer x", "without --reference, --answer"),
         ("detect --input log.jsonl -o out", "out/ becomes the run"),
         ("detect --input nowhere.jsonl -o out.jsonl", r"nowhere\.jsonl"),
-        ("detect --input log.jsonl -o out.jsonl --language xx-yy-zz-q", "is no language"),
+        ("detect --input log.jsonl -o out.jsonl --language xx-yy-zz-q", "is not a language"),
         ("train --mirror nowhere -o x", "The mirror folder .*nowhere"),
     ],
 )

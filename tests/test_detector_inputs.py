@@ -54,7 +54,7 @@ def test_labels(names: list[str], given: dict[str, str] | None, expected: list[s
 
 def test_labels_as_options(tmp_path: Path) -> None:
     assert parse_labels(" LABEL_0 = O;LABEL_1=hallucination ") == {"LABEL_0": "O", "LABEL_1": "hallucination"}
-    with pytest.raises(UnusableDetector, match="no list of label=meaning"):
+    with pytest.raises(UnusableDetector, match="not a list of label=meaning"):
         parse_labels("LABEL_0")
     folder = str(write_lexicon(tmp_path / "m", {"sun": 1}, {0: "good", 1: "bad"}))
     with pytest.raises(UnusableDetector, match=r"detector .*/m: has the labels 'good', 'bad'.*option labels"):

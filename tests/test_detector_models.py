@@ -69,7 +69,7 @@ def test_adapter_without_a_head(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
     model = transformers.LlamaForCausalLM.from_pretrained(write_llama_classifier(tmp_path / "base", "CausalLM"))
     peft.get_peft_model(model, peft.LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path / "adapter")
-    with pytest.raises(UnusableDetector, match=r"no trained classifier: .*/base has no weights score"):
+    with pytest.raises(UnusableDetector, match=r"not a trained classifier: .*/base has no weights score"):
         TransformersDetector(str(tmp_path / "adapter"))
 
 
@@ -173,14 +173,14 @@ def test_models_that_are_no_classifiers(tmp_path: Path) -> None:
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
     config = transformers.BertConfig(vocab_size=20, **sizes)
     transformers.BertForMaskedLM(config).save_pretrained(tmp_path / "masked")
-    with pytest.raises(UnusableDetector, match="is a BertForMaskedLM, no classifier of tokens or texts"):
+    with pytest.raises(UnusableDetector, match="is a BertForMaskedLM, not a classifier of tokens or texts"):
         TransformersDetector(str(tmp_path / "masked"))
     bare = tmp_path / "bare"
     transformers.BertModel(config).save_pretrained(bare)
     word_tokenizer().save_pretrained(bare)
     settings = json.loads((bare / "config.json").read_text("utf-8"))
     for content, why in (
-        (json.dumps({**settings, "architectures": None}), r"no trained classifier: .* has no weights classifier"),
+        (json.dumps({**settings, "architectures": None}), r"not a trained classifier: .* has no weights classifier"),
         ('{"model_type": "unheard-of"}', "its configuration cannot be read: .*unheard-of"),
         ("{", "its configuration cannot be read: "),
     ):

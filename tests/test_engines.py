@@ -268,5 +268,5 @@ def test_addresses(option: Any, expected: list[str] | None) -> None:
     if expected is not None:
         assert parse_addresses(option) == expected
         return
-    with pytest.raises(UnusableDetector, match=r"option base_url: .* is no address such as"):
+    with pytest.raises(UnusableDetector, match=r"option base_url: .* is not an address such as"):
         parse_addresses(option)

@@ -146,7 +146,7 @@ def test_what_passes_is_survived_and_counted(
             4,
             r"status 500: CUDA error: an illegal \[31m access; so it went 3 times\. Where spans are kept .* goes",
         ),
-        ("text", 4, r"its body is no answer: it is no JSON \(24 bytes\); so it went 3 times"),
+        ("text", 4, r"its body is not an answer: it is not JSON \(24 bytes\); so it went 3 times"),
         ("short", 4, r"it has \d+ numbers for \d+ tokens of 2 classes; so"),
         ("hangs up", 4, "ClientPayloadError.*; so"),
         ("400", 2, r"status 400: This model's maximum context length is 8 tokens\.$"),  # to a short question, too
@@ -243,7 +243,7 @@ def test_servers_that_do_not_fit(
     gone = "http://127.0.0.1:9"
     for folder, options, message in [
         (name, {"base_url": ""}, r"start one with `vllm serve .*llama --runner pooling` and name it with .* base_url="),
-        (name, {"base_url": "localhost:8000"}, "option base_url: 'localhost:8000' is no address"),
+        (name, {"base_url": "localhost:8000"}, "option base_url: 'localhost:8000' is not an address"),
         (name, {"base_url": gone}, rf"no server answers \({gone}: ClientConnectorError.*Start one with `vllm serve"),
         (name, {"served_model": "x"}, rf"{one.address} serves '{name}', not 'x'"),
         (name, {"max_length": 500}, "max_length=500, but the model reads 128 tokens at most"),
@@ -267,8 +267,8 @@ def test_servers_that_do_not_fit(
     [
         ({"data": [{"id": "other", "root": "org/other"}]}, r"serves 'other', not '.*llama'.*served_model=other"),
         ({"data": []}, "serves nothing, not"),
-        ({"data": "x"}, "its body is no answer: it lists no models"),
-        ([], "it is no JSON object"),
+        ({"data": "x"}, "its body is not an answer: it lists no models"),
+        ([], "it is not a JSON object"),
     ],
 )
 def test_what_servers_say_of_themselves(start: Start, detector: Detector, models: Any, message: str) -> None:

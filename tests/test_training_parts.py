@@ -408,7 +408,7 @@ def test_the_command_shows_a_recipe_and_refuses_what_it_does_not_know(capsys: py
         ("--lora_r x", "--lora_r: 'x' is not a whole number from 1 to 4096"),
         ("--held_out 1", "--held_out: '1' is not a number from 0 to 0.9"),
         ("--form pears", "--form: 'pears' is none of auto, lettucedetect"),
-        ("--seeds 1,1", "--seeds: '1,1' is no list of different whole numbers"),
+        ("--seeds 1,1", "--seeds: '1,1' is not a list of different whole numbers"),
         ("--soft_labels maybe", "--soft_labels: 'maybe' is neither True nor False"),
         ("--seed 1", "--seed follows from other options; use --seeds"),
         ("loose", "'loose' belongs to no option"),

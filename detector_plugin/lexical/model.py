@@ -40,7 +40,7 @@ class Trees:
     @classmethod
     def from_nodes(cls, feature: NDArray[np.uint8], number: NDArray[np.float16], sizes: NDArray[np.int64]) -> Trees:
         """Trees from the columns (or `LEAF`) and the splits (or values) of their nodes, one tree after the other, each
-        breadth first, and their numbers of nodes; ValueError where these are no trees."""
+        breadth first, and their numbers of nodes; ValueError where these are not trees."""
         leaf = feature == LEAF
         splits = np.concatenate([[0], np.cumsum(~leaf)])  # before each node
         roots = np.cumsum(sizes) - sizes

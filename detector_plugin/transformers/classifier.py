@@ -368,7 +368,7 @@ def parse_labels(value: str | Mapping[object, object] | None) -> dict[str, str] 
     pairs = [part.rpartition("=") for part in str(value).split(";")]
     if not all(label.strip() for label, _, _ in pairs):
         raise UnusableDetector(
-            f"option labels: {value!r} is no list of label=meaning, such as LABEL_0=O;LABEL_1={HALLUCINATION}"
+            f"option labels: {value!r} is not a list of label=meaning, such as LABEL_0=O;LABEL_1={HALLUCINATION}"
         )
     return {label.strip(): meaning.strip() for label, _, meaning in pairs}
 

@@ -85,7 +85,7 @@ class Repository:
         try:
             content = json.loads(file.read_text("utf-8")) if file else {}
         except ValueError as error:
-            raise UnusableDetector(f"detector {self.name}: {file} is no JSON ({error})") from error
+            raise UnusableDetector(f"detector {self.name}: {file} is not JSON ({error})") from error
         return content if isinstance(content, dict) else {}
 
     def version(self) -> str:
@@ -140,7 +140,7 @@ class StoredSettings:
             kind = kinds[key]
             if not isinstance(value, (float, int) if kind is float else kind) or isinstance(value, bool):
                 raise UnusableDetector(
-                    f"detector {name}: {DETECTOR_FILE} has {key}={value!r}, which is no {kind.__name__}"
+                    f"detector {name}: {DETECTOR_FILE} has {key}={value!r}, which is not {kind.__name__}"
                 )
         if "labels" in values:
             values["labels"] = tuple(map(str, values["labels"]))
@@ -189,13 +189,13 @@ def _download_problem(repository: Repository, error: Exception, errors: Any) -> 
     if isinstance(error, (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)):
         offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
         return (
-            f"is no folder here, is not in the cache {library('huggingface_hub.constants').HF_HUB_CACHE}, and cannot be "
+            f"is not a folder here, is not in the cache {library('huggingface_hub.constants').HF_HUB_CACHE}, and cannot be "
             f"fetched ({'HF_HUB_OFFLINE is set' if offline else 'the hub cannot be reached'}). On a machine with a "
             f"connection, run 'hf download {repository.name}' and copy it here, or name its folder. "
             f"Detectors with a name of their own are {', '.join(names(DETECTORS))}."
         )
     if isinstance(error, errors.EntryNotFoundError):
-        return f"has no config.json at {page}: it is no model of transformers"
+        return f"has no config.json at {page}: it is not a model of transformers"
     return f"cannot be fetched from {page}: {first_line(error)}"
 
 
@@ -277,7 +277,7 @@ def describe_model(
             config.num_labels = head_size
     elif architectures and not of_texts and not any(_OF_TOKENS in kind for kind in architectures):
         raise UnusableDetector(
-            f"detector {name}: is a {' and '.join(architectures)}, no classifier of tokens or texts (config.json: "
+            f"detector {name}: is a {' and '.join(architectures)}, not a classifier of tokens or texts (config.json: "
             f"architectures). Name a model whose card says token or text classification; for a generative model use "
             f"detector llm with pretrained={name}"
         )
@@ -289,7 +289,7 @@ def describe_model(
         elif stored.labels and len(stored.labels) == len(labels):
             labels = list(stored.labels)
     tokenizer = fast_tokenizer([own, weights] if adapter else [own], trust_remote_code, name)
-    if of_texts and config.pad_token_id is None:  # a decoder's class is that of the last token which is no padding
+    if of_texts and config.pad_token_id is None:  # a decoder's class is that of the last token which is not padding
         config.pad_token_id = padding_of(tokenizer)
     version = f"{own.version()}+base.{weights.version()}" if adapter else own.version()
     return ModelDescription(
@@ -324,7 +324,7 @@ def _head_size(own: Repository) -> int | None:
             "(adapter_model.bin) are not read, because reading them can run code; save them with safe_serialization=True"
         )
     with library("safetensors").safe_open(str(file), framework="np") as weights:
-        head = next((key for key in weights.keys() if _HEAD.search(key)), None)  # noqa: SIM118 - it is no mapping
+        head = next((key for key in weights.keys() if _HEAD.search(key)), None)  # noqa: SIM118 - it is not a mapping
         return int(weights.get_slice(head).get_shape()[0]) if head else None
 
 
@@ -416,8 +416,8 @@ def load_model(described: ModelDescription, device: str, dtype: str) -> Any:
     missing = sorted({*mismatched, *(key for key in info["missing_keys"] if not key.startswith(inner))})
     if missing and not described.has_head:
         raise UnusableDetector(
-            f"detector {name}: is no trained classifier: {repository.source} has no weights {', '.join(missing)}. Name a "
-            "model whose card says token or text classification, or an adapter with such a head."
+            f"detector {name}: is not a trained classifier: {repository.source} has no weights {', '.join(missing)}. Name "
+            "a model whose card says token or text classification, or an adapter with such a head."
         )
     if described.adapter:
         own = described.own

@@ -214,7 +214,7 @@ def _read_detector(samples: Path, is_learned: bool) -> dict[str, str]:
     try:
         config = blank(json.loads(results.read_text("utf-8"))["config"])
         if not isinstance(config, dict):
-            raise TypeError("config is no object")
+            raise TypeError("config is not an object")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
             f"{results}: the results file that was written with {samples.name} is needed to know which detector it is of "

@@ -35,7 +35,7 @@ UNREADABLE = "answers left out, whose reference is unreadable"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.allow_abbrev = False  # --seed is no --seeds
+    parser.allow_abbrev = False  # --seed is not --seeds
     parser.set_defaults(unknown=[])
     # The only kind there is: commands that name it still work.
     parser.add_argument("--detector", choices=("transformers",), default="transformers", help="default: transformers")

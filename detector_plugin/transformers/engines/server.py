@@ -56,10 +56,10 @@ class RequestFailed(Exception):
 
 
 class InvalidReply(RequestFailed):
-    """A body that is no answer of this protocol. The message says what is wrong with it."""
+    """A body that is not an answer of this protocol. The message says what is wrong with it."""
 
     def __init__(self, why: str) -> None:
-        super().__init__("garbled", f"its body is no answer: {why}")
+        super().__init__("garbled", f"its body is not an answer: {why}")
 
 
 @dataclass
@@ -284,14 +284,14 @@ def find_servers(name: str, options: Mapping[str, Any]) -> list[ServedModel]:
 
 def parse_addresses(option: Any) -> list[str]:
     """The servers' addresses: one, several in a list, or several with ``+`` or white space between them. What an OpenAI
-    client would add (``/v1``, ``/pooling``) is taken off. UnusableDetector where one of them is no http address.
+    client would add (``/v1``, ``/pooling``) is taken off. UnusableDetector where one of them is not an http address.
     """
     texts = [str(text) for text in option] if isinstance(option, (list, tuple)) else [str(option or "")]
     parts = (part.strip() for text in texts for part in re.split(r"[\s+|]+(?=https?://)", text))
     addresses = [*dict.fromkeys(filter(None, parts))]
     for address in addresses:
         if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", address):
-            raise UnusableDetector(f"option base_url: {address!r} is no address such as http://localhost:8000")
+            raise UnusableDetector(f"option base_url: {address!r} is not an address such as http://localhost:8000")
     return [re.sub(r"(/v1|/pooling)*/*$", "", address.rstrip("/")) for address in addresses]
 
 
@@ -316,7 +316,7 @@ def parse_logits(body: bytes, model: str, tokens: int, classes: int) -> NDArray[
 
 
 def parse_models(body: bytes) -> list[ServedModel]:
-    """The models in an answer of ``/v1/models``; InvalidReply where it is none."""
+    """The models in an answer of ``/v1/models``; InvalidReply where it is not one."""
     models = []
     try:
         for entry in _json_object(body)["data"]:
@@ -354,7 +354,7 @@ def _json_object(body: bytes) -> dict[str, Any]:
     try:
         content = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise InvalidReply(f"it is no JSON ({len(body)} bytes)") from error
+        raise InvalidReply(f"it is not JSON ({len(body)} bytes)") from error
     if not isinstance(content, dict):
-        raise InvalidReply("it is no JSON object")
+        raise InvalidReply("it is not a JSON object")
     return content

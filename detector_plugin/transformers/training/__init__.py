@@ -53,7 +53,7 @@ def train_detector(
 
     Raises:
         UsageError: the recipe does not fit the data, the model or the machine, or the folder holds another training.
-        TrainingFailed: the loss is no number, memory runs out at one example at once, or a checkpoint cannot be written.
+        TrainingFailed: the loss is not a number, memory runs out at one example at once, or a checkpoint cannot be written.
     """
     for needed in ("torch", "transformers", "accelerate", *(("peft",) if recipe.adapter == "lora" else ())):
         library(needed, "train")

@@ -120,7 +120,7 @@ def _value(name: str, value: Any) -> Any:
         texts = value.replace(",", " ").split() if isinstance(value, str) else value
         seeds = tuple(parse_number(option, seed, int, 0) for seed in texts)
         if not seeds or len(set(seeds)) < len(seeds):
-            raise UsageError(f"option {option}: {value!r} is no list of different whole numbers")
+            raise UsageError(f"option {option}: {value!r} is not a list of different whole numbers")
         return seeds
     if kind == "bool":
         return parse_flag(option, value)

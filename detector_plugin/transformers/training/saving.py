@@ -79,30 +79,23 @@ def claim(folder: Path, recipe: Recipe, seed: int, documents: Sequence[LabelledA
         if not name.startswith(_OF_THE_MACHINE)
     }
     settings = {"documents": digest.hexdigest()[:16], "seed": seed, **recipe.values, "seeds": None, **trainer}
+    record, unfinished = folder / RECORD, folder / CHECKPOINTS / "settings.json"
+    if not record.is_file() and not unfinished.is_file():
+        unfinished.parent.mkdir(parents=True, exist_ok=True)
+        _replace(unfinished, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
+        return
     wanted = json.loads(json.dumps(settings))  # as JSON has them: a number that was written is read as it was
-
-    def different(known: Mapping[str, Any]) -> str:
-        return ", ".join(sorted(name for name in {*known, *wanted} if known.get(name) != wanted.get(name)))
-
-    if (folder / RECORD).is_file():
-        other = different(json.loads((folder / RECORD).read_text("utf-8")).get("settings", {}))
-        if not other:
-            raise FinishedAlready(
-                f"{folder} holds this very detector, finished ({RECORD}); to train it again, remove it"
-            )
+    known = json.loads((record if record.is_file() else unfinished).read_text("utf-8"))
+    state, to_remove = "an unfinished training", str(unfinished.parent)
+    if record.is_file():
+        known, state, to_remove = known.get("settings", {}), f"a finished detector ({RECORD})", "it"
+    other = ", ".join(sorted(name for name in {*known, *wanted} if known.get(name) != wanted.get(name)))
+    if other:
         raise UsageError(
-            f"{folder} holds a finished detector ({RECORD}) with other settings ({other}); name another folder with -o, or "
-            f"remove it"
+            f"{folder} holds {state} with other settings ({other}); name another folder with -o, or remove {to_remove}"
         )
-    place = folder / CHECKPOINTS / "settings.json"
-    if not place.is_file():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _replace(place, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
-    elif other := different(json.loads(place.read_text("utf-8"))):
-        raise UsageError(
-            f"{folder} holds an unfinished training with other settings ({other}); name another folder with -o, or remove "
-            f"{folder / CHECKPOINTS}"
-        )
+    if record.is_file():
+        raise FinishedAlready(f"{folder} holds this very detector, finished ({RECORD}); to train it again, remove it")
 
 
 def _replace(place: Path, text: str) -> None:

@@ -319,7 +319,7 @@ def fit(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose: Exa
     examples go at once, twice as often.
 
     Raises:
-        TrainingFailed: memory runs out at one example at once, the loss is no number, or a checkpoint cannot be written.
+        TrainingFailed: memory runs out at one example at once, the loss is not a number, or a checkpoint cannot be written.
     """
     torch, transformers = library("torch"), library("transformers")
     weights = balanced(learn.tokens[:-1]) if recipe.class_weights == "balanced" else None
