@@ -105,20 +105,20 @@ class HallucinationSpans:
 
     def apply(self, resps: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]) -> list[list[str]]:
         """Tag all responses; ValueError where a document has no reference."""
-        responses = list(resps)
-        # For each detector: answers, their documents, and the indices of the tagged answers.
-        groups: dict[tuple[str, str], list[tuple[str, Mapping[str, Any], tuple[int, int]]]] = defaultdict(list)
-        for place, (of_document, doc) in enumerate(zip(responses, docs, strict=True)):
+        # For each detector: answers, their documents, and the lists that get the tagged answers.
+        groups: dict[tuple[str, str], list[tuple[str, Mapping[str, Any], list[str]]]] = defaultdict(list)
+        tagged: list[list[str]] = []
+        for responses, doc in zip(resps, docs, strict=True):
+            tagged.append([])
             key = doc.get("detector") or self.detector, doc.get("detector_args") or self.detector_args
-            for number, response in enumerate(of_document):
+            for response in responses:
                 text = without_surrogates(response) if isinstance(response, str) else ""
-                groups[key].append((text, doc, (place, number)))
-        tagged = [[""] * len(of_document) for of_document in responses]
+                groups[key].append((text, doc, tagged[-1]))
         for (name, options), group in groups.items():
             described, tags = self._detect(name, options, [row[0] for row in group], [row[1] for row in group])
-            for (answer, _, (place, number)), spans in zip(group, tags, strict=True):
+            for (answer, _, of_document), spans in zip(group, tags, strict=True):
                 content = {"answer": answer, "spans": spans, "detector": described}
-                tagged[place][number] = json.dumps(content, ensure_ascii=False)
+                of_document.append(json.dumps(content, ensure_ascii=False))
         return tagged
 
     def _detect(

@@ -283,7 +283,7 @@ def test_a_list_gives_what_its_members_give(
         (lambda: g.abstains(None), "expected a text or a list of texts, got NoneType"),  # type: ignore[call-overload]
         (lambda: g.abstains(["a", 2.5]), "text 1 is float, not a text"),  # type: ignore[list-item]
         (lambda: g.abstains(["a", "b"], language=["de"]), "2 texts, but 1 for language"),
-        (lambda: g.abstains("a", language="German"), "'German' is no language.* did you mean 'de'"),
+        (lambda: g.abstains("a", language="German"), "'German' is not a language.* did you mean 'de'"),
         (lambda: g.abstains(["a"], language="mi"), r"text 0: no phrase table for 'mi'; there are \w\w, \w\w"),
         (lambda: g.relevance_label("a", language="mi"), "no phrase table for 'mi'"),
         (lambda: g.k_precision("กรุงเทพเป็นเมืองหลวง", "กรุงเทพ", "th"), "none to be found in language 'th'"),

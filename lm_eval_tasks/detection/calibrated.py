@@ -23,10 +23,9 @@ from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors, exp
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
-from detector_plugin.automatic import CLOSED_BOOK
 from detector_plugin.detector import RAG
 from detector_plugin.filters import FAILED, text_of_options
-from detector_plugin.loading import calibrated_name, check_detector, has_package, resolve
+from detector_plugin.loading import CLOSED_BOOK, calibrated_name, check_detector, has_package, resolve
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.detection.marked import marks_of
 

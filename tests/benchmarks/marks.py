@@ -73,7 +73,7 @@ class Held(NamedTuple):
 def annotated_answers(mirror: str) -> dict[tuple[str, str], Answers]:
     """(language, kind) to the answers, read by held-out weights."""
     from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
-    from lm_eval_tasks.mfava.held_out import predictions
+    from tests.development.lexical.held_out import predictions
 
     documents = readable(labelled_answers(mirror, ["mushroom", "mfava-gold"]))
     rows = defaultdict(list)
