@@ -24,7 +24,8 @@ from lm_eval_tasks.results.report.documents.document import (
     ShownAnswer,
     Text,
     address_of,
-    answer_and_spans,
+    spans_in,
+    tagged_answer,
     text_of,
 )
 from lm_eval_tasks.results.report.documents.readers import passages_of, reader_of, why_robust, why_strict
@@ -147,7 +148,7 @@ def test_what_becomes_a_link() -> None:
 
 
 def written(spans: object) -> str:
-    return json.dumps({"answer": "Paris", "spans": spans})
+    return json.dumps({"answer": "Paris", "spans": spans, "detector": {}})
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,8 @@ def written(spans: object) -> str:
     ],
 )
 def test_tagged_answers(read: object, expected: tuple[str, list[Span]]) -> None:
-    assert answer_and_spans(read, "as it came") == expected
+    text, spans = tagged_answer(read, "as it came")
+    assert (text, spans_in(spans)) == expected
 
 
 PROMPT = "QUESTION:\nWhy?\n\nCONTEXTS:\n[1] Elbe: A river.\n\n[2] Oder: Another.\n[2] A note.\n\n[3] Saale\n\nOUTPUT:"
@@ -297,8 +299,9 @@ def test_what_is_said_of_an_answer(
     values: dict[str, float | None],
     expected: tuple[str, str, list[str]],
 ) -> None:
-    answer = Answer("k", "c", doc, "", "", response, {"any": FilteredAnswer(response, values)})
-    document = reader_of(task(name, {}, "de")).lay_out({"m": answer})
+    run = task(name, {}, "de")
+    answer = Answer("k", "c", doc, "", "", response, {run.headline_filter: FilteredAnswer(response, values)})
+    document = reader_of(run).lay_out({"m": answer})
     (shown,) = document.answers
     assert (shown.verdict, shown.tone, sorted(shown.kinds)) == expected
     assert document.right.endswith("; the gold passage was not among those retrieved") is (doc is MISSED)

@@ -10,7 +10,8 @@ import numpy as np
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, span_of
 from detector_plugin.detector import RAG
 from detector_plugin.labelled import REAL
-from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, reference_of, tagged_answer
+from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, reference_of
+from lm_eval_tasks.results.report.documents.document import tagged_answer
 from lm_eval_tasks.results.report.page import direction
 from lm_eval_tasks.runs import Answer
 

@@ -28,12 +28,12 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.words import words
 from custom_metrics.statistics.marked import FEWEST_DRAWS, Draws, marked_mean
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import without_surrogates
 from detector_plugin.filters import as_text
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.detection.marked import expected_share
 from lm_eval_tasks.harness.detector_task import LOGGED, is_tagged
+from lm_eval_tasks.results.report.documents.document import tagged_answer
 from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
 
 REPEATS = 10
@@ -142,19 +142,6 @@ def run_digest(answers: Mapping[str, str]) -> str:
         text = hashlib.sha256(answer.encode("utf-8", "surrogatepass")).hexdigest()
         digest.update(f"{name}\t{text}\n".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:16]
-
-
-def tagged_answer(output: Any, response: str) -> tuple[str, list[Any] | None]:
-    """An answer and a detector's spans in it, from what a filter made of a response; no spans where no detector ran."""
-    if isinstance(output, str) and output.startswith("{"):
-        try:
-            tagged = json.loads(output)
-        except (ValueError, RecursionError):
-            tagged = None
-        if isinstance(tagged, dict) and tagged.keys() >= {"answer", "spans", "detector"}:
-            spans = tagged["spans"]
-            return without_surrogates(str(tagged["answer"])), spans if isinstance(spans, list) else None
-    return (output if isinstance(output, str) else response), None
 
 
 def reference_of(doc: Mapping[str, Any]) -> str:
