@@ -114,7 +114,7 @@ class Draw(NamedTuple):
     seed: int
     runs: tuple[str, ...]  # digests of the runs' answers
     order: tuple[str, ...]  # ids, one for each draw
-    chances: Mapping[str, float]  # id of each document to the probability by which one draw picks it
+    chances: Mapping[str, float] = {}  # id of each document to the probability by which one draw picks it
 
     def distinct(self, number: int | None = None) -> list[str]:
         """The ids of the first draws, each once; of all draws without a number."""

@@ -26,25 +26,17 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.detection.marked import DrawnAnswer, MarksOfTask
-from lm_eval_tasks.results.marks.draw import KINDS, TaskAnswers, chance_digest, reference_of
+from lm_eval_tasks.results.marks.draw import KINDS, Draw, TaskAnswers, chance_digest, reference_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _SHOWN = 5  # faults that an error names
 
 
-class DrawRecord(NamedTuple):
-    """The draw that a mark is of."""
-
-    seed: int
-    runs: tuple[str, ...]  # digests of the runs' answers
-    order: tuple[str, ...]  # ids of the documents in the order drawn, with repetitions
-
-
 class Mark(NamedTuple):
-    """What one annotator says of one answer, or of two side by side."""
+    """One annotator's marks of an answer, ratings of it, or preference between two answers."""
 
-    where: str  # file and line, for messages
+    where: str  # file and line
     kind: str  # one of draw.KINDS
     task: str
     id: str  # of the document
@@ -55,7 +47,7 @@ class Mark(NamedTuple):
     answers: tuple[str, ...]  # of the runs
     chance: float  # of the document, by one draw
     digest: Any  # of that, as it was drawn; None in lines of earlier pages
-    draw: DrawRecord
+    draw: Draw  # without chances
     spans: tuple[Span, ...] | None  # None: the annotator cannot tell
     ratings: Mapping[str, float | None]  # of an aspect, 1 to 4; of a preferred run 1, of the other 0, of a tie's a half
     suggested: bool  # whether the detector's spans were shown first
@@ -89,30 +81,29 @@ def read_marks(paths: Iterable[Path]) -> list[Mark]:
     chances: dict[tuple[Any, ...], Mark] = {}
     faults: list[str] = []
     rows = [(f"{path}, line {number}", row) for path in paths for number, row in read_rows(path)]
-    stated: dict[str, DrawRecord] = {}  # each draw, with the longest order that a line says
+    draws: dict[str, Draw] = {}  # each draw, with the longest order that a line has
     for _, row in rows:
         with suppress(ValueError):
             record = draw_record(row.get("draw"))
-            stated[_draw_key(row)] = max(stated.get(_draw_key(row), record), record, key=lambda each: len(each.order))
+            draws[_draw_key(row)] = max(draws.get(_draw_key(row), record), record, key=lambda each: len(each.order))
     for where, row in rows:
         try:
-            mark = _mark(where, row, stated.get(_draw_key(row)))
+            mark = _mark(where, row, draws.get(_draw_key(row)))
         except ValueError as error:
             faults.append(f"{where}: {error}")
             continue
-        key = (mark.kind, mark.task, mark.runs, mark.id, mark.annotator)
-        earlier = marks.setdefault(key, mark)
+        earlier = marks.setdefault((mark.kind, mark.task, mark.runs, mark.id, mark.annotator), mark)
         if (earlier.spans, earlier.ratings, earlier.answers) != (mark.spans, mark.ratings, mark.answers):
             faults.append(f"{where}: {mark.annotator} has marked {mark.id} in {earlier.where}, and otherwise")
         other = chances.setdefault((_draw_key(row), mark.id), mark)
         if other.chance != mark.chance:
-            said = f"the chance of {mark.id} is {mark.chance:g}, and {other.chance:g} in {other.where}"
-            faults.append(f"{where}: {said}; take the lines as the page saved them")
+            difference = f"the chance of {mark.id} is {mark.chance:g}, and {other.chance:g} in {other.where}"
+            faults.append(f"{where}: {difference}; take the lines as the page saved them")
     if faults:
-        raise CorruptSource(_listed("marks that cannot be used", faults))
+        raise CorruptSource(_first_faults("marks that cannot be used", faults))
     if not marks:
         raise CorruptSource(f"{', '.join(map(str, paths))}: no mark in it")
-    return list(marks.values())
+    return [*marks.values()]
 
 
 def read_rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
@@ -125,75 +116,73 @@ def read_rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
 
 
 def _draw_key(row: Mapping[str, Any]) -> str:
-    """What lines of one draw have in common."""
+    """A key that lines of one draw share."""
     draw = row.get("draw")
     fields = draw if isinstance(draw, Mapping) else {}
     return json.dumps([row.get("task"), row.get("kind"), fields.get("seed"), fields.get("runs")])
 
 
-def _mark(where: str, row: Mapping[str, Any], stated: DrawRecord | None) -> Mark:
-    """The mark of a line, of a draw that another line may state; ValueError says what is wrong."""
-    kind = row.get("kind")
-    if kind not in KINDS:
-        raise ValueError(f"kind is {kind!r:.80}, none of {', '.join(KINDS)}")
-    texts: dict[str, str] = {}
-    for name in ("task", "id", "annotator", "language", "reference"):
-        value = row.get(name)
-        if not isinstance(value, str) or (not value and name != "reference"):
-            raise ValueError(f"{name} is {value!r:.80}, not a text")
-        texts[name] = value
-    chance, draw = row.get("chance"), row.get("draw")
-    if isinstance(chance, bool) or not isinstance(chance, (int, float)) or not 0 < chance <= 1:
-        raise ValueError(f"chance is {chance!r:.80}, not a number between 0 and 1")
-    if not isinstance(draw, Mapping) or "order" in draw:
-        record = draw_record(draw)
-    elif stated is None:
-        raise ValueError("no line says the order of its draw; name the whole saved file, whose first line does")
+def _mark(where: str, row: Mapping[str, Any], draw: Draw | None) -> Mark:
+    """The mark of a line; `draw` is its draw as any line has it. A ValueError says what is wrong."""
+    kind = _field(row, "kind", lambda value: value in KINDS, f"none of {', '.join(KINDS)}")
+    names = ("task", "id", "annotator", "language", "reference")
+    texts = {name: _text(row, name, may_be_empty=name == "reference") for name in names}
+    chance = _field(row, "chance", lambda it: type(it) in (int, float) and 0 < it <= 1, "not a number between 0 and 1")
+    if draw is None or "order" in (row.get("draw") or ()):
+        draw = draw_record(row.get("draw"))
+    if kind == "preferences":
+        pair = zip(_texts_of_pair(row, "runs"), _texts_of_pair(row, "answers"), strict=True)
     else:
-        record = stated
-    answers = sorted(zip(_texts(row, "run", kind), _texts(row, "answer", kind), strict=True))
-    runs = tuple(run for run, _ in answers)
-    lacking = [name for name in (texts["id"],) if name not in record.order] + [*({*runs} - {*record.runs})]
+        pair = zip([_text(row, "run")], [_text(row, "answer", may_be_empty=kind == "ratings")], strict=True)
+    answers = sorted(pair)
+    run_digests = tuple(run for run, _ in answers)
+    lacking = [name for name in (texts["id"],) if name not in draw.order] + [*({*run_digests} - {*draw.runs})]
     if lacking:
         raise ValueError(f"its draw does not have {lacking[0]!r}")
-    spans = None
-    if kind == "spans" and row.get("cannot_tell") is not True:
-        spans = _spans(row.get("spans"), len(answers[0][1]))
+    has_spans = kind == "spans" and row.get("cannot_tell") is not True
     return Mark(
         where=where,
         kind=kind,
         **texts,
-        runs=runs,
+        runs=run_digests,
         answers=tuple(answer for _, answer in answers),
         chance=float(chance),
         digest=row.get("chance_digest"),
-        draw=record,
-        spans=spans,
+        draw=draw,
+        spans=_spans(row.get("spans"), len(row["answer"])) if has_spans else None,
         ratings=_ratings(row) if kind == "ratings" else _preference(row) if kind == "preferences" else {},
         suggested=row.get("suggested") is True,
     )
 
 
-def _texts(row: Mapping[str, Any], name: str, kind: str) -> list[str]:
-    """The text of a field, or those of both answers of a preference, in the order shown."""
-    if kind == "preferences":
-        values = row.get(f"{name}s")
-        if not isinstance(values, list) or len(values) != 2 or not all(isinstance(value, str) for value in values):
-            raise ValueError(f"{name}s is {values!r:.80}, not a list of two texts")
-        return values
+def _field(row: Mapping[str, Any], name: str, is_valid: Callable[[Any], bool], otherwise: str) -> Any:
     value = row.get(name)
-    if not isinstance(value, str) or (not value and (name == "run" or kind == "spans")):
-        raise ValueError(f"{name} is {value!r:.80}, not a text")
-    return [value]
+    if not is_valid(value):
+        raise ValueError(f"{name} is {value!r:.80}, {otherwise}")
+    return value
+
+
+def _text(row: Mapping[str, Any], name: str, may_be_empty: bool = False) -> str:
+    return str(_field(row, name, lambda it: isinstance(it, str) and (may_be_empty or it != ""), "not a text"))
+
+
+def _texts_of_pair(row: Mapping[str, Any], name: str) -> list[str]:
+    """The texts of both answers of a preference, in the order shown."""
+
+    def is_pair(value: Any) -> bool:
+        return isinstance(value, list) and len(value) == 2 and all(isinstance(text, str) for text in value)
+
+    return [*_field(row, name, is_pair, "not a list of two texts")]
 
 
 def _ratings(row: Mapping[str, Any]) -> dict[str, float | None]:
-    values = row.get("ratings")
-    for aspect in ASPECTS:
-        value = values.get(aspect, "missing") if isinstance(values, Mapping) else "missing"
+    ratings = row.get("ratings")
+    fields: Mapping[str, Any] = ratings if isinstance(ratings, Mapping) else {}
+    by_aspect = {aspect: fields.get(aspect, "missing") for aspect in ASPECTS}
+    for aspect, value in by_aspect.items():
         if value is not None and (type(value) is not int or not 1 <= value <= 4):
             raise ValueError(f"the rating of {aspect} is {value!r:.80}, not 1 to 4 or null")
-    return {aspect: row["ratings"][aspect] for aspect in ASPECTS}
+    return by_aspect
 
 
 def _preference(row: Mapping[str, Any]) -> dict[str, float | None]:
@@ -204,14 +193,16 @@ def _preference(row: Mapping[str, Any]) -> dict[str, float | None]:
     return dict(zip(row["runs"], (first, None if first is None else 1 - first), strict=True))
 
 
-def draw_record(value: Any) -> DrawRecord:
-    """The field ``draw`` of a line with the order; ValueError where it is damaged."""
+def draw_record(value: Any) -> Draw:
+    """The field ``draw`` of a line with the order; ValueError where it is damaged or has no order."""
     fields = value if isinstance(value, Mapping) else {}
-    seed, runs, order = (fields.get(name) for name in DrawRecord._fields)
+    if fields and "order" not in fields:
+        raise ValueError("no line says the order of its draw; name the whole saved file, whose first line does")
+    seed, runs, order = (fields.get(name) for name in Draw._fields[:3])
     lists = [values for values in (runs, order) if isinstance(values, list) and values]
     if type(seed) is not int or len(lists) != 2 or not all(isinstance(text, str) for text in (*lists[0], *lists[1])):
         raise ValueError("draw is no object with seed, runs and order")
-    return DrawRecord(seed, tuple(lists[0]), tuple(lists[1]))
+    return Draw(seed, tuple(lists[0]), tuple(lists[1]))
 
 
 def _spans(values: Any, length: int) -> tuple[Span, ...]:
@@ -280,7 +271,7 @@ def refuse(what: str, marks: Iterable[Mark], why: Callable[[Mark], str]) -> None
     """UsageError that names the first lines that cannot be used, and why, where there are any."""
     faults = [f"{mark.where}: {reason}" for mark in marks if (reason := why(mark))]
     if faults:
-        raise UsageError(_listed(what, faults))
+        raise UsageError(_first_faults(what, faults))
 
 
 def counted_draws(
@@ -349,8 +340,8 @@ def _common_order(marks: Sequence[Mark]) -> tuple[str, ...]:
     """The longest draw of the marks, which begins with all others."""
     longest = max((mark for mark in marks), key=lambda mark: len(mark.draw.order))
     for mark in marks:
-        seed, runs, order = mark.draw
-        if (seed, runs) != longest.draw[:2] or order != longest.draw.order[: len(order)]:
+        order = mark.draw.order
+        if mark.draw[:2] != longest.draw[:2] or order != longest.draw.order[: len(order)]:
             raise UsageError(
                 f"{mark.where} and {longest.where} are of different draws; marks can be joined that are of one draw, with "
                 f"the same --seed and runs"
@@ -364,7 +355,8 @@ def kappa_of_words(marks: Sequence[Mark]) -> tuple[float | None, int]:
     by_answer: dict[tuple[str, str], dict[str, Sequence[int]]] = defaultdict(dict)
     for mark in marks:
         if mark.spans is not None:
-            by_answer[mark.run, mark.id][mark.annotator] = _labels(mark)
+            categories = covered(words(mark.answer, mark.language), mark.spans)
+            by_answer[mark.run, mark.id][mark.annotator] = [int(category is not None) for category in categories]
     return mean_kappa(by_answer.values(), 2)
 
 
@@ -393,10 +385,6 @@ def mean_kappa(
     return (fmean(defined) if defined else None), several
 
 
-def _labels(mark: Mark) -> list[int]:
-    return [int(category is not None) for category in covered(words(mark.answer, mark.language), mark.spans or ())]
-
-
-def _listed(what: str, faults: Sequence[str]) -> str:
+def _first_faults(what: str, faults: Sequence[str]) -> str:
     more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     return f"{what}: {'; '.join(faults[:_SHOWN])}{more}"
