@@ -58,12 +58,11 @@ def test_any_text_comes_back_to_the_character_and_stays_in_its_element(text: str
     assert len(re.findall("<!--", page)) == 0
 
 
-@pytest.mark.parametrize("name", ["title", "file", "instructions", "language", "direction"])
-def test_what_the_frame_holds_is_escaped(name: str) -> None:
-    for text in ENDS.values():
-        root = parsed(marking_page(content("de", **{name: text})))
-        assert len(root.xpath("//script")) == 2
-        assert len(root.xpath("//main")) == 1
+@pytest.mark.parametrize("text", ENDS.values(), ids=ENDS)
+def test_what_the_frame_holds_is_escaped(text: str) -> None:
+    frame = dict.fromkeys(("title", "file", "instructions", "language", "direction"), text)
+    root = parsed(marking_page(content("de", **frame)))
+    assert (len(root.xpath("//script")), len(root.xpath("//main"))) == (2, 1)
 
 
 def test_the_policy_allows_its_own_style_and_script_and_nothing_else() -> None:
@@ -97,11 +96,7 @@ def test_spans_of_the_detector_are_there_only_if_they_are_suggested(
     page = content_of(marking_page(given))
     assert page["items"][0]["suggested"] == expected
     assert page["suggest"] is suggest
-
-
-@pytest.mark.parametrize("kind", ["ratings", "preferences"])
-def test_spans_are_suggested_for_marking_only(kind: str) -> None:
-    assert content_of(marking_page(content("de", kind=kind, suggest=True)))["suggest"] is False
+    assert content_of(marking_page({**given, "kind": "ratings"}))["suggest"] is False
 
 
 @pytest.mark.parametrize(
