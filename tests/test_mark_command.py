@@ -51,8 +51,8 @@ def test_answers_that_no_detector_has_read_are_the_same_draw(
     closed_book: Path, predicted: Path, tmp_path: Path
 ) -> None:
     for name, folder in (("tagged", closed_book), ("plain", predicted)):
-        mark(folder, "--tasks", "mfava_de,mfava_zh", "-o", name, "--format", "label-studio", cwd=tmp_path)
-    for name in ("tasks_mfava_de.json", "tasks_mfava_zh.json", "interface_mfava_zh.xml"):
+        mark(folder, "--tasks", "mfava_de,mfava_zh", "-o", name, cwd=tmp_path)
+    for name in ("marking_mfava_de.html", "marking_mfava_zh.html"):
         assert (tmp_path / "tagged" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
 
 
@@ -67,22 +67,35 @@ def test_the_page(closed_book: Path, tmp_path: Path) -> None:
     )
 
 
-def test_ratings_and_preferences_of_clapnq(two_models: Path, tmp_path: Path) -> None:
+def test_ratings_of_clapnq_go_on_to_a_judge(two_models: Path, tmp_path: Path) -> None:
     runs = [two_models / "baseline-answer", two_models / "baseline-lexical"]
-    options = ("--tasks", "clapnq_rag", "--answers", 10, "-o")
-    done = mark(*runs, *options, "ratings", "--kind", "ratings", cwd=tmp_path)
-    lines = lines_of_page(tmp_path / "ratings" / "marking.html")
-    models = {f"lm-eval-grounded/{run.name}" for run in runs}
-    assert {line["model"] for line in lines} == models
+    done = mark(*runs, "--tasks", "clapnq_rag", "--answers", 10, "-o", "out", "--kind", "ratings", cwd=tmp_path)
+    lines = lines_of_page(tmp_path / "out" / "marking.html")
+    assert {line["model"] for line in lines} == {f"lm-eval-grounded/{run.name}" for run in runs}
     assert {*Counter(line["id"] for line in lines).values()} == {2}
     assert "clapnq_rag: 20 answers to rate (15 draws of" in done.stdout
     assert "bounds" not in done.stdout
-    done = mark(*runs, *options, "pairs", "--kind", "preferences", cwd=tmp_path)
-    (line, *_) = lines_of_page(tmp_path / "pairs" / "marking.html")
+    judge = "  lm_eval --tasks clapnq_judge --model ... --metadata samples={} --log_samples --output_path JUDGED/{}"
+    assert done.stdout.splitlines()[-3:] == [
+        *(judge.format(shlex.quote(str(run)), place) for place, run in enumerate(runs, 1)),
+        "  lm-eval-grounded score JUDGED --marks ratings_clapnq_rag_*.jsonl",
+    ]
+
+
+def test_preferences_of_clapnq_go_on_to_a_judge(tmp_path: Path) -> None:
+    for name in "ab":
+        logged_run(tmp_path / name, [clapnq_row(number, f"{name} {number}") for number in range(20)], "clapnq_gold")
+    options = ("--tasks", "clapnq_gold", "--answers", 10, "-o", "out", "--kind", "preferences")
+    done = mark("a", "b", *options, cwd=tmp_path)
+    (line, *_) = lines_of_page(tmp_path / "out" / "marking.html")
     assert len(line["models"]) == len(line["answers"]) == 2
-    assert "Passages" not in line["reference"]
-    assert line["reference"]
-    assert "clapnq_rag: 10 pairs to compare (15 draws of" in done.stdout
+    assert line["reference"].startswith("Title")
+    assert "clapnq_gold: 10 pairs to compare (" in done.stdout
+    assert [line.strip() for line in done.stdout.splitlines()[-2:]] == [
+        'lm_eval --tasks clapnq_judge_pairs --model ... --metadata \'samples=["a", "b"]\' --log_samples --output_path '
+        "JUDGED/1",
+        "lm-eval-grounded score JUDGED --marks preferences_clapnq_gold_*.jsonl",
+    ]
 
 
 def test_how_long_it_takes(tmp_path: Path) -> None:
@@ -107,34 +120,6 @@ def test_how_long_it_takes(tmp_path: Path) -> None:
 
 PAGE = ("--format", "page")
 CLAPNQ = [clapnq_row(number, f"answer {number}") for number in range(6)]
-
-
-@pytest.mark.parametrize(
-    ("kind", "commands"),
-    [
-        (
-            "ratings",
-            [
-                "lm_eval --tasks clapnq_judge --model ... --metadata samples=a --log_samples --output_path JUDGED/1",
-                "lm_eval --tasks clapnq_judge --model ... --metadata samples=b --log_samples --output_path JUDGED/2",
-                "lm-eval-grounded score JUDGED --marks ratings_clapnq_gold_*.jsonl",
-            ],
-        ),
-        (
-            "preferences",
-            [
-                'lm_eval --tasks clapnq_judge_pairs --model ... --metadata \'samples=["a", "b"]\' --log_samples '
-                "--output_path JUDGED/1",
-                "lm-eval-grounded score JUDGED --marks preferences_clapnq_gold_*.jsonl",
-            ],
-        ),
-    ],
-)
-def test_ratings_and_preferences_go_on_to_a_judge(tmp_path: Path, kind: str, commands: list[str]) -> None:
-    for name in "ab":
-        logged_run(tmp_path / name, [clapnq_row(number, f"{name} {number}") for number in range(6)], "clapnq_gold")
-    done = mark("a", "b", "--tasks", "clapnq_gold", "--kind", kind, "--answers", "5", "-o", "out", cwd=tmp_path)
-    assert [line.strip() for line in done.stdout.splitlines()[-len(commands) :]] == commands
 
 
 @pytest.mark.parametrize(
