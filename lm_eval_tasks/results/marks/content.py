@@ -1,4 +1,4 @@
-"""What annotators get: the drawn answers as the lines of a marks file, without what people say of them."""
+"""The content of a page for annotators: the drawn answers as lines of a marks file, which the annotators complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from lm_eval_tasks.results.report.documents.document import tagged_answer
 from lm_eval_tasks.results.report.page import direction
 from lm_eval_tasks.runs import Answer
 
-Item = dict[str, Any]
+_NAMES = {  # what there is to do, and how the saved file's name begins
+    "spans": ("answers to mark", "marks"),
+    "ratings": ("answers to rate", "ratings"),
+    "preferences": ("pairs to compare", "preferences"),
+}
 
 
 def page_content(
@@ -26,29 +30,24 @@ def page_content(
     suggest: bool = False,
     instructions: str = "",
 ) -> dict[str, Any]:
-    """The content of a page to mark on, or of a project of Label Studio. The first line has the order of the draw.
+    """The content of a page to mark on, or of a project of Label Studio.
 
     Args:
         runs: of one task, from which answers were drawn.
-        drawn: the draw.
         kind: one of :data:`lm_eval_tasks.results.marks.draw.KINDS`; preferences are of two runs.
         categories: whether parts are marked with mFAVA's categories.
         suggest: whether the detector's spans are shown first.
         instructions: Markdown; empty for ours.
     """
-    items = [item for of_question in _items(runs, drawn, kind, suggest, categories) for item in of_question]
-    for item in items[:1]:  # on every line it would make files grow by the square of the draws
+    items = list(_items(runs, drawn, kind, suggest, categories))
+    for item in items[:1]:  # on every line the order would make files grow by the square of the draws
         item["line"]["draw"]["order"] = [*drawn.order]
     task, language = runs[0].task, runs[0].language
-    todo, file = {
-        "spans": ("answers to mark", "marks"),
-        "ratings": ("answers to rate", "ratings"),
-        "preferences": ("pairs to compare", "preferences"),
-    }[kind]
+    number_of, file = _NAMES[kind]
     return {
         "format": 1,
         "kind": kind,
-        "title": f"{task}: {len(items)} {todo}",
+        "title": f"{task}: {len(items)} {number_of}",
         "file": f"{file}_{task}",
         "language": language,
         "direction": direction(language),
@@ -61,33 +60,31 @@ def page_content(
 
 def _items(
     runs: Sequence[TaskAnswers], drawn: Draw, kind: str, suggest: bool, categories: bool
-) -> Iterator[list[Item]]:
-    """The items of each drawn document, in the order of the draw. That of the runs is drawn anew for each, so that nobody
-    learns which model comes first."""
+) -> Iterator[dict[str, Any]]:
+    """The items of each drawn document, in the order of the draw. The order of the runs is shuffled for each document, so
+    that annotators do not learn which model comes first."""
     names = drawn.distinct()
     places = [{name: place for place, name in enumerate(run.ids)} for run in runs]
-    readers = [run.logged.select(map(of_run.__getitem__, names)) for run, of_run in zip(runs, places, strict=True)]
-    for number, (name, *of_runs) in enumerate(zip(names, *readers, strict=True)):
+    logged = [run.logged.select(map(of_run.__getitem__, names)) for run, of_run in zip(runs, places, strict=True)]
+    for number, (name, *answers) in enumerate(zip(names, *logged, strict=True)):
         shuffled = np.random.default_rng([drawn.seed, number]).permutation(len(runs)).tolist()
-        shown = [(runs[place], of_runs[place], places[place][name]) for place in shuffled]
-        base = _base(shown[0][1], name, runs[0], drawn, kind)
-        texts = [run.texts[place] for run, _, place in shown]
+        shown = [(runs[at], answers[at], places[at][name]) for at in shuffled]
+        line = _line(shown[0][1], name, runs[0], drawn, kind)
         if kind == "preferences":
+            texts = [run.texts[place] for run, _, place in shown]
             models, digests = ([getattr(run, field) for run, _, _ in shown] for field in ("model", "digest"))
-            yield [{"line": {**base, "answers": texts, "models": models, "runs": digests}, "suggested": []}]
+            yield {"line": {**line, "answers": texts, "models": models, "runs": digests}, "suggested": []}
             continue
-        yield [
-            {
-                "line": {**base, "answer": text, "model": run.model, "run": run.digest},
-                "suggested": _spans(answer, categories) if suggest else [],
-            }
-            for (run, answer, place), text in zip(shown, texts, strict=True)
-            if kind == "ratings" or run.words[place]  # without a word there is nothing to mark
-        ]
+        for run, answer, place in shown:
+            if kind == "ratings" or run.words[place]:  # an answer without words has nothing to mark
+                yield {
+                    "line": {**line, "answer": run.texts[place], "model": run.model, "run": run.digest},
+                    "suggested": _spans(answer, categories) if suggest else [],
+                }
 
 
-def _base(answer: Answer, name: str, run: TaskAnswers, drawn: Draw, kind: str) -> dict[str, Any]:
-    """The fields of a line that all runs share."""
+def _line(answer: Answer, name: str, run: TaskAnswers, drawn: Draw, kind: str) -> dict[str, Any]:
+    """The fields of a document's line that are the same for all runs."""
     doc = answer.doc
     return {
         "id": name,
