@@ -130,15 +130,10 @@ def test_spans_become_pieces(spans: list[Span], limit: int, expected: list[tuple
 def test_a_long_text_is_cut_and_the_rest_counted() -> None:
     assert text_of("x" * 1_000_000, 8_000) == Text((Piece("x" * 8_000),), 992_000)
     assert text_of(None, 5) == Text((Piece(""),))
-    assert text_of(["a"], 99) == Text((Piece("['a']"),))
 
 
 def test_what_becomes_a_link() -> None:
-    for address in (
-        "http://example.org",
-        "HTTPS://example.org/%D9%86?a=1&b=2",
-        "https://ar.wikipedia.org/wiki/نهر_دجلة",
-    ):
+    for address in ("HTTPS://example.org/%D9%86?a=1&b=2", "https://ar.wikipedia.org/wiki/نهر_دجلة"):
         assert address_of(address) == address
     for other in (
         *("javascript:alert(1)", "JaVaScRiPt:alert(1)", "java\nscript:alert(1)", "data:text/html,<script>", "//a.org"),
@@ -226,15 +221,15 @@ def test_documents_as_a_reader_sees_them(two_models: Path) -> None:
         for task in documents.values()
     ]
     for name in ("nomiracl_de", "clapnq_rag", "mfava_de"):
-        lines += [line.rstrip() for document in documents[name].documents[:3] for line in seen(document)]
+        lines += [line.rstrip() for document in documents[name].documents[:3] for line in seen(name, document)]
     text = "\n".join([*lines, ""])
     assert text == golden("documents.txt", text)
 
 
-def seen(document: Document) -> Iterator[str]:
+def seen(task: str, document: Document) -> Iterator[str]:
     """What a page shows of a document, line by line."""
     page = [document.page] if document.page else []
-    yield f"## {document.task} {document.key} {sorted(document.kinds)}"
+    yield f"## {task} {document.key} {sorted(document.kinds)}"
     yield f"{document.question.pieces[0].text} | {document.right} | prompt: {document.prompt is not None}"
     yield from (f"[{passage.number}] {passage.title} | {passage.mark}" for passage in document.passages)
     yield from (f"reference: {text.pieces[0].text[:40]}" for text in document.references)

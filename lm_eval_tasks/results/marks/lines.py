@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations
+from math import isnan
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -70,13 +71,8 @@ class Mark(NamedTuple):
 
 
 def read_marks(paths: Iterable[Path]) -> list[Mark]:
-    """The marks, of any kind, in files of JSON lines, or exports of Label Studio (``.json``).
-
-    A line that occurs twice counts once.
-
-    Raises:
-        CorruptSource: lines are damaged, or an annotator has marked an answer twice; the message names them.
-    """
+    """The marks, of any kind, in files of JSON lines, or exports of Label Studio (``.json``). A line that occurs twice
+    counts once. A CorruptSource names lines that are damaged, and answers that an annotator has marked twice."""
     marks: dict[tuple[Any, ...], Mark] = {}
     chances: dict[tuple[Any, ...], Mark] = {}
     faults: list[str] = []
@@ -218,57 +214,48 @@ def _spans(values: Any, length: int) -> tuple[Span, ...]:
 
 
 def join(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = None) -> MarksOfTask:
-    """The marks of spans in a run's answers to a task.
+    """The marks of spans in a run's answers to a task; without an answer where no mark is of this task and run.
 
     Args:
         marks: of any kinds, tasks and runs.
         answers: of the run.
         complete_to: count only the first draws, so many; default: all that were drawn, of which none may lack a mark.
 
-    Returns:
-        The marks; without an answer where no mark is of this task and run.
-
     Raises:
         UsageError: a mark of this task is of another answer, reference or draw; marks are of several draws; or a drawn
             answer has no mark.
     """
-    task, digest = answers.task, answers.digest
+    task, digest, places = answers.task, answers.digest, {name: place for place, name in enumerate(answers.ids)}
     of_task = [mark for mark in marks if mark.task == task and mark.kind == "spans"]
     mine = [mark for mark in of_task if mark.run == digest]
+    if of_task and not any(digest in mark.draw.runs for mark in of_task):
+        raise UsageError(
+            f"{of_task[0].where}: this mark of {task} is of another run: its answers have the digest {of_task[0].run}, "
+            f"those here {digest}. Name the run that the answers were drawn from"
+        )
     if not mine:
-        own_draw = [mark for mark in of_task if digest in mark.draw.runs]
-        if of_task and not own_draw:
-            raise UsageError(
-                f"{of_task[0].where}: this mark of {task} is of another run: its answers have the digest {of_task[0].run}, "
-                f"those here {digest}. Name the run that the answers were drawn from"
-            )
         return MarksOfTask({}, {})
-    places = {identity: place for place, identity in enumerate(answers.ids)}
-    shares_of_words = answers.shares.tolist()
-    refuse(
-        f"marks that are not of this run of {task}", mine, lambda mark: _difference(mark, answers, places.get(mark.id))
-    )
+    refuse(f"marks that are not of this run of {task}", mine, lambda mark: _difference(mark, answers, places))
     # An answer without words that count has nothing to mark in this run. Another run of the draw may have answered: it
     # stays among the draws of both, with weight 0.
-    without_words = {identity for identity, place in places.items() if not shares_of_words[place]}
-    counted, by_id = counted_draws(mine, task, complete_to, without_words)
+    shares = dict(zip(answers.ids, answers.shares.tolist(), strict=True))
+    counted, by_id = counted_draws(mine, task, complete_to, {name for name, share in shares.items() if not share})
     drawn = {}
-    for identity, times in Counter(counted).items():
-        place, text = places[identity], answers.texts[places[identity]]
-        if identity in without_words:
-            drawn[identity] = DrawnAnswer(text, times, 0.0, 0.0)
+    for name, times in Counter(counted).items():
+        text = answers.texts[places[name]]
+        if not shares[name]:
+            drawn[name] = DrawnAnswer(text, times, 0.0, 0.0)
             continue
-        shares = [mark.share for mark in by_id[identity] if mark.spans is not None]
-        weight = shares_of_words[place] / by_id[identity][0].chance
-        drawn[identity] = DrawnAnswer(text, times, weight, fmean(shares) if shares else None)
+        marked = [mark.share for mark in by_id[name] if mark.spans is not None]
+        drawn[name] = DrawnAnswer(text, times, shares[name] / by_id[name][0].chance, fmean(marked) if marked else None)
     counting = [mark for mark in mine if mark.id in drawn]
-    kappa, pairs = kappa_of_words(counting)
-    more = {"kappa": kappa, "answers_of_several": pairs, "suggested": sum(mark.suggested for mark in counting)}
+    kappa, several = kappa_of_words(counting)
+    more = {"kappa": kappa, "answers_of_several": several, "suggested": sum(mark.suggested for mark in counting)}
     return MarksOfTask(drawn, {**basis_of(counting, counted), **more})
 
 
 def refuse(what: str, marks: Iterable[Mark], why: Callable[[Mark], str]) -> None:
-    """UsageError that names the first lines that cannot be used, and why, where there are any."""
+    """Raise a UsageError that names the first marks that cannot be used, where `why` has a reason."""
     faults = [f"{mark.where}: {reason}" for mark in marks if (reason := why(mark))]
     if faults:
         raise UsageError(_first_faults(what, faults))
@@ -282,7 +269,14 @@ def counted_draws(
     Raises:
         UsageError: the marks are of several draws, or a drawn answer has none and is not among the `unneeded`.
     """
-    order = _common_order(marks)
+    longest = max(marks, key=lambda mark: len(mark.draw.order))  # begins with all other draws
+    order = longest.draw.order
+    for mark in marks:
+        if mark.draw[:2] != longest.draw[:2] or mark.draw.order != order[: len(mark.draw.order)]:
+            raise UsageError(
+                f"{mark.where} and {longest.where} are of different draws; marks can be joined that are of one draw, with "
+                f"the same --seed and runs"
+            )
     if not 1 <= (1 if complete_to is None else complete_to) <= len(order):
         raise UsageError(f"{task}: --complete-to {complete_to}, of {len(order)} draws: name one of 1 to {len(order)}")
     by_id: dict[str, list[Mark]] = defaultdict(list)
@@ -299,7 +293,7 @@ def counted_draws(
 
 
 def basis_of(marks: Sequence[Mark], counted: Sequence[str]) -> dict[str, Any]:
-    """For the results file: which files, draw and annotators the marks that count are of."""
+    """Files, draw and annotators of the marks that count, for the results file."""
     draw = marks[0].draw
     return {
         "files": sorted({Path(mark.where.rpartition(", line ")[0]).name for mark in marks}),
@@ -310,10 +304,11 @@ def basis_of(marks: Sequence[Mark], counted: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _difference(mark: Mark, answers: TaskAnswers, place: int | None) -> str:
-    """Why a mark is not of the run's answer at a place; empty where it is."""
-    if place is None:
+def _difference(mark: Mark, answers: TaskAnswers, places: Mapping[str, int]) -> str:
+    """Why a mark is not of a run's answer; empty where it is. `places` are those of the documents."""
+    if mark.id not in places:
         return f"the run has no document {mark.id}"
+    place = places[mark.id]
     if mark.answer != answers.texts[place]:
         return f"the answer to {mark.id} is another one"
     if mark.reference != reference_of(answers.logged[place].doc):
@@ -329,29 +324,14 @@ def _difference(mark: Mark, answers: TaskAnswers, place: int | None) -> str:
 
 
 def changed_chance(mark: Mark) -> str:
-    """Why the chance of a line is not the one that its document was drawn with; empty where the digest holds or is
-    missing."""
+    """Why the chance of a line is not that of its draw; empty where the digest holds, or is missing."""
     if mark.digest in (None, chance_digest(mark.id, mark.chance, mark.draw.seed, mark.draw.runs)):
         return ""
     return f"chance {mark.chance:g} of {mark.id} is not that of its draw; take the line as the page saved it"
 
 
-def _common_order(marks: Sequence[Mark]) -> tuple[str, ...]:
-    """The longest draw of the marks, which begins with all others."""
-    longest = max((mark for mark in marks), key=lambda mark: len(mark.draw.order))
-    for mark in marks:
-        order = mark.draw.order
-        if mark.draw[:2] != longest.draw[:2] or order != longest.draw.order[: len(order)]:
-            raise UsageError(
-                f"{mark.where} and {longest.where} are of different draws; marks can be joined that are of one draw, with "
-                f"the same --seed and runs"
-            )
-    return longest.draw.order
-
-
 def kappa_of_words(marks: Sequence[Mark]) -> tuple[float | None, int]:
-    """Cohen's kappa of words, marked or not, as the mean over pairs of annotators; and how many answers several marked.
-    ``None`` where no two marked the same, or it is not defined."""
+    """:func:`mean_kappa` of words, marked or not."""
     by_answer: dict[tuple[str, str], dict[str, Sequence[int]]] = defaultdict(dict)
     for mark in marks:
         if mark.spans is not None:
@@ -363,15 +343,14 @@ def kappa_of_words(marks: Sequence[Mark]) -> tuple[float | None, int]:
 def mean_kappa(
     labels: Iterable[Mapping[str, Sequence[int]]], size: int, quadratic: bool = False
 ) -> tuple[float | None, int]:
-    """Cohen's kappa, the mean over pairs of raters, and how many items several rated.
+    """Cohen's kappa, the mean over pairs of raters, and the number of items that several rated.
 
     Args:
-        labels: of each item, the labels by each of its raters, in [0, `size`).
-        size: number of labels.
+        labels: of each item, rater to labels in [0, `size`).
         quadratic: whether disagreements have quadratic weights.
 
     Returns:
-        ``None`` for a kappa that is not defined: of no two raters, or of one label only.
+        ``None`` for a kappa without two raters of one item, or without two labels.
     """
     pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     several = 0
@@ -380,8 +359,8 @@ def mean_kappa(
         for first, second in combinations(sorted(by_rater), 2):
             pairs[first, second] += zip(by_rater[first], by_rater[second], strict=True)
     weights = quadratic_weights(range(size)) if quadratic else None
-    kappas = [float(cohen_kappa(contingency_table(each, size), weights)) for each in pairs.values()]
-    defined = [kappa for kappa in kappas if kappa == kappa]
+    kappas = [float(cohen_kappa(contingency_table(of_pair, size), weights)) for of_pair in pairs.values()]
+    defined = [kappa for kappa in kappas if not isnan(kappa)]
     return (fmean(defined) if defined else None), several
 
 

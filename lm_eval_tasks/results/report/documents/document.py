@@ -75,8 +75,6 @@ class Document(NamedTuple):
     page_title: str = ""
     address: str = ""  # of the page: http or https, else empty
     prompt: Text | None = None  # as it was sent, if no passages could be read from it
-    task: str = ""
-    benchmark: str = ""
     language: str = ""
     key: str = ""
     answers: tuple[ShownAnswer, ...] = ()  # of the models, in the order of the runs

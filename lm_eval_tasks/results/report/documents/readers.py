@@ -36,6 +36,7 @@ _MARKER = re.compile(r"^\[(\d{1,3})\] ", re.MULTILINE)
 _BEHIND = re.compile(r"\n\n(?:OUTPUT:|Remember to read the contexts carefully\.)")
 _REFERENCE = re.compile(r"\[Reference\]\n(?P<text>.*)\n\n\[Answer\]\n", re.DOTALL)  # of detection_prompt.jinja
 _LOST = "Invalid: another text came back"
+_SHORTER = ("answer is present", "answer is not present")
 _NUMBER = re.compile(r"\[\d+\]")
 _LONGEST = 2000  # characters of an answer that is explained; phrases decide at its beginning
 
@@ -69,7 +70,7 @@ class TaskReader:
         first = next(iter(answers.values()))
         doc, prompt = first.doc, first.prompt
         passages, in_prompt = self._passages(first), _REFERENCE.search(prompt)
-        page = doc.get("reference") or (in_prompt["text"] if in_prompt else None)
+        page = "" if self.task.is_other else doc.get("reference") or (in_prompt["text"] if in_prompt else "")
         return Document(
             text_of(self._question(first), QUESTION_LENGTH),
             self._right(doc, passages),
@@ -79,8 +80,6 @@ class TaskReader:
             page_title=str(doc.get("title") or ""),
             address=address_of(doc.get("url")),
             prompt=text_of(prompt, PAGE_LENGTH) if prompt and not passages and not page else None,
-            task=self.task.task,
-            benchmark=self.task.benchmark,
             language=self.language,
             key=first.key,
             answers=tuple(shown_answers),
@@ -292,16 +291,15 @@ def _nonempty(*names: str) -> frozenset[str]:
 
 def reader_of(task: TaskRun) -> TaskReader:
     """The reader of a task's documents."""
-    if task.is_other:
-        return OtherReader(task)
     metrics = {metric.name for metric in task.metrics}
-    if task.benchmark == "nomiracl":
-        return NomiraclReader(task)
-    if task.benchmark == "clapnq" and "unanswerable_accuracy" in metrics:
-        return ClapnqReader(task)
-    if {"f1", "lost_rate"} <= metrics:
-        return DetectionReader(task)
-    return MfavaReader(task) if task.benchmark in ("mfava", "logs") else TaskReader(task)
+    readers = {
+        OtherReader: task.is_other,
+        NomiraclReader: task.benchmark == "nomiracl",
+        ClapnqReader: task.benchmark == "clapnq" and "unanswerable_accuracy" in metrics,
+        DetectionReader: {"f1", "lost_rate"} <= metrics,
+        MfavaReader: task.benchmark in ("mfava", "logs"),
+    }
+    return next((reader for reader, fits in readers.items() if fits), TaskReader)(task)
 
 
 def passages_of(prompt: str, number: int) -> list[Passage]:
@@ -339,9 +337,8 @@ _NO_ANSWERS = {
 def why_strict(response: str, label: str) -> str:
     """The reason for the label of the released code's parser."""
     text = response.replace("\n", " ").replace("\t", " ").lower()
-    phrases = [phrase for phrase in (ANSWER, NO_ANSWER) if phrase.lower() in text]
-    phrases += [phrase for phrase in ("answer is present", "answer is not present") if phrase in text and not phrases]
-    if {ANSWER, NO_ANSWER} <= {*phrases}:
+    phrases = [phrase for phrase in (ANSWER, NO_ANSWER, *_SHORTER) if phrase.lower() in text]
+    if phrases[:2] == [ANSWER, NO_ANSWER]:
         return "Strict reading: it holds both phrases of the prompt."
     if phrases:
         return f"Strict reading: it holds “{phrases[0]}”."
