@@ -50,7 +50,7 @@ class TaskReader:
 
     def __init__(self, task: TaskRun) -> None:
         self.task = task
-        self.filter = None if task.is_other else task.headline_filter
+        self.filter = task.headline_filter if task.filters and not task.is_other else None
         self.language = task.language or ("" if task.is_other else "en")
 
     def judge(self, answer: Answer) -> ShownAnswer:
