@@ -292,6 +292,13 @@ def test_what_a_finger_has_selected_is_marked_by_the_button(started: Start) -> N
     assert marked(page) == [selected]
 
 
+def test_suggested_spans_are_marks_at_the_start(started: Start) -> None:
+    page = started(content("de", "de", suggest=True))
+    page.click("#next")
+    page.click("#nothing")
+    assert [(parts(line), line["suggested"]) for line in saved(page)] == [(["Eiffelturm"], True), ([], True)]
+
+
 def test_categories(started: Start) -> None:
     page = started(content("de", categories=CATEGORIES))
     drag(page, "1885 bis 1889")
@@ -312,16 +319,6 @@ def test_categories(started: Start) -> None:
     ]
 
 
-def test_suggested_spans_are_marks_at_the_start(started: Start) -> None:
-    page = started(content("de", "de", suggest=True))
-    assert marked(page) == ["Eiffelturm"]
-    page.click("#next")
-    page.click("#nothing")
-    lines = saved(page)
-    assert [parts(line) for line in lines] == [["Eiffelturm"], []]
-    assert all(line["suggested"] is True for line in lines)
-
-
 # ----------------------------------------------------------------------------------------------- done, undone and kept
 
 
@@ -334,8 +331,7 @@ def test_what_counts_as_done(started: Start) -> None:
     drag(page, "1885年")
     assert page.inner_text("#state") == '1 part marked: "Next" confirms.'
     assert [line["id"] for line in saved(page)] == ["ar_1_1", "hi_2_1"]
-    said = "2 answers saved as marks_mfava_de_Anna.jsonl, among your downloads. Skipped so far: Answer 1."
-    assert page.inner_text("#message").startswith(said)
+    assert "Skipped so far: Answer 1." in page.inner_text("#message")
     page.click("#next")
     assert page.inner_text("#end-title") == "1 answer still open"
     page.click("#left button")
@@ -355,7 +351,6 @@ def test_what_counts_as_done(started: Start) -> None:
     ]
     assert parts(lines[3]) == ["1885年"]
     drag(page, "1885")  # after "cannot tell": open until it is confirmed
-    assert page.inner_text("#state") == '1 part marked: "Next" confirms.'
     assert len(saved(page)) == 3
 
 
@@ -511,22 +506,20 @@ def test_a_name_is_corrected_or_another_person_starts_afresh(started: Start) -> 
 # --------------------------------------------------------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("Anna", "marks_mfava_de_Anna.jsonl"),
-        ("  Zoë  Müller ", "marks_mfava_de_Zoë_Müller.jsonl"),
-        ("../../etc/passwd", "marks_mfava_de_etc_passwd.jsonl"),
-        ("آنا", "marks_mfava_de_آنا.jsonl"),
-        ("***", "marks_mfava_de_annotator.jsonl"),
-    ],
-)
-def test_the_name_of_the_file_holds_the_annotator(started: Start, name: str, file: str) -> None:
-    page = started(content("de"), name=name)
+def test_the_name_of_the_file_holds_the_annotator(started: Start) -> None:
+    page = started(content("de"))
     page.click("#nothing")
-    with page.expect_download() as download:
-        page.click("#save")
-    assert download.value.suggested_filename == file
+    for name, file in {
+        "  Zoë  Müller ": "marks_mfava_de_Zoë_Müller.jsonl",
+        "../../etc/passwd": "marks_mfava_de_etc_passwd.jsonl",
+        "آنا": "marks_mfava_de_آنا.jsonl",
+        "***": "marks_mfava_de_annotator.jsonl",
+    }.items():
+        page.click("#who")
+        sign_in(page, name)
+        with page.expect_download() as download:
+            page.click("#save")
+        assert download.value.suggested_filename == file
 
 
 def test_a_saved_file_is_gone_on_with_elsewhere(started: Start, tmp_path: Path) -> None:

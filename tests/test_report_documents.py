@@ -240,21 +240,13 @@ def seen(task: str, document: Document) -> Iterator[str]:
         yield from (f"  {line}" for line in (answer.text.pieces[0].text[:60], *why, *map(" ".join, answer.facts)))
 
 
-def test_an_mfava_document(two_models: Path, closed_book: Path) -> None:
+def test_the_most_hallucinated_answer_comes_first_with_its_spans(two_models: Path, closed_book: Path) -> None:
     task = six_of_each(two_models / "baseline-lexical", closed_book)["mfava_de"]
-    assert task.kinds == {"wrong": 0, "invalid": 0, "abstained": 0, "disagree": 5, "hallucinated": 1}
-    found = task.documents[0]  # the most hallucinated
-
-    assert found.kinds == {"hallucinated", "disagree"}
-    assert found.address == "https://de.wikipedia.org/wiki/Lübeck"
-    assert found.page is not None
-    quoting, inventing = found.answers
+    quoting, inventing = task.documents[0].answers
     assert (quoting.verdict, quoting.kinds, len(quoting.text.pieces)) == ("nothing flagged", frozenset(), 1)
     assert (inventing.verdict, inventing.kinds) == ("46.2 % of the words flagged", frozenset({"hallucinated"}))
-    assert [piece.text for piece in inventing.text.pieces if piece.category] == [
-        "Winter 1893",
-        "Erdbeben seine Pfeiler beschädigte.",
-    ]
+    flagged = [piece.text for piece in inventing.text.pieces if piece.category]
+    assert flagged == ["Winter 1893", "Erdbeben seine Pfeiler beschädigte."]
 
 
 def test_answers_that_were_not_logged(two_models: Path, tmp_path: Path) -> None:

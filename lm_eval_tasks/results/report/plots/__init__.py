@@ -103,6 +103,7 @@ def _trade_off(family: Family, entries: Sequence[_Entry], metric: Metric, price:
         drawing.legend(picture, looks)
         return picture
 
+    left_out = f" Not drawn, because a rate is undefined or not measurable: {shorten(undrawn, _NAMED)}."
     point = "the mean of a model over its languages" if len(family.tasks) > 1 else "a model"
     return Plot(
         name=f"{family.name}_trade_off",
@@ -110,12 +111,7 @@ def _trade_off(family: Family, entries: Sequence[_Entry], metric: Metric, price:
         caption=(
             f"A point with 95 % bounds is {point}{'; a small point is one language' if languages else ''}. To the right: "
             f"{metric.heading} ({metric.better} is better). Upwards: {price.heading} ({price.better} is better). A model "
-            "can improve either at the price of the other."
-            + (
-                f" Not drawn, because a rate is undefined or not measurable: {shorten(undrawn, _NAMED)}."
-                if undrawn
-                else ""
-            )
+            f"can improve either at the price of the other.{left_out if undrawn else ''}"
         ),
         columns=("model", "language", *_columns_of(pair)),
         rows=_rows_of(shown, pair),
