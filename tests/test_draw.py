@@ -16,9 +16,8 @@ import pytest
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.detection.marked import expected_share, marked_answers, marked_rate
-from lm_eval_tasks.results.marks.content import page_content
 from lm_eval_tasks.results.marks.draw import TaskAnswers, draw, draw_answers, expectations, run_digest
-from lm_eval_tasks.results.marks.page import marking_page
+from lm_eval_tasks.results.marks.page import marking_page, page_content
 from lm_eval_tasks.runs import read_runs
 from tests.marked_runs import Row, clapnq_row, logged_run, mfava_row, task_answers
 from tests.report_runs import HOSTILE
@@ -111,8 +110,8 @@ def test_a_line_holds_what_the_marks_need(tmp_path: Path) -> None:
     }
     orders = [item["line"]["draw"].get("order") for item in content["items"]]
     assert orders == [[*drawn.order], *[None] * (len(orders) - 1)]
-    frame = {name: content[name] for name in ("format", "kind", "file", "language", "direction")}
-    assert [*frame.values()] == [1, "spans", "marks_mfava_de", "de", "ltr"]
+    frame = {name: content[name] for name in ("kind", "file", "language", "direction")}
+    assert [*frame.values()] == ["spans", "marks_mfava_de", "de", "ltr"]
 
 
 def test_the_digest_is_of_the_answer_and_not_of_who_tagged_it(tmp_path: Path) -> None:
@@ -164,6 +163,9 @@ def test_suggestions_and_categories(tmp_path: Path) -> None:
     assert page_content([answers], drawn, suggest=True)["items"][0]["suggested"] == [[0, 3, "hallucination"]]
     content = page_content([answers], drawn, categories=True, suggest=True, instructions="Mark.")
     assert [item["suggested"] for item in content["items"]] == [[[0, 3, "entity"]]]
+    plain = task_answers(tmp_path / "plain", [mfava_row(0, "ein Wort", [[0, 3, "hallucination"]])])
+    offered = page_content([plain], draw([plain], 5, 1), categories=True, suggest=True)
+    assert offered["items"][0]["suggested"] == [[0, 3, "entity"]]  # the page has to offer its category
     assert (len(content["categories"]), content["suggest"], content["instructions"]) == (6, True, "Mark.")
 
 

@@ -18,7 +18,6 @@ from tests.marking_pages import content, with_answers
 from tests.report_runs import HOSTILE
 
 FILES = ROOT / "lm_eval_tasks/results/marks/page"
-CATEGORIES = ["entity", "relation", "invented"]
 
 
 def parsed(page: str) -> Any:
@@ -81,25 +80,6 @@ def test_the_policy_allows_its_own_style_and_script_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("suggest", "categories", "expected"),
-    [
-        (False, [], []),
-        (True, [], [[4, 14, "hallucination"], [20, 22, "hallucination"]]),
-        (True, CATEGORIES, [[4, 14, "entity"], [20, 22, "relation"]]),
-    ],
-)
-def test_spans_of_the_detector_are_there_only_if_they_are_suggested(
-    suggest: bool, categories: list[str], expected: list[Any]
-) -> None:
-    given = content("de", suggest=suggest, categories=categories)
-    given["items"][0]["suggested"] = [[4, 14, "hallucination", 0.9], [20, 22, "relation"]]
-    page = content_of(marking_page(given))
-    assert page["items"][0]["suggested"] == expected
-    assert page["suggest"] is suggest
-    assert content_of(marking_page({**given, "kind": "ratings"}))["suggest"] is False
-
-
-@pytest.mark.parametrize(
     ("kind", "sentence", "inputs"),
     [
         (
@@ -132,16 +112,3 @@ def test_instructions_are_plain_text_or_a_little_markdown() -> None:
         "<ul><li>one <strong>two</strong></li><li>three four</li></ul>",
         "<p>1 * 2 * 3 ** 4</p>",
     ]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"items": []}, "there are no answers to mark"),
-        ({"kind": "stars"}, "no page can be made of format 1 and kind 'stars'"),
-        ({"format": 2}, "no page can be made of format 2 and kind 'spans'"),
-    ],
-)
-def test_what_no_page_can_be_made_of(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        marking_page(content("de") | change)

@@ -67,8 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.results.marks.content import page_content
     from lm_eval_tasks.results.marks.draw import TaskAnswers, draw_answers
+    from lm_eval_tasks.results.marks.page import page_content
     from lm_eval_tasks.runs import read_runs
 
     kind = arguments.kind
