@@ -2,10 +2,10 @@
 
 Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log that `detect --input` read, with known chances,
 and writes a page that an annotator opens in any browser, marks, and saves: no server, no network. `lm-eval-grounded score
-RUN --marks FILE...` then gives a rate that holds for the run. `--answers 50` gives fifty different answers to mark. A long
-one may be drawn several times, and counts as often. The draw is a stream: with the same seed, 100 answers begin with the 50
-of before. Of several runs the same questions are drawn. `--kind ratings` and `preferences` are the CLAPnq
-paper's human evaluation.
+RUN --marks FILE...` then estimates the rate of the whole run. `--answers 50` gives fifty different answers to mark. A long
+answer may be drawn several times, and counts as often. A draw of 100 answers begins with the draw of 50, if the seed is
+the same. All runs get the same questions. `--kind ratings` and `--kind preferences` are the CLAPnq paper's human
+evaluation.
 
 Examples:
   lm-eval-grounded mark results/MODEL --tasks mfava_de --answers 50 -o marking
@@ -53,7 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--categories", action="store_true", help="mark parts with mFAVA's six categories")
     parser.add_argument("--suggest", action="store_true", help="show the detector's spans first; the marks say so")
-    parser.add_argument("--instructions", type=Path, metavar="FILE.md", help="for annotators, in place of ours")
+    parser.add_argument(
+        "--instructions", type=Path, metavar="FILE.md", help="instructions for annotators, instead of ours"
+    )
     parser.add_argument(
         "--marks",
         type=Path,

@@ -1,7 +1,7 @@
-"""Files of marks: read, checked, and joined with the run that they are of.
+"""Reads files of marks, checks them, and joins them with their run.
 
-A line is an object of one annotator and one answer; ``lm_eval_tasks/results/marks/README.md`` describes it. All files are
-read and all lines checked before anything is computed: one error names the first lines that cannot be used.
+A line is a JSON object of one annotator and one answer; ``lm_eval_tasks/results/marks/README.md`` describes it. All lines
+of all files are checked before anything is computed: one error names the first lines that cannot be used.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def draw_record(value: Any) -> Draw:
     seed, runs, order = (fields.get(name) for name in Draw._fields[:3])
     lists = [values for values in (runs, order) if isinstance(values, list) and values]
     if type(seed) is not int or len(lists) != 2 or not all(isinstance(text, str) for text in (*lists[0], *lists[1])):
-        raise ValueError("draw is no object with seed, runs and order")
+        raise ValueError("draw is not an object with seed, runs and order")
     return Draw(seed, tuple(lists[0]), tuple(lists[1]))
 
 
@@ -219,7 +219,7 @@ def join(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = 
     Args:
         marks: of any kinds, tasks and runs.
         answers: of the run.
-        complete_to: count only the first draws, so many; default: all that were drawn, of which none may lack a mark.
+        complete_to: the number of draws that count, from the first; default all, of which none may lack a mark.
 
     Raises:
         UsageError: a mark of this task is of another answer, reference or draw; marks are of several draws; or a drawn
@@ -305,7 +305,7 @@ def basis_of(marks: Sequence[Mark], counted: Sequence[str]) -> dict[str, Any]:
 
 
 def _difference(mark: Mark, answers: TaskAnswers, places: Mapping[str, int]) -> str:
-    """Why a mark is not of a run's answer; empty where it is. `places` are those of the documents."""
+    """The reason why a mark does not belong to a run's answer; empty where it does. `places` are those of the documents."""
     if mark.id not in places:
         return f"the run has no document {mark.id}"
     place = places[mark.id]
@@ -314,7 +314,7 @@ def _difference(mark: Mark, answers: TaskAnswers, places: Mapping[str, int]) -> 
     if mark.reference != reference_of(answers.logged[place].doc):
         return f"the reference of {mark.id} is another one"
     share, runs = answers.shares[place], len(mark.draw.runs)
-    # The mean of its shares of all runs: of one run known, of several so large at least, and at most.
+    # The chance is the mean of the shares of all runs. The shares of the other runs are between 0 and 1.
     least, most = share / runs, (share + runs - 1) / runs
     if not least - 1e-9 <= mark.chance <= most + 1e-9:
         span = "" if runs == 1 else f", which makes it {least:.6f} to {most:.6f} for {runs} runs"
@@ -324,7 +324,7 @@ def _difference(mark: Mark, answers: TaskAnswers, places: Mapping[str, int]) -> 
 
 
 def changed_chance(mark: Mark) -> str:
-    """Why the chance of a line is not that of its draw; empty where the digest holds, or is missing."""
+    """The reason why a line's chance is not that of its draw; empty where the digest holds, or is missing."""
     if mark.digest in (None, chance_digest(mark.id, mark.chance, mark.draw.seed, mark.draw.runs)):
         return ""
     return f"chance {mark.chance:g} of {mark.id} is not that of its draw; take the line as the page saved it"

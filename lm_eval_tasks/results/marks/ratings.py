@@ -42,7 +42,7 @@ JudgedAnswers = Mapping[frozenset[str], Mapping[str, Judged]]
 
 
 def judged_answers(samples: Path, task: str) -> JudgedAnswers:
-    """The questions in a samples file of a judge; a CorruptSource if a document is none of the task."""
+    """The questions in a samples file of a judge; a CorruptSource if a document does not belong to the task."""
     judged: dict[frozenset[str], dict[str, Judged]] = defaultdict(dict)
     for sample in read_samples(samples):
         doc, reply = sample["doc"], sample["resps"][0][0]
@@ -127,7 +127,7 @@ def _bare(text: str) -> str:
 
 
 def _difference(mark: Mark, systems: Sequence[str], judged: JudgedAnswers) -> str:
-    """Why a mark is not of the judged answers of some systems; empty where it is."""
+    """The reason why a mark does not belong to the judged answers of some systems; empty where it does."""
     of_systems = judged[frozenset(systems)]
     entry = of_systems.get(mark.id)
     if entry is None:

@@ -25,7 +25,7 @@ from lm_eval_tasks.runs import Answer
 
 __all__ = ["INSTRUCTIONS", "marking_page", "page_content"]
 
-# What could end or hide a script element, and what cannot be in a file or would change how its source is read.
+# Characters that could end or hide a script element, cannot be in a file, or would change how its source is displayed.
 _ESCAPED = re.compile(
     "[<>&\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufeff\ufffe\uffff]"
 )
@@ -61,9 +61,9 @@ INSTRUCTIONS = {
         - Do not skip questions: their order was drawn, too. You may stop after any of them.
     """,
 }
-"""What annotators are told of each kind, in Markdown."""
+"""The instructions for annotators, by kind, in Markdown."""
 
-# Those of CLAPnq's human evaluation (Rosenthal et al. 2025, section 5), with a sentence for each value.
+# The questions of CLAPnq's human evaluation (Rosenthal et al. 2025, section 5), with a sentence for each value.
 _ASPECTS = [
     {
         "name": "faithfulness",
@@ -88,7 +88,7 @@ _ASPECTS = [
 ]
 
 
-_NAMES = {  # what there is to do, and how the saved file's name begins
+_NAMES = {  # kind to the things to do, and the beginning of the saved file's name
     "spans": ("answers to mark", "marks"),
     "ratings": ("answers to rate", "ratings"),
     "preferences": ("pairs to compare", "preferences"),

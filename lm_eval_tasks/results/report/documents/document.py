@@ -125,7 +125,7 @@ def tagged_answer(output: Any, response: str) -> tuple[str, list[Any] | None]:
 
 
 def spans_in(value: Any) -> list[Span]:
-    """The spans in a list of objects or of lists; members that are no spans are skipped."""
+    """The spans in a list of objects or of lists; other members are skipped."""
     spans = []
     for item in value if isinstance(value, list) else ():
         if isinstance(item, dict):
