@@ -50,8 +50,8 @@ class TaskReader:
 
     def __init__(self, task: TaskRun) -> None:
         self.task = task
-        self.filter = task.headline_filter if task.filters and not task.is_other else None
-        self.language = task.language or ("" if task.is_other else "en")
+        self.filter = task.headline_filter if task.filters else None
+        self.language = task.language or "en"
 
     def judge(self, answer: Answer) -> ShownAnswer:
         """The verdict on an answer, without its text. Whether the answer is one of the most hallucinated depends on all
@@ -69,8 +69,7 @@ class TaskReader:
             shown_answers.append(self._with_text(answer, self.judge(answer))._replace(model=model, facts=facts))
         first = next(iter(answers.values()))
         doc, prompt = first.doc, first.prompt
-        passages, in_prompt = self._passages(first), _REFERENCE.search(prompt)
-        page = "" if self.task.is_other else doc.get("reference") or (in_prompt["text"] if in_prompt else "")
+        passages, page = self._passages(first), self._page(first)
         return Document(
             text_of(self._question(first), QUESTION_LENGTH),
             self._right(doc, passages),
@@ -108,6 +107,11 @@ class TaskReader:
             for number, passage in enumerate(members(doc["passages"], dict), 1)
         )
 
+    def _page(self, answer: Answer) -> Any:
+        """The text that answers are held against; the prompt has it where the document lacks it."""
+        in_prompt = _REFERENCE.search(answer.prompt)
+        return answer.doc.get("reference") or (in_prompt["text"] if in_prompt else "")
+
     def _references(self, answer: Answer) -> tuple[Text, ...]:
         """Answers that people wrote, or an answer with the spans that people marked."""
         doc = answer.doc
@@ -138,6 +142,10 @@ class TaskReader:
 class OtherReader(TaskReader):
     """Documents of a task that is in no table of ours: by its first metric that is 1 or 0, right or wrong."""
 
+    def __init__(self, task: TaskRun) -> None:
+        super().__init__(task)
+        self.filter, self.language = None, task.language
+
     def judge(self, answer: Answer) -> ShownAnswer:
         for metric in self.task.metrics:
             value = self._value(answer, metric.name)
@@ -152,6 +160,9 @@ class OtherReader(TaskReader):
 
     def _passages(self, answer: Answer) -> tuple[Passage, ...]:
         return ()
+
+    def _page(self, answer: Answer) -> str:
+        return ""
 
     def _references(self, answer: Answer) -> tuple[Text, ...]:
         target = self._target(answer)
