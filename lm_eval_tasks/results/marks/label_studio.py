@@ -32,8 +32,7 @@ def project(content: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
 
 
 def lines_from_export(path: Path) -> list[dict[str, Any]]:
-    """The lines of a marks file in a JSON export, one for each annotation that was not cancelled; CorruptSource if it is
-    damaged."""
+    """The lines of a marks file in a JSON export, one for each annotation that was not cancelled; else CorruptSource."""
     try:
         annotated = [
             (task["data"], each) for task in json.loads(path.read_text("utf-8-sig")) for each in task["annotations"]
