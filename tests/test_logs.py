@@ -17,8 +17,8 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results import logs
-from lm_eval_tasks.results.marks.content import page_content
 from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
+from lm_eval_tasks.results.marks.page import page_content
 from lm_eval_tasks.runs import read_runs
 from tests.conftest import ROOT, figures_of, results_of
 from tests.logged_runs import lines
