@@ -109,7 +109,7 @@ check-statistics: $(DEV)/.done
 
 # Weights and calibration of the lexical detector, anew from every annotated answer of a mirror.
 train-lexical: $(DEV)/.done
-	$(DEV)/bin/lm-eval-grounded train --mirror $(MIRROR)
+	$(DEV)/bin/python -m tests.development.lexical --mirror $(MIRROR)
 
 # A detector of one's own on the sample, all the way: train a tiny encoder, measure and calibrate it on the language that was
 # left out, evaluate it as the detection tasks do, and use it. It shows that every step works; its figures say nothing.

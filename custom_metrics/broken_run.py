@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +76,16 @@ class Answered(NamedTuple):
     passages: tuple[str, ...] = ()  # as they stand in the prompt
     language: str | None = None  # ISO 639 code
     labels: Labels | None = None
+
+
+def as_answered(doc: Mapping[str, Any], response: Any) -> Answered:
+    """An answer with the fields of its document by which it is judged."""
+    question = doc.get("query", doc.get("question"))
+    given = doc.get("passages") or ()
+    if any(isinstance(passage, Mapping) for passage in given):  # title and text, as CLAPnq's
+        given = doc.get("groundings") or ()
+    passages = tuple(passage for passage in given if isinstance(passage, str))
+    return Answered(response, question if isinstance(question, str) else None, passages, doc.get("language"))
 
 
 class Sign(NamedTuple):

@@ -6,32 +6,24 @@ the question holds. Shared tasks have the first two as baselines ("mark all", "m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import repeat
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.words import words
-from detector_plugin.detector import check_lengths
+from detector_plugin.detector import Languages, Texts, check_lengths
 
 
 class FlagNone:
     """Marks nothing."""
 
-    name = "flag-none"
-    version = "1"
-    licence = "Apache-2.0"
+    name, version, licence = "flag-none", "1", "Apache-2.0"
 
     def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> list[list[Span] | None]:
         """See :meth:`detector_plugin.detector.Detector.detect`."""
-        check_lengths(references, answers, {"languages": languages, "questions": questions})
-        columns = zip(references, answers, languages, questions or repeat(""), strict=False)
-        return [self.spans(*row) for row in columns]
+        check_lengths(references, answers, languages, questions)
+        return [self.spans(*row) for row in zip(references, answers, languages, questions or repeat(""), strict=False)]
 
     def spans(self, reference: str, answer: str, language: str | None, question: str) -> list[Span]:
         """The spans of one answer."""
@@ -44,7 +36,6 @@ class FlagAll(FlagNone):
     name = "flag-all"
 
     def spans(self, reference: str, answer: str, language: str | None, question: str) -> list[Span]:
-        """The answer, if it holds anything."""
         return [Span(0, len(answer))] if answer.strip() else []
 
 
@@ -54,11 +45,9 @@ class FlagUnseen(FlagNone):
     name = "flag-unseen"
 
     def spans(self, reference: str, answer: str, language: str | None, question: str) -> list[Span]:
-        """The unseen words."""
         seen = {_bare(text[start:end]) for text in (reference, question) for start, end in words(text, language)}
-        return [
-            Span(start, end) for start, end in words(answer, language) if _bare(answer[start:end]) not in seen | {""}
-        ]
+        places = words(answer, language)
+        return [Span(start, end) for start, end in places if _bare(answer[start:end]) not in seen | {""}]
 
 
 def _bare(word: str) -> str:

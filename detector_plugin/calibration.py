@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
@@ -52,11 +53,11 @@ class LanguageCalibration:
 
     precision: float
     recall: float
-    documents: np.ndarray[Any, Any] | None  # (documents, 4) tp, fp, fn, tn; None where only the two above are known
+    documents: NDArray[Any] | None  # (documents, 4) tp, fp, fn, tn; None where only the two above are known
     source: str  # the task, or the table
     models: tuple[str, ...] = ()  # that wrote each document; empty where not known
     clusters: tuple[int, ...] = ()  # number of each document's text or page; empty where documents are independent
-    pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None  # of other languages: by code and model
+    pooled: Mapping[str, Mapping[str, NDArray[Any]]] | None = None  # of other languages: by code and model
     kind: str = ""  # one of `KINDS`; empty until it is part of a file
 
     @property
@@ -97,16 +98,17 @@ class Calibration:
 
     def _pooled(self, language: str) -> LanguageCalibration | None:
         """Errors by the real annotations of all other languages; ``None`` where these are too few."""
-        by_language: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
+        by_language: dict[str, dict[str, NDArray[Any]]] = {}
         for code, kinds in sorted(self.languages.items()):
             if code != language and "real" in kinds and (counts := kinds["real"].documents) is not None:
                 names = np.array(kinds["real"].models or [""] * len(counts))  # one without a name where nothing says
                 by_language[code] = {str(name): counts[names == name] for name in np.unique(names)}
         if len(by_language) < FEWEST_LANGUAGES:
             return None
-        documents = np.concatenate([counts for models in by_language.values() for counts in models.values()])
+        by_model = [item for models in by_language.values() for item in models.items()]
+        documents = np.concatenate([counts for _, counts in by_model])
         overall = from_counts(documents, f"real answers in {', '.join(by_language)}")
-        models = tuple(name for by_model in by_language.values() for name, counts in by_model.items() for _ in counts)
+        models = tuple(name for name, counts in by_model for _ in counts)
         return replace(overall, models=models, pooled=by_language, kind=POOLED)
 
     def to_json(self) -> str:
@@ -131,24 +133,21 @@ def summary(language: LanguageCalibration, documents: bool = True) -> dict[str, 
         values |= {"false_positive_rate": counts.false_positive_rate, "prevalence": counts.prevalence}
     figures: dict[str, Any] = {"source": language.source}
     figures |= {name: None if math.isnan(value) else round(value, 6) for name, value in values.items()}
-    if language.documents is not None:
-        if documents:  # one string each: an indented list of numbers would take four lines
-            figures["documents"] = [" ".join(map(str, map(int, row))) for row in language.documents]
-            if language.models:
-                figures["models"] = list(language.models)
-            if language.clusters:
-                figures["clusters"] = " ".join(map(str, language.clusters))
-        else:
-            figures["answers"] = len(language.documents)
-            if language.clusters:
-                figures["texts"] = language.texts
-            if language.models:
-                figures["models"] = sorted(set(language.models))
+    if language.documents is None:
+        return figures
+    if documents:  # one string each: an indented list of numbers would take four lines
+        figures["documents"] = [" ".join(map(str, map(int, row))) for row in language.documents]
+        figures |= {"models": list(language.models)} if language.models else {}
+        figures |= {"clusters": " ".join(map(str, language.clusters))} if language.clusters else {}
+    else:
+        figures["answers"] = len(language.documents)
+        figures |= {"texts": language.texts} if language.clusters else {}
+        figures |= {"models": sorted(set(language.models))} if language.models else {}
     return figures
 
 
 def from_counts(
-    documents: Sequence[Sequence[int]] | np.ndarray[Any, Any],
+    documents: Sequence[Sequence[int]] | NDArray[Any],
     source: str,
     models: Sequence[str] = (),
     clusters: Sequence[Any] = (),
@@ -159,9 +158,8 @@ def from_counts(
     counts = WordCounts(*map(int, rows.sum(axis=0)))
     numbers: dict[Any, int] = {}
     labels = tuple(numbers.setdefault(name, len(numbers)) for name in clusters)
-    return LanguageCalibration(
-        counts.precision, counts.recall, rows, source, tuple(models), labels if len(numbers) < len(labels) else ()
-    )
+    labels = labels if len(numbers) < len(labels) else ()
+    return LanguageCalibration(counts.precision, counts.recall, rows, source, tuple(models), labels)
 
 
 def why_too_few(language: LanguageCalibration) -> str:
@@ -208,9 +206,9 @@ def load(name: str) -> Calibration:
     if not path.is_file():
         shipped_files = {} if path.suffix == ".json" else shipped()
         if name not in shipped_files:
+            others = f", or one that ships: {', '.join(shipped_files)}" if shipped_files else ""
             raise CalibrationError(
-                f"calibration {name!r}: no such file. Name a file of `lm-eval-grounded calibrate`"
-                + (f", or one that ships: {', '.join(shipped_files)}." if shipped_files else ".")
+                f"calibration {name!r}: no such file. Name a file of `lm-eval-grounded calibrate`{others}."
             )
         path = Path(shipped_files[name])
     try:
@@ -218,7 +216,7 @@ def load(name: str) -> Calibration:
         content = json.loads(data.decode("utf-8"))
         if content.get("format") != FORMAT:
             raise CalibrationError(
-                f"{path} is no calibration file of format {FORMAT}; make one with `lm-eval-grounded calibrate "
+                f"{path} is not a calibration file of format {FORMAT}; make one with `lm-eval-grounded calibrate "
                 f"RESULTS -o FILE`"
             )
         languages = {
@@ -230,9 +228,10 @@ def load(name: str) -> Calibration:
                 f"{path} has calibrations of a kind that is not known: {', '.join(unknown)}; known are "
                 f"{', '.join(ANNOTATIONS)}. Is it of a later version of lm-eval-grounded?"
             )
-        for why in (why_too_few(entry) for kinds in languages.values() for entry in kinds.values()):
-            if why:
-                raise CalibrationError(f"{path}: {why}")
+        if reasons := list(
+            filter(None, (why_too_few(entry) for kinds in languages.values() for entry in kinds.values()))
+        ):
+            raise CalibrationError(f"{path}: {reasons[0]}")
         detector = {key: str(content["detector"].get(key, "")) for key in ("name", "version", "licence")}
     except CalibrationError:
         raise
@@ -245,17 +244,17 @@ def load(name: str) -> Calibration:
 
 
 def _parse_entry(entry: Mapping[str, Any]) -> LanguageCalibration:
-    if "documents" in entry:
-        rows = [[int(number) for number in row.split()] for row in entry["documents"]]
-        if not rows or any(len(row) != 4 or min(row) < 0 for row in rows):
-            raise ValueError("documents are one or more of four numbers each, tp fp fn tn")
-        models = [str(name) for name in entry.get("models", ())]
-        clusters = [int(number) for number in entry.get("clusters", "").split()]
-        for what, listed in (("models", models), ("texts", clusters)):
-            if listed and len(listed) != len(rows):
-                raise ValueError(f"{len(rows)} documents, but the {what} of {len(listed)}")
-        return from_counts(rows, str(entry.get("source", "")), models, clusters)
-    values = [math.nan if entry[key] is None else float(entry[key]) for key in ("precision", "recall")]
-    if not all(0 <= value <= 1 or math.isnan(value) for value in values):
-        raise ValueError("precision and recall are shares between 0 and 1")
-    return LanguageCalibration(values[0], values[1], None, str(entry.get("source", "")))
+    if "documents" not in entry:
+        shares = [math.nan if entry[key] is None else float(entry[key]) for key in ("precision", "recall")]
+        if not all(0 <= share <= 1 or math.isnan(share) for share in shares):
+            raise ValueError("precision and recall are shares between 0 and 1")
+        return LanguageCalibration(shares[0], shares[1], None, str(entry.get("source", "")))
+    rows = [[int(number) for number in row.split()] for row in entry["documents"]]
+    if not rows or any(len(row) != 4 or min(row) < 0 for row in rows):
+        raise ValueError("documents are one or more of four numbers each, tp fp fn tn")
+    models = [str(name) for name in entry.get("models", ())]
+    clusters = [int(number) for number in entry.get("clusters", "").split()]
+    for what, number in (("models", len(models)), ("texts", len(clusters))):
+        if number not in (0, len(rows)):
+            raise ValueError(f"{len(rows)} documents, but the {what} of {number}")
+    return from_counts(rows, str(entry.get("source", "")), models, clusters)

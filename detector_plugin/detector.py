@@ -6,8 +6,8 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.plain_errors import UsageError
@@ -20,6 +20,10 @@ RAG = "rag"
 
 SPEED = "documents_per_second"
 """Key of a results file's ``detector``: how many documents it read in a second."""
+
+
+Texts: TypeAlias = Sequence[str]
+Languages: TypeAlias = Sequence[str | None]
 
 
 class UnusableDetector(UsageError):
@@ -41,11 +45,7 @@ class Detector(Protocol):
     licence: str
 
     def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> Sequence[list[Span] | None]:
         """Detect the hallucinated spans of each answer, in characters, in order, not overlapping; ``None`` for an answer
         that the detector fails on and is to leave out.
@@ -59,7 +59,7 @@ class Detector(Protocol):
             questions: the question to each answer; detectors whose prompt has no room for it ignore it.
 
         Raises:
-            UsageError: these are no lists of texts, or differ in length.
+            UsageError: these are not lists of texts, or differ in length.
         """
         ...
 
@@ -69,19 +69,20 @@ def describe(detector: Detector) -> dict[str, str]:
     return {"name": detector.name, "version": detector.version, "licence": detector.licence}
 
 
-def check_lengths(references: Sequence[str], answers: Sequence[str], more: Mapping[str, Sequence[Any] | None]) -> None:
-    """Raise UsageError where references and answers are no lists of texts, or lists differ in length."""
-    columns: dict[str, Sequence[Any] | None] = {"answers": answers, "references": references, **more}
+def check_lengths(references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None) -> None:
+    """Raise UsageError where references and answers are not lists of texts, or lists differ in length."""
+    columns: dict[str, Sequence[Any] | None] = {"answers": answers, "references": references}
+    columns |= {"languages": languages, "questions": questions}
     for name, values in columns.items():
         if isinstance(values, (str, bytes)):
             raise UsageError(
                 f"detect takes lists of equal length, and {name} is one text. Of one answer: detect([reference], [answer], "
                 f"[language])"
             )
-    for name in ("answers", "references"):
-        for place, value in enumerate(columns[name] or ()):
-            if not isinstance(value, str):
-                raise UsageError(f"detect takes texts, and {name}[{place}] is {type(value).__name__}: {value!r:.60}")
+    for name, texts in (("answers", answers), ("references", references)):
+        for place, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise UsageError(f"detect takes texts, and {name}[{place}] is {type(text).__name__}: {text!r:.60}")
     for name, values in columns.items():
         if values is not None and len(values) != len(answers):
             raise UsageError(f"{len(answers)} answers, but {len(values)} {name}")

@@ -12,7 +12,6 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
-from custom_metrics.harness.host import Filter
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import BLANK, blank
@@ -77,7 +76,7 @@ def wrapped(wrap: Callable[[Detector], Detector]) -> Iterator[None]:
         _WRAP.reset(token)
 
 
-class HallucinationSpans(Filter):  # type: ignore[misc]
+class HallucinationSpans:
     """``hallucination_spans``: each response becomes the JSON text of ``{"answer", "spans", "detector"}``.
 
     It is JSON because the harness writes other values into samples files as Python prints them. Where the detector fails,
@@ -85,7 +84,7 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
     answers.
 
     Args:
-        detector: for documents that name none (``--metadata detector=``).
+        detector: for documents that name none (option ``detector`` of a task).
         detector_args: its options.
         reference: column of the reference of an answer: a text, or a list of texts or of passages with ``title`` and
             ``text``.
@@ -106,20 +105,20 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
 
     def apply(self, resps: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]) -> list[list[str]]:
         """Tag all responses; ValueError where a document has no reference."""
-        responses = list(resps)
-        # For each detector: answers, their documents, and the indices of the tagged answers.
-        groups: dict[tuple[str, str], list[tuple[str, Mapping[str, Any], tuple[int, int]]]] = defaultdict(list)
-        for place, (of_document, doc) in enumerate(zip(responses, docs, strict=True)):
+        # For each detector: answers, their documents, and the lists that get the tagged answers.
+        groups: dict[tuple[str, str], list[tuple[str, Mapping[str, Any], list[str]]]] = defaultdict(list)
+        tagged: list[list[str]] = []
+        for responses, doc in zip(resps, docs, strict=True):
+            tagged.append([])
             key = doc.get("detector") or self.detector, doc.get("detector_args") or self.detector_args
-            for number, response in enumerate(of_document):
+            for response in responses:
                 text = without_surrogates(response) if isinstance(response, str) else ""
-                groups[key].append((text, doc, (place, number)))
-        tagged = [[""] * len(of_document) for of_document in responses]
+                groups[key].append((text, doc, tagged[-1]))
         for (name, options), group in groups.items():
             described, tags = self._detect(name, options, [row[0] for row in group], [row[1] for row in group])
-            for (answer, _, (place, number)), spans in zip(group, tags, strict=True):
+            for (answer, _, of_document), spans in zip(group, tags, strict=True):
                 content = {"answer": answer, "spans": spans, "detector": described}
-                tagged[place][number] = json.dumps(content, ensure_ascii=False)
+                of_document.append(json.dumps(content, ensure_ascii=False))
         return tagged
 
     def _detect(

@@ -1,28 +1,42 @@
-"""Detectors by name: a name that an installed package offers, else a model of the Hugging Face hub or a folder.
+"""Detectors by name: ``auto``, a name that an installed package offers, or a model of the Hugging Face hub or a folder.
 
-Packages offer names with entry points of the group ``lm_eval_grounded.detectors``. README.md has the contract of such an
-entry point.
+Packages offer names with entry points of the group ``lm_eval_grounded.detectors``; README.md has the contract. ``auto`` is
+the public detector that the table ``automatic.tsv`` has for a language and a kind of answers.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from custom_metrics.reading.spans import Span
 from custom_metrics.usage import entry_points
 from custom_metrics.usage.options import known_instead, refuse_unknown, signature_of
 from custom_metrics.usage.plain_errors import UsageError
-from detector_plugin.automatic import AUTO, CLOSED_BOOK, AutomaticDetector, chosen
-from detector_plugin.detector import DEFAULT_DETECTOR, RAG, Detector, UnusableDetector, check_choice
+from custom_metrics.usage.shipped_tables import shipped_rows
+from detector_plugin.detector import (
+    DEFAULT_DETECTOR,
+    RAG,
+    Detector,
+    Languages,
+    Texts,
+    UnusableDetector,
+    check_choice,
+    check_lengths,
+    describe,
+)
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
+AUTO, CLOSED_BOOK = "auto", "closed-book"
+_UNKNOWN = "und"  # language of an answer, in BCP 47
 _ATTRIBUTES = ("name", "version", "licence", "detect")
 
 
@@ -34,27 +48,6 @@ class _Kind(NamedTuple):
     check_model: Callable[..., object]
     calibrated_name: Callable[[Mapping[str, Any]], str]
     signature: inspect.Signature | None
-
-
-def resolve(
-    name: str, options: Mapping[str, Any], language: str | None = None, task: str = CLOSED_BOOK
-) -> tuple[str, dict[str, Any]]:
-    """The name and options of the detector that is meant. ``auto`` is the one that the table ``automatic.tsv`` has for a
-    language and a kind of task (``closed-book`` or ``rag``), the options of these names, by default the arguments;
-    ``lexical`` where it has none. The log says which. Without a language it stays ``auto``, with the option ``task``: each
-    answer's language then decides (:class:`detector_plugin.automatic.AutomaticDetector`). Other names stay as they are.
-
-    Raises:
-        UnusableDetector: there is no such kind of task.
-    """
-    if name != AUTO:
-        return name, dict(options)
-    options = {"language": language, "task": task, **options}
-    language, task = options.pop("language"), options.pop("task")
-    check_choice("task", task, (CLOSED_BOOK, RAG))
-    if not language:
-        return AUTO, {"task": task, **options}
-    return chosen(str(language), task), options
 
 
 def load_detector(name: str, **options: Any) -> Detector:
@@ -86,8 +79,8 @@ def load_detector(name: str, **options: Any) -> Detector:
 @lru_cache(maxsize=32)
 def check_detector(name: str, options: str = "{}") -> None:
     """Raise the errors of :func:`load_detector` that can be found without loading weights; options are JSON."""
-    name, read = resolve(name, json.loads(options))
-    _find_kind(name).check_model(**read)
+    name, parsed = resolve(name, json.loads(options))
+    _find_kind(name).check_model(**parsed)
 
 
 def check_name(name: str) -> None:
@@ -134,35 +127,24 @@ def _find_kind(name: str) -> _Kind:
         )
     from detector_plugin.transformers import TransformersDetector, check_model
 
-    if name == AUTO:
+    signature = signature_of(TransformersDetector)
+    if name != AUTO:
+        as_given = name.rstrip("/") or name
+        return _Kind(
+            partial(TransformersDetector, name), partial(check_model, name), lambda options: as_given, signature
+        )
 
-        def with_known(call: Callable[..., Any], /, task: str, **options: Any) -> Any:
-            refuse_unknown(f"detector {AUTO}", options, TransformersDetector, UnusableDetector)
-            return call(task=task, **options)
+    def with_known(call: Callable[..., Any], /, task: str, **options: Any) -> Any:
+        refuse_unknown(f"detector {AUTO}", options, TransformersDetector, UnusableDetector)
+        return call(task=task, **options)
 
-        signature = signature_of(TransformersDetector)
-        return _Kind(partial(with_known, _automatic), partial(with_known, dict), lambda options: AUTO, signature)
-    make, check_only = partial(TransformersDetector, name), partial(check_model, name)
-    return _Kind(make, check_only, lambda options: name.rstrip("/") or name, signature_of(TransformersDetector))
-
-
-def _automatic(task: str, **options: Any) -> AutomaticDetector:
-    """``auto`` for answers in several languages. ``lexical`` gets those of the options that it has."""
-
-    def choose(language: str) -> tuple[str, str]:
-        name, own = resolve(AUTO, options, language, task)
-        if name == DEFAULT_DETECTOR and (foreign := [option for option in own if not has_option(name, option)]):
-            log.info("detector %s: %s has no option %s, and runs without", AUTO, name, ", ".join(foreign))
-            own = {option: value for option, value in own.items() if option not in foreign}
-        return name, json.dumps(own, sort_keys=True)
-
-    return AutomaticDetector(choose, check_detector, lambda name, own: load_detector(name, **json.loads(own)))
+    return _Kind(partial(with_known, AutomaticDetector), partial(with_known, dict), lambda options: AUTO, signature)
 
 
 def _entry_point_kind(offer: entry_points.Offer) -> _Kind:
     factory = entry_points.load(offer)
     if not callable(factory):
-        raise UnusableDetector(f"detector {offer.name}: {offer} is no class or function that makes a detector")
+        raise UnusableDetector(f"detector {offer.name}: {offer} is not a class or function that makes a detector")
     signature = signature_of(factory)
 
     def with_options(call: Callable[..., Any], /, **options: Any) -> Any:
@@ -194,3 +176,100 @@ def _one_line_errors(offer: entry_points.Offer) -> Iterator[None]:
         raise
     except (TypeError, ValueError, ImportError, OSError) as error:
         raise UnusableDetector(f"detector {offer.name}: {error}") from error
+
+
+# ------------------------------------------------------------------------------------------------------ auto
+
+
+def resolve(
+    name: str, options: Mapping[str, Any], language: str | None = None, task: str = CLOSED_BOOK
+) -> tuple[str, dict[str, Any]]:
+    """The name and options of the detector that is meant. ``auto`` is the one that the table has for a language and a kind
+    of task (``closed-book`` or ``rag``), the options of these names, by default the arguments; ``lexical`` where the table
+    has none. The log says which. Without a language it stays ``auto``, with the option ``task``: the language of each
+    answer then decides (:class:`AutomaticDetector`). Other names stay as they are. UnusableDetector for an unknown task.
+    """
+    if name != AUTO:
+        return name, dict(options)
+    options = {"language": language, "task": task, **options}
+    language, task = options.pop("language"), options.pop("task")
+    check_choice("task", task, (CLOSED_BOOK, RAG))
+    return (chosen(str(language), task), options) if language else (AUTO, {"task": task, **options})
+
+
+@lru_cache(maxsize=128)  # so that a choice is logged once
+def chosen(language: str, task: str) -> str:
+    """The name of the table's detector for a language and a kind of task; ``lexical`` where it has none. It is logged."""
+    row = next((row for row in _table() if (row["language"], row["task"]) == (language, task)), None)
+    if row is None:
+        log.warning("detector %s: no public one is known for %s, %s: %s", AUTO, language, task, DEFAULT_DETECTOR)
+        return DEFAULT_DETECTOR
+    log.info(
+        "detector %s: for %s, %s: %s, licence %s (its authors' figure: %s; %s)",
+        *(AUTO, language, task, row["detector"], row["licence"], row["figure"] or "none", row["source"]),
+    )
+    return row["detector"]
+
+
+def _table() -> Sequence[dict[str, str]]:
+    return shipped_rows("detector_plugin", "automatic.tsv")
+
+
+class AutomaticDetector:
+    """Sends each answer to the detector of its language, which is loaded when its first answer comes. ``lexical`` gets
+    those of the options that it has. The version is that of the table."""
+
+    name, licence = AUTO, "that of each language's detector"
+
+    def __init__(self, task: str, **options: Any) -> None:
+        self.version = f"table {hashlib.sha256(json.dumps(_table()).encode()).hexdigest()[:12]}"
+        self._task, self._options = task, options
+        self._choose = lru_cache(maxsize=None)(self._choice)
+        self._load = lru_cache(maxsize=None)(lambda name, options: load_detector(name, **json.loads(options)))
+        self._languages: dict[str, None] = {}
+
+    def _choice(self, language: str) -> tuple[str, str]:
+        """Name and options (JSON) of a language's detector."""
+        name, options = resolve(AUTO, self._options, language, self._task)
+        if name == DEFAULT_DETECTOR and (foreign := [option for option in options if not has_option(name, option)]):
+            log.info("detector %s: %s has no option %s, and runs without", AUTO, name, ", ".join(foreign))
+            options = {option: value for option, value in options.items() if option not in foreign}
+        return name, json.dumps(options, sort_keys=True)
+
+    def prepare(self, languages: Iterable[str | None]) -> None:
+        """Choose the detectors of some languages; one UnusableDetector says of all that cannot be had what to fetch."""
+        lacking: dict[str, str] = {}
+        for language in dict.fromkeys(language or _UNKNOWN for language in languages):
+            name, options = self._choose(language)
+            try:
+                check_detector(name, options)
+            except UnusableDetector as error:
+                lacking[name] = str(error)
+            self._languages[language] = None
+        if lacking:
+            raise UnusableDetector("; ".join(lacking.values()))
+
+    def of(self, language: str | None) -> Detector:
+        """The detector of a language, loaded."""
+        return self._load(*self._choose(language or _UNKNOWN))
+
+    def by_language(self) -> dict[str, dict[str, str]]:
+        """The description of the detector of each language that there was; that of unknown ones is ``und``."""
+        return {language: describe(self.of(language)) for language in self._languages}
+
+    def detect(
+        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
+    ) -> list[list[Span] | None]:
+        """See :meth:`detector_plugin.detector.Detector.detect`."""
+        check_lengths(references, answers, languages, questions)
+        self.prepare(languages)
+        spans: list[list[Span] | None] = [[] for _ in answers]
+        places: dict[tuple[str, str], list[int]] = {}  # of the answers of each detector
+        for place, language in enumerate(languages):
+            places.setdefault(self._choose(language or _UNKNOWN), []).append(place)
+        for choice, own_places in places.items():
+            columns = (references, answers, languages, questions)
+            own = [None if column is None else [column[place] for place in own_places] for column in columns]
+            for place, found in zip(own_places, self._load(*choice).detect(*own), strict=True):  # type: ignore[arg-type]
+                spans[place] = found
+        return spans

@@ -20,7 +20,7 @@ from custom_metrics.usage.plain_errors import PlainError
 from detector_plugin.detector import UnusableDetector
 
 _LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-"""Variables that launchers set. A cluster may set some of these by itself; only all of them are a launch."""
+"""Variables that launchers set. A cluster may set some of these by itself; all of them together mean a launch."""
 
 Value = TypeVar("Value")
 
@@ -130,10 +130,10 @@ def in_workers(work: Callable[[int, int], None], size: int, what: str) -> None:
             connection.wait([worker.sentinel for worker in running])
             for worker in [worker for worker in running if not worker.is_alive()]:
                 running.remove(worker)
+                if worker.exitcode and not failures.empty():
+                    is_plain, text = failures.get()
+                    raise (UnusableDetector if is_plain else RuntimeError)(text)
                 if worker.exitcode:
-                    if not failures.empty():
-                        is_plain, text = failures.get()
-                        raise (UnusableDetector if is_plain else RuntimeError)(text)
                     raise UnusableDetector(
                         f"{what}: {worker.name} of {size} ended with status {worker.exitcode} (was it killed, for want of "
                         f"memory?); what was tagged is kept, and the same command goes on"

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from custom_metrics.reading.spans import Span, span_of
 from custom_metrics.usage.secrets import blank
-from detector_plugin.detector import Detector, check_lengths
+from detector_plugin.detector import Detector, Languages, Texts, check_lengths
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -49,13 +49,11 @@ class StoredDetector:
         part: tuple[int, int] = (0, 1),
         quiet: bool = False,
     ) -> None:
-        self.detector, self.quiet = detector, quiet
+        self.detector, self.path, self.part, self.quiet = detector, path, part, quiet
+        self.name, self.version, self.licence = detector.name, detector.version, detector.licence
         without: frozenset[str] = getattr(detector, "WITHOUT_EFFECT", frozenset())
         effective = {name: value for name, value in (options or {}).items() if name not in without}
         self._options = json.dumps(blank(effective), sort_keys=True, default=str)
-        self.path = path
-        self.part = part
-        self.name, self.version, self.licence = detector.name, detector.version, detector.licence
         self.spans_by_key: dict[str, str] = {}  # as JSON, which takes a tenth of the memory
         for file in (*others, path):
             self.spans_by_key.update(_load_spans(file, mend=file == path))
@@ -63,28 +61,24 @@ class StoredDetector:
             self.spans_by_key = {key: spans for key, spans in self.spans_by_key.items() if spans != "null"}
 
     def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> list[list[Span] | None]:
         """See :class:`detector_plugin.Detector`."""
-        check_lengths(references, answers, {"languages": languages, "questions": questions})
-        question_texts = questions if questions is not None else [""] * len(answers)
-        keys = [self._key(*fields) for fields in zip(references, answers, languages, question_texts, strict=True)]
-        places = {key: index for index, key in enumerate(keys)}
+        check_lengths(references, answers, languages, questions)
+        columns = references, answers, languages, questions if questions is not None else [""] * len(answers)
+        keys = [self._key(*fields) for fields in zip(*columns, strict=True)]
         number, n_parts = self.part
-        own = {key: index for place, (key, index) in enumerate(places.items()) if place % n_parts == number}
-        missing = [index for key, index in own.items() if key not in self.spans_by_key]
+        places = {key: index for index, key in enumerate(keys)}
+        own = [item for place, item in enumerate(places.items()) if place % n_parts == number]
+        missing = [index for key, index in own if key not in self.spans_by_key]
         if (n_stored := len(own) - len(missing)) and not self.quiet:
             log.info("%d of %d answers were tagged by an earlier run (%s)", n_stored, len(own), self.path)
-        columns = [[column[index] for index in missing] for column in (references, answers, languages, question_texts)]
         description = f"detector {self.name}"
+        detect_each = getattr(self.detector, "detect_each", self._chunk_by_chunk)
+        new_spans: dict[str, list[Span] | None] = {}
         with tqdm(total=len(own), initial=n_stored, unit="answer", desc=description, disable=self.quiet) as bar:
-            new_spans: dict[str, list[Span] | None] = {}
             try:
-                for place, spans in getattr(self.detector, "detect_each", self._chunk_by_chunk)(*columns):
+                for place, spans in detect_each(*([column[index] for index in missing] for column in columns)):
                     new_spans[keys[missing[place]]] = spans
                     if len(new_spans) >= CHUNK:
                         self._append(new_spans)

@@ -26,13 +26,14 @@ class Runs:
     made, results read with the first run or :attr:`figures`, and samples with :attr:`answers`."""
 
     def __init__(self, places: Place | Iterable[Place], *more: Place, cost: float = 1.0) -> None:
+        from lm_eval_tasks.runs.cost import checked_cost
         from lm_eval_tasks.runs.finding import find_files
 
         listing = [places] if isinstance(places, (str, os.PathLike)) else listed(places, "read", "folders or files")
         for place in (*listing, *more):
             if not isinstance(place, (str, os.PathLike)) or not place:
                 raise UsageError(f"read takes folders, results files and samples files, got {excerpt(place)}")
-        self._cost = cost
+        self._cost = checked_cost(cost)
         self._files = [files for place in (*listing, *more) for files in find_files(Path(place))]
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import shutil
 from collections.abc import Mapping, Sequence
@@ -108,9 +109,14 @@ def labelled_runs(source: Path, folder: Path, labels: Mapping[str, Mapping[str, 
                     for metric in [metric for metric in made[0]["metrics"] if metric in found]:
                         figure_of = balanced_figure if metric == "balanced_error" else share_figure
                         figure = figure_of([row[metric] for row in made])
+                        keys = f"{metric},{name}", f"{metric}_stderr,{name}"
+                        if math.isnan(figure.value):  # the harness leaves it out
+                            del found[metric]
+                            for key in keys:
+                                content["results"][task].pop(key, None)
+                            continue
                         found[metric] = figure.as_json(found[metric]["denominator"])
-                        content["results"][task][f"{metric},{name}"] = figure.value
-                        content["results"][task][f"{metric}_stderr,{name}"] = figure.standard_error
+                        content["results"][task] |= dict(zip(keys, (figure.value, figure.standard_error), strict=True))
         (run / results_file.name).write_text(json.dumps(content), "utf-8")
     return folder
 

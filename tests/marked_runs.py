@@ -68,8 +68,8 @@ def annotated(
     annotator: str = "anna",
 ) -> Path:
     """A file of what an annotator says of all drawn answers of runs."""
-    from lm_eval_tasks.results.marks.content import page_content
     from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
+    from lm_eval_tasks.results.marks.page import page_content
 
     answers = [TaskAnswers.of(run.model, run.tasks[task]) for run in read_runs(runs)]
     content = page_content(answers, draw(answers, number, seed=1, kind=kind), kind)

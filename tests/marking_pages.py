@@ -57,8 +57,8 @@ def content(*languages: str, kind: str = "spans", **changes: Any) -> dict[str, A
             line |= {"answers": [answer, reference[:60]], "models": ["org/a", "org/b"], "runs": ["9f86", "1884"]}
         else:
             line |= {"answer": answer, "model": "org/secret", "run": "9f86d081884c7d65"}
-        items.append({"line": line, "suggested": [[4, 14, "hallucination", 0.9]]})
-    head = {"format": 1, "kind": kind, "title": f"mfava_{languages[0]}: {len(items)} answers to mark"}
+        items.append({"line": line, "suggested": [[4, 14, "hallucination"]] if changes.get("suggest") else []})
+    head = {"kind": kind, "title": f"mfava_{languages[0]}: {len(items)} answers to mark"}
     head |= {"file": f"marks_mfava_{languages[0]}", "language": languages[0], "direction": direction(languages[0])}
     return head | {"categories": [], "suggest": False, "instructions": "", "items": items} | changes
 

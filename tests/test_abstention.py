@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from custom_metrics.abstention import HEAD, LANGUAGES, TAIL, excerpt, is_abstention
-from custom_metrics.harness.filters import Abstention
+from custom_metrics.filters import Abstention
 
 DATA = Path(__file__).parent / "data" / "abstention"
 
@@ -158,8 +158,8 @@ def test_of_a_hundred_kilobytes_only_the_ends_are_read(unit: str) -> None:
 
 
 def test_the_metric_is_the_share_that_abstains() -> None:
-    from custom_metrics.harness.harness_metrics import abstention
-    from custom_metrics.harness.host import has_scorers
+    from lm_eval_tasks.harness.host import has_scorers
+    from lm_eval_tasks.harness.metrics import abstention
 
     said = abstention(["x", "x"], ["Ich weiß es nicht.", "Paris"], language="de")
     assert said == ({"abstention": [1.0, 0.0]} if has_scorers() else 0.5)

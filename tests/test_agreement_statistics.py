@@ -1,4 +1,4 @@
-"""Statistics of agreement and correlation: exact figures, the reference libraries' values, and bounds of whole clusters."""
+"""Statistics of agreement: exact figures, the reference libraries' values, and bounds of whole clusters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from custom_metrics.statistics.agreement import (
     any_label,
     cohen_kappa,
     contingency_table,
-    correlate,
     equal_share,
     estimate,
     kendall_tau_b,
@@ -141,31 +140,3 @@ def test_counts_of_many_words_do_not_overflow() -> None:
 
 def test_any_label_is_the_first_against_the_others() -> None:
     assert any_label(np.arange(9).reshape(3, 3)).tolist() == [[0, 1 + 2], [3 + 6, 4 + 5 + 7 + 8]]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "pearson", "pearson_p", "rho", "rho_p", "n"),
-    [
-        ([1, 2], [2, 1], NAN, NAN, NAN, NAN, 2),  # fewer than three
-        ([], [], NAN, NAN, NAN, NAN, 0),
-        ([1, 2, 3], [5, 5, 5], NAN, NAN, NAN, NAN, 3),  # the same everywhere
-        ([1, 2, 3], [1, 2, 3], 1.0, 0.0, 1.0, 2 / 6, 3),  # two of six orders are as far from 0
-        ([1, 2, 3, NAN], [3, 2, 1, 0], -1.0, 0.0, -1.0, 2 / 6, 3),  # a pair with nan is left out
-        ([1, 2, 3], [1, 3, 2], 0.5, 2 / 3, 0.5, 1.0, 3),  # r of 1/2 with one degree of freedom: t = 1/sqrt(3), p = 2/3
-        ([1, 2, 3, 4], [1, 2, 4, 3], 0.8, 0.2, 0.8, 8 / 24, 4),  # with two: p = 1 - r
-        ([1, 1, 2, 2], [1, 1, 2, 2], 1.0, 0.0, 1.0, 8 / 24, 4),  # equal values share their rank
-        ([False, True, False], [1, 5, 3], math.sqrt(3) / 2, 1 / 3, math.sqrt(3) / 2, 4 / 6, 3),  # yes is 1
-        ([1e-200, 2e-200, 3e-200], [1e200, 3e200, 2e200], 0.5, 2 / 3, 0.5, 1.0, 3),  # whose squares are no numbers
-    ],
-)
-def test_exact_correlations(
-    first: list[float], second: list[float], pearson: float, pearson_p: float, rho: float, rho_p: float, n: int
-) -> None:
-    assert correlate(first, second) == pytest.approx((pearson, pearson_p, rho, rho_p, n), nan_ok=True, abs=1e-7)
-
-
-def test_up_to_eight_pairs_p_is_a_share_of_all_orders() -> None:
-    for number, orders in ((4, 24), (8, 40_320)):
-        found = correlate(range(number), [at ^ 1 for at in range(number)])
-        assert found.spearman_p * orders == pytest.approx(round(found.spearman_p * orders), abs=1e-6)
-        assert 0 < found.spearman_p < 1

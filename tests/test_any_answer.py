@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from custom_metrics import relevance
 from custom_metrics.abstention import is_abstention
-from custom_metrics.harness.filters import (
+from custom_metrics.filters import (
     Abstention,
     CopiedAnswer,
     FinalAnswer,
@@ -28,7 +28,7 @@ from custom_metrics.harness.filters import (
 from custom_metrics.scores import character_labels, detection, grounding, judging
 from detector_plugin.filters import HallucinationSpans
 from detector_plugin.lexical import LexicalDetector
-from detector_plugin.llm_forms import detection_prompt
+from detector_plugin.llm import detection_prompt
 from lm_eval_tasks.clapnq import hallucination
 from lm_eval_tasks.clapnq.dataset import load_task as load_clapnq
 from lm_eval_tasks.mfava import dataset as wild

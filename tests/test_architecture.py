@@ -11,9 +11,9 @@ from types import FrameType
 
 import pytest
 
-from custom_metrics.harness.host import has_scorers
+from lm_eval_tasks.harness.host import has_scorers
 from tests.architecture import PACKAGES, PAGE, rooms, updated
-from tests.conftest import ROOT, evaluate
+from tests.conftest import ROOT, evaluate, run
 
 TEXT = PAGE.read_text("utf-8")
 LINK = re.compile(r"\]\(([^)#]+)")
@@ -24,6 +24,19 @@ def test_no_module_is_imported_in_a_circle() -> None:
     """`make lint` asks the same of packages beside each other; a package and what is in it are asked about here."""
     graph = pytest.importorskip("grimp").build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
     TopologicalSorter({module: graph.find_modules_directly_imported_by(module) for module in graph.modules}).prepare()
+
+
+@pytest.mark.one_python("what is imported")
+def test_metrics_and_detectors_need_no_harness(tmp_path: Path) -> None:
+    """`make lint` holds that only its room imports the harness; here, that nothing else finds another way to it."""
+    code = (
+        "import sys, pkgutil, importlib; sys.modules['lm_eval'] = None\n"
+        "for package in ('custom_metrics', 'detector_plugin'):\n"
+        "    for module in pkgutil.walk_packages([str(importlib.import_module(package).__path__[0])], package + '.'):\n"
+        "        importlib.import_module(module.name)\n"
+        "assert not [name for name in sys.modules if name.startswith(('lm_eval.', 'lm_eval_tasks'))]\n"
+    )
+    run([sys.executable, "-c", code], tmp_path, fresh=True, LM_EVAL_GROUNDED_AUTOLOAD="0")
 
 
 def test_the_picture_is_current() -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from custom_metrics.usage.shipped_tables import shipped_rows
-from detector_plugin import UnusableDetector, automatic, calibration, filters, load_detector
-from detector_plugin.automatic import AutomaticDetector
-from detector_plugin.loading import calibrated_name, check_detector, resolve
+from detector_plugin import UnusableDetector, calibration, filters, load_detector, loading
+from detector_plugin.loading import AutomaticDetector, calibrated_name, check_detector, resolve
 from lm_eval_tasks.detection.calibrated import settings_of
 from lm_eval_tasks.models.detector import HallucinationDetector
 from lm_eval_tasks.results.logs import detect_log
@@ -25,7 +24,7 @@ MMBERT, EURO = "KRLabsOrg/lettucedect-v2-mmbert-base", "EuroEval/mmBERT-small-mu
 
 @pytest.fixture(autouse=True)
 def _asked_anew() -> None:
-    automatic.chosen.cache_clear()
+    loading.chosen.cache_clear()
 
 
 def test_the_table() -> None:
@@ -72,7 +71,7 @@ def by_language(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table in which German goes to flag-all, English to flag-none."""
     row = {"task": "rag", "licence": "mit", "figure": "", "source": "here"}
     rows = [{**row, "language": "de", "detector": "flag-all"}, {**row, "language": "en", "detector": "flag-none"}]
-    monkeypatch.setattr(automatic, "shipped_rows", lambda package, name: rows)
+    monkeypatch.setattr(loading, "shipped_rows", lambda package, name: rows)
 
 
 def test_each_answer_goes_to_the_detector_of_its_language(
@@ -122,7 +121,7 @@ def test_the_calibration_of_the_chosen_one(
     lookup: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     row = {"language": "en", "task": "rag", "detector": str(lookup), "licence": "mit", "figure": "", "source": "here"}
-    monkeypatch.setattr(automatic, "shipped_rows", lambda package, name: [row])
+    monkeypatch.setattr(loading, "shipped_rows", lambda package, name: [row])
     with caplog.at_level(logging.INFO):
         settings = settings_of("clapnq_gold", "auto", {"batch_size": 4}, language="en", kinds=("rag",))
     assert (settings["detector"], settings["detector_args"]) == (str(lookup), '{"batch_size": 4}')

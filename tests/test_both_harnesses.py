@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.harness import host
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.harness import autoload, short_errors, unfit
+from lm_eval_tasks.harness import autoload, host, short_errors, unfit
 from tests.conftest import ROOT, command, evaluate, results_of, run
 from tests.other_tasks import write_tasks
 
@@ -81,6 +80,17 @@ def test_a_group_has_its_tasks_by_their_names() -> None:
     }
     assert {name.partition("_")[0] for name in results["results"]} == {"memerag"}
     assert isinstance(results["groups"]["memerag"]["balanced_accuracy,tags"], float)
+
+
+def test_the_error_of_a_groups_mean_is_that_of_independent_tasks() -> None:
+    """Also where they have not the same number of documents."""
+    results = evaluate(
+        ["memerag"], "hallucination-detector", "detector=lexical", samples={"memerag_de": [0, 1, 2]}, **SAMPLE
+    )
+    metric = "f1_stderr,tags"
+    errors = [results["results"][task][metric] for task in results["group_subtasks"]["memerag"]]
+    assert len(set(errors)) == 5
+    assert results["groups"]["memerag"][metric] == math.sqrt(sum(error**2 for error in errors)) / 5
 
 
 def test_chosen_documents_have_their_numbers() -> None:

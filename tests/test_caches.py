@@ -12,6 +12,7 @@ import pytest
 from lm_eval.tasks import TaskManager
 
 from custom_metrics.reading.spans import Span
+from lm_eval_tasks.harness import host
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mfava import dataset as wild
 from lm_eval_tasks.models import detector as detector_model
@@ -88,6 +89,14 @@ def test_requests_are_found_again(cache: Path) -> None:
     assert built("nomiracl_de", limit=4) == first
     assert built("nomiracl_de", limit=2) == first[:2]  # the harness caches all, whatever the limit
     assert [path.stat().st_mtime_ns for path in cache.iterdir()] == [written]
+
+
+def test_another_version_of_the_harness_has_requests_of_its_own(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are pickled objects of its classes, and the folder (``LM_HARNESS_CACHE_PATH``) may be that of both."""
+    first = built("nomiracl_de", limit=4)
+    monkeypatch.setattr(host, "installed", lambda: "0.6.0")
+    assert built("nomiracl_de", limit=4) == first
+    assert len(list(cache.iterdir())) == 2
 
 
 def test_chosen_documents_and_system_prompts_have_requests_of_their_own() -> None:

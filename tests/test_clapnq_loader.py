@@ -193,12 +193,12 @@ def test_the_files_of_the_shots_are_named_after_those_of_the_questions() -> None
     [
         (
             {"task_name": "clapnq_rag", "task_retriever": "bm25", "retriever": "google"},
-            "clapnq_rag: --metadata retriever='google' does not fit: this task's passages come from bm25. Every retriever "
-            "has a task of its own: clapnq_rag (bm25), clapnq_rag_minilm, clapnq_rag_bge, ",
+            "clapnq_rag: the retriever 'google' (--metadata) does not fit: this task's passages come from bm25. Every "
+            "retriever has a task of its own: clapnq_rag (bm25), clapnq_rag_minilm, clapnq_rag_bge, ",
         ),
         (
             {"retriever": "bm25"},
-            "clapnq: --metadata retriever='bm25' does not fit: this task's passages come from the gold annotation.",
+            "clapnq: the retriever 'bm25' (--metadata) does not fit: this task's passages come from the gold annotation.",
         ),
     ],
 )

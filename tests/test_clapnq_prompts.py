@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.harness.host import has_scorers
 from lm_eval_tasks.clapnq.task import PaperShots, choose_shots
 from lm_eval_tasks.data.sources import MissingSource
+from lm_eval_tasks.harness.host import has_scorers
 
 Harness = Callable[..., dict[str, Any]]
 

@@ -120,6 +120,8 @@ def test_holm_is_over_the_pairs_of_a_language_and_over_the_languages_of_a_single
     assert [row.family for row in of_pair] == [2, 2]
     corrected = multipletests([row.p for row in of_pair], method="holm")[1]
     assert [row.p_adjusted for row in of_pair] == pytest.approx(corrected)
+    retrievers = [*compared(two_models, tasks=["clapnq_gold", "clapnq_rag"], metrics=["rougeL"]).select("rougeL")]
+    assert [(row.family, row.p_adjusted == row.p) for row in retrievers] == [(1, True), (1, True)]  # no languages
 
 
 def test_headlines_stand_first_and_alone_unless_asked(two_models: Path, whole: Comparison) -> None:
@@ -404,6 +406,20 @@ def test_a_task_of_ones_own_is_compared_by_its_numbers(tmp_path: Path) -> None:
     assert (bleu.method, bleu.higher_is_better, bleu.better) == ("paired bootstrap-t", None, None)
     assert bleu.significant
     assert [note for note in found.notes if "said is not compared: the values are str, not numbers" in note]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"), [(10**400, "too large to compute with"), ("x", "are str, not numbers")], ids=["large", "text"]
+)
+def test_a_value_that_is_no_number_is_seen_behind_one_that_does_not_count(
+    two_models: Path, tmp_path: Path, value: Any, reason: str
+) -> None:
+    """Else the documents that are left would be compared."""
+    first, second = copied_models(two_models, tmp_path, ["clapnq_gold"])
+    values = iter([math.nan, value])
+    change_samples(first, "clapnq_gold", lambda rows: [{**row, "rougeL": next(values, row["rougeL"])} for row in rows])
+    with pytest.raises(Incomparable, match=f"rougeL: .*{reason}"):
+        compared(first, second, tasks=["clapnq_gold"], metrics=["rougeL"])
 
 
 def test_word_scores_are_ratios_of_sums_or_their_mean_over_categories_that_occur(tmp_path: Path) -> None:

@@ -142,10 +142,15 @@ def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than()
         "200 documents show a difference of 0.140 (power 80 %, one comparison)",
     )
     assert max(map(len, render_sections([section], "text").partition("\n\nRank")[0].splitlines())) <= 100
-    fewer = [*rows[1:], replace(rows[0], tasks=17, first_own=0.9)]  # its value is that over the most tasks
-    (partly,) = matrices(comparison(*fewer, models=("a", "b", name, "unsure")))
-    assert partly.rows == section.rows
-    assert partly.before[1].endswith("(mean of 18 tasks, or of those that a model shares with another)")
+    fewer = [replace(row, tasks=17) if 2 in (row.first, row.second) else row for row in rows]
+    (partly,) = matrices(comparison(*fewer, models=("a", "b", name, "unsure")))  # one lacks a task, and has no rank
+    assert [row[1:4] for row in partly.rows] == [
+        ("b", "0.100", "1"),
+        ("a", "0.200", "2"),
+        ("unsure", "not measurable", "-"),
+        (section.rows[2][1], "0.300", "-"),
+    ]
+    assert partly.before[1].endswith("(mean of 18 tasks, or of those that a model has)")
     alone = [replace(row, benchmark="") for row in languages]  # of no benchmark of ours: each task has a table
     assert [table.rows for table in matrices(comparison(*alone, models=("a", "b", name, "unsure")))] == [section.rows]
 

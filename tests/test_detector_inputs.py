@@ -12,23 +12,19 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.forms import prompt
-from detector_plugin.transformers.labels import class_meanings, parse_labels
+from detector_plugin.transformers.classifier import class_meanings, parse_labels
+from detector_plugin.transformers.inputs import prompt
 from tests.test_transformers_detector import found
 from tests.tiny_models import write_lexicon, write_lookup
-
-# Labels
 
 
 @pytest.mark.parametrize(
     ("names", "given", "expected"),
     [
         (["LABEL_0", "LABEL_1"], None, [None, HALLUCINATION]),
-        (["supported", "hallucinated"], None, [None, HALLUCINATION]),
         (["Hallucination", "Supported"], None, [HALLUCINATION, None]),
         (["O", "B-hallucination", "I-hallucination"], None, [None, HALLUCINATION, HALLUCINATION]),
         (["fine", "not_supported"], None, [None, HALLUCINATION]),
@@ -38,15 +34,6 @@ from tests.tiny_models import write_lexicon, write_lookup
         (["good", "bad"], {"0": "O", "1": "entity"}, [None, "entity"]),
         (["LABEL_0", "LABEL_1"], {"LABEL_1": "O", "LABEL_0": "hallucination"}, [HALLUCINATION, None]),
         (["O", "entity", "ENT2"], {"ENT2": "entity"}, [None, "entity", "entity"]),
-    ],
-)
-def test_labels(names: list[str], given: dict[str, str] | None, expected: list[str | None]) -> None:
-    assert class_meanings(names, given) == expected
-
-
-@pytest.mark.parametrize(
-    ("names", "given", "message"),
-    [
         (["good", "bad"], None, r"not clear what 'good', 'bad' stand for.*labels=good=O;bad=hallucination"),
         (["LABEL_0", "LABEL_1", "LABEL_2"], None, r"not clear what 'LABEL_0'"),
         (["O", "supported"], None, r"none of them says that a token is hallucinated"),
@@ -57,19 +44,18 @@ def test_labels(names: list[str], given: dict[str, str] | None, expected: list[s
         (["good", "bad"], {"good": "fine"}, r"good=fine; a meaning is O, hallucination, entity"),
     ],
 )
-def test_labels_that_say_nothing(names: list[str], given: dict[str, str] | None, message: str) -> None:
-    with pytest.raises(UnusableDetector, match=message):
+def test_labels(names: list[str], given: dict[str, str] | None, expected: list[str | None] | str) -> None:
+    if isinstance(expected, list):
+        assert class_meanings(names, given) == expected
+        return
+    with pytest.raises(UnusableDetector, match=expected):
         class_meanings(names, given)
 
 
-def test_labels_as_text() -> None:
+def test_labels_as_options(tmp_path: Path) -> None:
     assert parse_labels(" LABEL_0 = O;LABEL_1=hallucination ") == {"LABEL_0": "O", "LABEL_1": "hallucination"}
-    assert parse_labels(None) is None
-    with pytest.raises(UnusableDetector, match="no list of label=meaning"):
+    with pytest.raises(UnusableDetector, match="not a list of label=meaning"):
         parse_labels("LABEL_0")
-
-
-def test_labels_of_a_model(tmp_path: Path) -> None:
     folder = str(write_lexicon(tmp_path / "m", {"sun": 1}, {0: "good", 1: "bad"}))
     with pytest.raises(UnusableDetector, match=r"detector .*/m: has the labels 'good', 'bad'.*option labels"):
         TransformersDetector(folder)
@@ -81,27 +67,18 @@ def test_labels_of_a_model(tmp_path: Path) -> None:
 
 
 def test_lettucedetect_prompts_are_theirs_to_the_last_character() -> None:
-    # sha256 of what lettucedetect 0.2.3 makes of the passage "R" and the question "Q", cut to eight digits.
-    for language, digest in LETTUCE.items():
+    """sha256 of what lettucedetect 0.2.3 makes of the passage "R" and the question "Q", cut to eight digits."""
+    for language, digest in {
+        **{"en": "a2800345", "de": "89b307be", "fr": "a48c8693", "es": "bf69de7b"},
+        **{"it": "a412f533", "pl": "682a8c4e", "zh": "779f8109", "hu": "3785ce68"},
+    }.items():
         texts = ["R".join(prompt("lettucedetect", question, language)) for question in ("Q", None)]
         assert hashlib.sha256("\0".join(texts).encode()).hexdigest()[:8] == digest
-    assert "R".join(prompt("lettucedetect", "Why?", "en")) == (
-        "Briefly answer the following question:\nWhy?\nBear in mind that your response should be strictly based on the "
-        "following 1 passages:\npassage 1: R\nIn case the passages do not contain the necessary information to answer the "
-        'question, please reply with: "Unable to answer based on given passages."\noutput:'
-    )
-    assert "R".join(prompt("lettucedetect", "", "de")) == "Fasse den folgenden Text zusammen:\nPassage 1: R\nAusgabe:\n"
     for language, read_as in (("sw", "en"), (None, "en"), ("yue", "zh")):
         assert prompt("lettucedetect", "Q", language) == prompt("lettucedetect", "Q", read_as)
     assert "".join(prompt("lettucedetect", "{context} {passages}", "en")).count("{passages}") == 1  # of the question
     assert prompt("lettucedetect-v2", "Why?", "de") == ("User request: Why?\n\n", "")
     assert prompt("lettucedetect-v2", None, "de") == prompt("pair", "Why?", "de") == ("", "")
-
-
-LETTUCE = {
-    **{"en": "a2800345", "de": "89b307be", "fr": "a48c8693", "es": "bf69de7b"},
-    **{"it": "a412f533", "pl": "682a8c4e", "zh": "779f8109", "hu": "3785ce68"},
-}
 
 
 @pytest.mark.parametrize(
@@ -142,10 +119,9 @@ def test_paper_form_of_a_decoder(llama_classifier: Path, separator: str | None, 
 
 
 def test_form_by_name(tmp_path: Path) -> None:
-    link, other = tmp_path / "lettuce-link", write_lookup(tmp_path / "other")
-    link.symlink_to(other)
-    first, second = (
-        write_lookup(tmp_path / f"lettucedect-{name}") for name in ("base-modernbert-en-v1", "v2-mmbert-base")
-    )
-    forms = {other: "pair", link: "pair", first: "lettucedetect", second: "lettucedetect-v2"}
-    assert {folder: TransformersDetector(str(folder)).form for folder in forms} == forms
+    other = write_lookup(tmp_path / "other")
+    (tmp_path / "lettuce-link").symlink_to(other)
+    names = ("lettucedect-base-modernbert-en-v1", "lettucedect-v2-mmbert-base")
+    folders = [other, tmp_path / "lettuce-link", *(write_lookup(tmp_path / name) for name in names)]
+    forms = [TransformersDetector(str(folder)).form for folder in folders]
+    assert forms == ["pair", "pair", "lettucedetect", "lettucedetect-v2"]

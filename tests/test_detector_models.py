@@ -31,13 +31,15 @@ from tests.tiny_models import BINARY, word_tokenizer, write_lexicon, write_llama
 @pytest.mark.parametrize("stated", [True, False], ids=["labels beside the adapter", "labels told"])
 def test_adapter(tmp_path: Path, stated: bool) -> None:
     peft = pytest.importorskip("peft")
-    base = write_llama_classifier(tmp_path / "base", "CausalLM")
-    labels = ["O", *CATEGORIES]
+    base, folder, labels = (
+        write_llama_classifier(tmp_path / "base", "CausalLM"),
+        tmp_path / "adapter",
+        ["O", *CATEGORIES],
+    )
     model = peft.get_peft_model(
         transformers.AutoModelForTokenClassification.from_pretrained(base, num_labels=7),
         peft.LoraConfig(task_type="TOKEN_CLS", r=2, target_modules=["q_proj", "v_proj"], init_lora_weights=False),
     ).eval()
-    folder = tmp_path / "adapter"
     model.save_pretrained(folder)
     (folder / "README.md").write_text("---\nbase_model: x\nlicense: mit\n---\n# card\n", "utf-8")
     options: dict[str, Any] = {}
@@ -48,29 +50,26 @@ def test_adapter(tmp_path: Path, stated: bool) -> None:
             TransformersDetector(str(folder))
         options["labels"] = {f"LABEL_{number}": label for number, label in enumerate(labels)}
     detector = TransformersDetector(str(folder), attention="causal", **options)
-    assert detector.categories == [None, *CATEGORIES]
-    assert detector.licence == "mit"
+    assert (detector.categories, detector.licence) == ([None, *CATEGORIES], "mit")
     assert "+base." in detector.version
-    encoded = detector.encoder.encode("the moon", "a red sun", None, None)
-    theirs = model(input_ids=torch.tensor([encoded.ids.tolist()])).logits.softmax(-1)[0].detach().numpy()
-    np.testing.assert_allclose(probabilities(detector, [("the moon", "a red sun")])[0], theirs[-3:], atol=1e-5)
+    text = ("the moon", "a red sun")
+    ids = detector.encoder.encode(*text, None, None).ids.tolist()
+    theirs = model(input_ids=torch.tensor([ids])).logits.softmax(-1)[0, -3:].detach().numpy()
+    np.testing.assert_allclose(probabilities(detector, [text])[0], theirs, atol=1e-5)
     both = TransformersDetector(str(folder), **options)
     assert both.engine.bidirectional
-    assert not np.allclose(probabilities(both, [("the moon", "a red sun")])[0], theirs[-3:], atol=1e-3)
-
+    assert not np.allclose(probabilities(both, [text])[0], theirs, atol=1e-3)
     moved = base.rename(tmp_path / "moved")
-    gone = r"adapter, base model .*/base \(of .*option base_model\): there is no folder"
-    with pytest.raises(UnusableDetector, match=gone):
+    with pytest.raises(UnusableDetector, match=r"base model .*/base \(of .*option base_model\): there is no folder"):
         TransformersDetector(str(folder), **options)
-    again = TransformersDetector(str(folder), base_model=str(moved), **options)
-    assert again.version == both.version
+    assert TransformersDetector(str(folder), base_model=str(moved), **options).version == both.version
 
 
 def test_adapter_without_a_head(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
     model = transformers.LlamaForCausalLM.from_pretrained(write_llama_classifier(tmp_path / "base", "CausalLM"))
     peft.get_peft_model(model, peft.LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path / "adapter")
-    with pytest.raises(UnusableDetector, match=r"no trained classifier: .*/base has no weights score"):
+    with pytest.raises(UnusableDetector, match=r"not a trained classifier: .*/base has no weights score"):
         TransformersDetector(str(tmp_path / "adapter"))
 
 
@@ -171,22 +170,23 @@ def test_models_that_do_not_exist(tmp_path: Path) -> None:
 
 
 def test_models_that_are_no_classifiers(tmp_path: Path) -> None:
-    config = transformers.BertConfig(
-        vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
-    )
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    config = transformers.BertConfig(vocab_size=20, **sizes)
     transformers.BertForMaskedLM(config).save_pretrained(tmp_path / "masked")
-    with pytest.raises(UnusableDetector, match="is a BertForMaskedLM, no classifier of tokens or texts"):
+    with pytest.raises(UnusableDetector, match="is a BertForMaskedLM, not a classifier of tokens or texts"):
         TransformersDetector(str(tmp_path / "masked"))
-    transformers.BertModel(config).save_pretrained(tmp_path / "bare")
-    settings = json.loads((tmp_path / "bare" / "config.json").read_text("utf-8"))
-    (tmp_path / "bare" / "config.json").write_text(json.dumps({**settings, "architectures": None}), "utf-8")
-    word_tokenizer().save_pretrained(tmp_path / "bare")
-    with pytest.raises(UnusableDetector, match=r"no trained classifier: .* has no weights classifier"):
-        TransformersDetector(str(tmp_path / "bare"))
-    for content, why in (('{"model_type": "unheard-of"}', ".*unheard-of"), ("{", "")):
-        (tmp_path / "bare" / "config.json").write_text(content, "utf-8")
-        with pytest.raises(UnusableDetector, match=f"its configuration cannot be read: {why}"):
-            TransformersDetector(str(tmp_path / "bare"))
+    bare = tmp_path / "bare"
+    transformers.BertModel(config).save_pretrained(bare)
+    word_tokenizer().save_pretrained(bare)
+    settings = json.loads((bare / "config.json").read_text("utf-8"))
+    for content, why in (
+        (json.dumps({**settings, "architectures": None}), r"not a trained classifier: .* has no weights classifier"),
+        ('{"model_type": "unheard-of"}', "its configuration cannot be read: .*unheard-of"),
+        ("{", "its configuration cannot be read: "),
+    ):
+        (bare / "config.json").write_text(content, "utf-8")
+        with pytest.raises(UnusableDetector, match=why):
+            TransformersDetector(str(bare))
 
 
 def test_without_the_libraries(lookup: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,6 +153,13 @@ def test_every_option_of_a_command_exists() -> None:
     assert wrong == []
 
 
+def test_options_of_tasks_are_json_as_every_version_of_the_harness_reads_them() -> None:
+    """0.4 reads ``--metadata name=value`` too, 0.5 does not: no page and no message says to type it."""
+    sources = [*PAGES, *(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))]
+    typed = re.compile(r"--metadata[= ](?!\{)[\w{}]+=")
+    assert [(file.name, text) for file in sources for text in typed.findall(file.read_text("utf-8"))] == []
+
+
 def test_every_make_target_exists() -> None:
     targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     mentions = found(r"(?:`|^)make ([a-z][\w-]*)")

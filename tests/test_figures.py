@@ -417,14 +417,24 @@ def test_the_cost_of_a_group_is_that_of_its_tasks_and_one_without_strata_has_non
     variance = sum((weight / 8) ** 2 * share * (1 - share) / (n - 1) for weight, share, n in shares)
     assert of_group["balanced_error_stderr,robust"] == pytest.approx(math.sqrt(variance))
     assert of_group["accuracy,robust"] == 0.7
-    for damaged in ([], None, "many", [{"share": 0.5}], [{"share": "x", "n": 1, "weight": 0.5}] * 2):
+    weighed = with_cost(whole, 3).tasks["nomiracl_de"]
+    assert weighed.figures["robust"]["balanced_error"]["denominator"] == weighed.metric("balanced_error").denominator
+    assert weighed.metric("balanced_error").denominator.endswith("a made-up answer costs as much as 3 wrong refusals")
+    sound = {"share": 0.5, "n": 1, "weight": 0.5}
+    hostile = [{**sound, name: value} for name in sound for value in (math.inf, NAN, -1, 1e308, 10**400, "x", None)]
+    for damaged in ([], None, "many", [{"share": 0.5}], *([each, sound] for each in hostile)):
         entry = {**figures[0], "strata": damaged}
         one = made_run("m", [made_task("nomiracl_de", {"robust": {"balanced_error": entry}}, "de")])
         assert one.tasks["nomiracl_de"].figure("balanced_error", "robust").value == 0.275
         assert math.isnan(with_cost(one, 3).tasks["nomiracl_de"].figure("balanced_error", "robust").value)
-    for wrong in (0, -1, NAN, math.inf):
+    for number in (math.inf, NAN, 10**400, "x", None):
+        one = made_run(
+            "m", [made_task("nomiracl_de", {"robust": {"balanced_error": {**figures[0], "n": number}}}, "de")]
+        )
+        assert one.tasks["nomiracl_de"].figure("balanced_error", "robust")[::4] == (0.275, 0)
+    for wrong in (0, -1, NAN, math.inf, 10**400, "3", None, True, [3]):
         with pytest.raises(UsageError, match="--cost takes how many wrong refusals a made-up answer costs, such as 3"):
-            with_cost(whole, wrong)
+            with_cost(whole, wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rates", [(0.0, 0.3), (0.01, 0.05), (0.4, 0.6), (0.05, 0.95)])

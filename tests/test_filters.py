@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.harness.filters import (
+from custom_metrics.filters import (
     Abstention,
     CopiedAnswer,
     FinalAnswer,

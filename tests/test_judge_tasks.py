@@ -358,14 +358,14 @@ def test_a_judge_that_talks_nonsense_is_unread_and_nothing_else(runs: Path, tmp_
 @pytest.mark.parametrize("places", [None, "", []])
 def test_without_samples_the_message_says_what_to_give(load: Callable[..., Any], places: Any) -> None:
     with pytest.raises(
-        ValueError, match=r"judges the answers of an earlier run: --metadata samples=PATH.*--log_samples"
+        ValueError, match=r"""judges the answers of an earlier run: --metadata '{"samples": "PATH"}'.*--log_samples"""
     ):
         load(samples=places)
 
 
 @pytest.mark.parametrize("load", [load_ratings, load_pairs])
 def test_a_place_without_samples(load: Callable[..., Any], tmp_path: Path) -> None:
-    with pytest.raises(MissingSource, match=r"nowhere does not exist \(--metadata samples=PATH"):
+    with pytest.raises(MissingSource, match=r"""nowhere does not exist \(--metadata '{"samples": "PATH"}'"""):
         load(samples=str(tmp_path / "nowhere"))
     with pytest.raises(
         MissingSource, match=r"no samples file \(samples_<task>_<date>\.jsonl, as `lm_eval --log_samples`"
@@ -391,7 +391,9 @@ def test_several_runs_are_too_many_for_ratings(runs: Path, tmp_path: Path, same_
     for number, strategy in enumerate(("full_passage", "lexical")):
         folder = tmp_path / str(number) / ("model" if same_folder_name else strategy)
         shutil.copytree(runs / strategy, folder)
-    with pytest.raises(ValueError, match="rates one run; say which of these with --metadata samples=FILE") as caught:
+    with pytest.raises(
+        ValueError, match=r"""rates one run; say which of these with --metadata '{"samples": "FILE"}'"""
+    ) as caught:
         rated(samples=str(tmp_path))
     assert len(re.findall(r"\n  \S+samples_clapnq_(?:gold|rag)_\S+\.jsonl", str(caught.value))) == 4
 

@@ -54,7 +54,7 @@ def test_a_line_that_is_no_labelled_answer_is_named_with_what_it_lacks(
     path = lines(tmp_path, ROW, ROW | change)
     with pytest.raises(CorruptSource) as refused:
         read_labelled_lines(path, Counter())
-    assert str(refused.value) == f"{path}, line 3: no labelled answer: {why}"
+    assert str(refused.value) == f"{path}, line 3: not a labelled answer: {why}"
 
 
 def test_a_labelled_answer_has_what_its_line_says(tmp_path: Path) -> None:

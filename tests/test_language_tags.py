@@ -28,11 +28,11 @@ def test_a_tag_gives_the_code_that_our_tables_know(tag: str, code: str) -> None:
     [
         (
             ["", "xx", "klingonisch", "de-", "../de", "de\n", "a" * 500, "en-QQQQQ1-", "1", "💥"],
-            "is no language; give a BCP 47 tag, such as de, pt-BR",
+            "is not a language; give a BCP 47 tag, such as de, pt-BR",
         ),
         (["german"], "did you mean 'de'"),
         (["Cantonese"], "did you mean 'yue'"),
-        (["und", "mul", "zxx", "x-mine"], "names no one language"),
+        (["und", "mul", "zxx", "x-mine"], "does not name one language"),
     ],
 )
 def test_what_is_no_language_is_refused(tags: list[str], says: str) -> None:
@@ -111,6 +111,6 @@ def test_detect_takes_tags_and_says_what_it_guesses(arguments: list[str], capsys
     assert guessed.out == named.out
     assert "lm-eval-grounded: language guessed from the answer: ja (100% sure); --language TAG says it\n" in guessed.err
     assert main([*arguments, "--language", "Japanese"]) == 2
-    assert "'Japanese' is no language" in capsys.readouterr().err
+    assert "'Japanese' is not a language" in capsys.readouterr().err
     assert main([*arguments, "--language", "zh-Hant", "--html"]) == 0
     assert 'dir="auto" lang="zh-Hant"' in capsys.readouterr().out

@@ -441,6 +441,18 @@ def test_all_figures_are_files_too_with_what_a_user_says_of_the_models(
         assert says in capsys.readouterr().err
 
 
+def test_a_cost_is_said_in_files_and_one_that_is_none_leaves_the_site_as_it_was(folder: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    assert main(["leaderboard", str(folder), "-o", str(site), "--cost", "3"]) == 0
+    before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+    rows = csv.DictReader((site / "leaderboard.csv").open(encoding="utf-8"))
+    titles = {row["title"] for row in rows if row["metric"].startswith("balanced_error")}
+    assert titles == {"Error rate (balanced, cost 3)"}
+    for wrong in ("0", "-1", "nan", "inf"):
+        assert main(["leaderboard", str(folder), "-o", str(site), f"--cost={wrong}"]) == 2
+    assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
+
+
 def test_links_have_a_picture_where_the_address_of_the_site_is_known(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capsys: Any
 ) -> None:

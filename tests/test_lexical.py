@@ -20,7 +20,9 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import Detector, lexical, load_detector
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.lexical import LexicalDetector, maximise_iou, model
-from detector_plugin.lexical.copies import (
+from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, answer_features
+from detector_plugin.lexical.reference import normalise, stem
+from tests.development.lexical.copies import (
     collect_names,
     draw_copy,
     rare_words,
@@ -30,9 +32,8 @@ from detector_plugin.lexical.copies import (
     swap_word,
     words_by_frequency,
 )
-from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, answer_features
-from detector_plugin.lexical.text import normalise, stem
-from lm_eval_tasks.mfava.held_out import Bin, bins, calibration_error, draw
+from tests.development.lexical.held_out import bins, calibration_error
+from tests.development.lexical.training import to_bytes
 
 REFERENCE = (
     "Der Kölner Dom ist eine römisch-katholische Kirche in Köln. Mit 157 Metern Höhe ist er das dritthöchste "
@@ -126,40 +127,6 @@ def test_a_name_that_stands_nowhere_in_the_reference_is_found(detector: LexicalD
     for name, other in zip(names.split(), others.split(), strict=True):
         spans = flagged(detector, reference, reference.replace(name, other), language)
         assert other in " ".join(spans), (name, other)
-
-
-RARE = {
-    "en": ("moved", "studied", "married", "chemist", "bagpipe"),
-    "de": ("geboren", "junge", "studierte", "heiratete", "gepökelte"),
-    "es": ("física", "joven", "estudió", "químico", "bambalina"),
-    "fi": ("syntyi", "muutti", "opiskeli", "kemisti", "säkkipilli"),
-}
-"""Words of the biographies, and one that none of them has."""
-
-
-def test_a_rare_word_in_a_copy_is_found_more_often_than_not(detector: LexicalDetector) -> None:
-    found = [
-        other in " ".join(flagged(detector, BIOGRAPHIES[code], BIOGRAPHIES[code].replace(word, other, 1), code))
-        for code, (*swapped, other) in RARE.items()
-        for word in swapped
-    ]
-    assert sum(found) >= len(found) / 2
-
-
-def test_words_in_the_middle_of_what_is_copied() -> None:
-    """Tokens in a row before and after each word that stand side by side in the reference."""
-
-    def around(reference: str, answer: str) -> dict[str, float]:
-        matrix = answer_features(reference, answer, "en")
-        return dict(zip(answer.split(), matrix[:, FEATURE_NAMES.index(COPIED_AROUND)].tolist(), strict=True))
-
-    reference = "The old bridge over the river was built in 1848 by local masons and widened later."
-    found = around(reference, "The old bridge over the bagpipe was built in 1848 by well-off masons.")
-    assert found["bagpipe"] == 8
-    assert found["built"] == found["1848"] == found["well-off"] == 0  # nothing before, nothing after, in two pieces
-    assert around(reference, "bagpipe") == {"bagpipe": 0}
-    long = " ".join(f"word{number}" for number in range(30))
-    assert around(long, long.replace("word15", "x"))["x"] == 16
 
 
 @pytest.mark.parametrize(
@@ -305,16 +272,6 @@ def test_the_calibration_error_in_ten_bins() -> None:
     assert np.isnan(calibration_error(probabilities[:0], hallucinated[:0]))
 
 
-@pytest.mark.parametrize("ending", ["svg", "png"])
-def test_the_reliability_diagram(tmp_path: Path, ending: str) -> None:
-    pytest.importorskip("matplotlib", reason="plots need lm-eval-grounded[report]")
-    for name in ("one", "two"):
-        draw({"real": [Bin(0.1, 0.2, 10), Bin(0.9, 0.8, 5)]}, tmp_path / f"{name}.{ending}")
-    one, two = ((tmp_path / f"{name}.{ending}").read_bytes() for name in ("one", "two"))
-    assert one == two  # the same figures, the same bytes
-    assert {"svg": b"<svg", "png": b"\x89PNG"}[ending] in one
-
-
 def test_the_readme_says_what_the_calibration_says() -> None:
     """The table of the mFAVA README, its columns documents, precision and recall, against the shipped calibration."""
     from detector_plugin import calibration
@@ -380,33 +337,27 @@ def test_copies_with_a_word_swapped() -> None:
     assert words_by_frequency(texts["de"])[:6] == "der eine in und wurde als".split()  # those of both first
     assert rare_words([f"word{n}" for n in range(3_002)] + ["bee", "honey"]) == ["word3000", "word3001", "honey"]
     document = LabelledAnswer(BIOGRAPHIES["en"], "", "en", "gold", (), "Who married Pierre Lambert in Oslo?")
+
+    def swapped(copy: LabelledAnswer | None) -> str:
+        """The word that was swapped in; empty where none was."""
+        return "" if copy is None else copy.answer[copy.spans[0].start : copy.spans[0].end]
+
     for number in range(20):
         random = seeded_generator((number,), "any")
         copy = draw_copy(document, random)
         assert copy is not None
         assert copy.answer in document.reference
         assert copy.answer.count(". ") >= 2  # three sentences or four
-        absent = swap_name(copy, ["Oslo", "Lyon", "Durand", *names["en"]], random)
-        assert absent is not None
-        assert [absent.answer[span.start : span.end] for span in absent.spans] == ["Durand"]  # Oslo is in the question
-        other = swap_name(copy, names["en"], random, absent=False)
-        if other is not None:  # all its names may be in the copy
-            (span,) = other.spans
-            name = other.answer[span.start : span.end]
-            assert name in document.reference
-            assert name not in copy.answer
-        common = swap_word(copy, ["she", "was", "however"], random)
-        assert common is not None
-        assert [common.answer[span.start : span.end] for span in common.spans] == ["however"]
+        assert swapped(swap_name(copy, ["Oslo", "Lyon", "Durand", *names["en"]], random)) == "Durand"  # Oslo is asked
+        elsewhere = swapped(swap_name(copy, names["en"], random, absent=False))  # of all names in the copy: none
+        assert elsewhere in document.reference
+        assert not elsewhere or elsewhere not in copy.answer
+        assert swapped(swap_word(copy, ["she", "was", "however"], random)) == "however"
         assert swap_word(copy, ["married"], random) is None
         dated = swap_number(copy, random)
-        if dated is None:
-            assert "1867" not in copy.answer
-        else:
-            (span,) = dated.spans
-            assert dated.answer[: span.start] + "1867" + dated.answer[span.end :] == copy.answer
+        assert (dated is None) == ("1867" not in copy.answer)
+        assert dated is None or dated.answer.replace(swapped(dated), "1867") == copy.answer
     assert draw_copy(replace(document, reference="One. Two."), seeded_generator((0,))) is None
-    assert swap_name(replace(document, answer="no name here at all"), names["en"], seeded_generator((0,))) is None
 
 
 LEAF = model.LEAF
@@ -420,13 +371,13 @@ TREES = {
 
 def written(**arrays: Any) -> bytes:
     settings = {"threshold": 0.4, "spread": 2.0, "names": ("first", "second", "third"), "training": {}}
-    return model.to_bytes({**TREES, **arrays}, **settings)
+    return to_bytes({**TREES, **arrays}, **settings)
 
 
 def test_trees_say_the_sum_of_the_leaves() -> None:
     forest = model.from_bytes(written())
     rows = np.array([[0.5, 9, -1], [0.6, 0, -1], [0.6, 0.1, -1]], np.float32)
-    assert forest.log_odds(rows).tolist() == [11, 21, 31]
+    assert forest.trees.sums(rows).tolist() == [11, 21, 31]
     assert forest.trees.depth == 2
 
 
@@ -447,9 +398,9 @@ def test_trees_that_do_not_hang_together(arrays: dict[str, Any]) -> None:
 
 def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
     """And these bytes: features and trees of the shipped weights are made by the same code."""
-    lightgbm = pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
-    from detector_plugin.lexical import training
+    lightgbm = pytest.importorskip("lightgbm", reason="training needs LightGBM (extra test)")
     from lm_eval_tasks.detection.labelled_answers import labelled_answers
+    from tests.development.lexical import training
 
     few = [document for document in labelled_answers("sample") if document.language in ("de", "fi")]
     assert {document.annotations for document in few} == {"real", "gold", "silver"}
@@ -461,26 +412,19 @@ def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
         assert hashlib.sha256(first).hexdigest() == digest
 
 
-@pytest.mark.slow  # trains eleven forests, in processes of their own
-def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
-    from lm_eval_tasks.cli import main
-    from lm_eval_tasks.detection import labelled_answers as driver
+@pytest.mark.slow("trains eleven forests, in processes of their own")
+def test_the_weights_of_a_mirror_are_trained_and_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("lightgbm", reason="training needs LightGBM (extra test)")
+    from tests.development.lexical import __main__ as command
 
-    some = [d for d in driver.labelled_answers("sample") if d.language in ("de", "fi", "fr", "tr")]
-    monkeypatch.setattr(driver, "labelled_answers", lambda mirror, names=None: some)
-    assert main(["train", "--mirror", "sample", "-o", str(tmp_path)]) == 0
-    names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
-    assert names == [
-        "calibration.json",
-        *(
-            f"weights/held_out/{language}{family}.safetensors"
-            for language in ("de", "fi", "fr", "tr")
-            for family in ((".model-1", ".model-2", "") if language != "tr" else ("",))
-        ),
-        "weights/lexical.safetensors",
-    ]
+    some = [d for d in command.labelled_answers("sample") if d.language in ("de", "fi", "fr", "tr")]
+    monkeypatch.setattr(command, "labelled_answers", lambda mirror, names=None: some)
+    command.main(["--mirror", "sample", "-o", str(tmp_path)])
+    left_out = [f"{code}{family}" for code in ("de", "fi", "fr") for family in ("", ".model-1", ".model-2")] + ["tr"]
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {
+        *("calibration.json", "weights/lexical.safetensors"),
+        *(f"weights/held_out/{name}.safetensors" for name in left_out),
+    }
     content = json.loads((tmp_path / "calibration.json").read_text("utf-8"))
     assert content["detector"]["version"] == LexicalDetector(weights=tmp_path / "weights").version
-    assert set(content["languages"]) == {"de", "fi", "fr", "tr"}
-    assert set(content["languages"]["de"]) == {"real", "gold", "silver"}
+    assert {code: {*kinds} for code, kinds in content["languages"].items()}["de"] == {"real", "gold", "silver"}

@@ -44,7 +44,7 @@ def read_once() -> Iterator[Callable[..., features.Matrix]]:
 @pytest.fixture(scope="module")
 def held_out_figures(hub: str) -> dict[tuple[str, str], Mapping[str, float]]:
     from lm_eval_tasks.detection.labelled_answers import labelled_answers
-    from lm_eval_tasks.mfava.held_out import predictions, summary
+    from tests.development.lexical.held_out import predictions, summary
 
     documents = labelled_answers(hub)
     return summary(documents, list(predictions(documents)))
@@ -54,7 +54,7 @@ def held_out_figures(hub: str) -> dict[tuple[str, str], Mapping[str, float]]:
 def test_a_part_of_the_answers_of_languages_and_families_never_seen(hub: str) -> None:
     """The first twelve of each kind, to the digit but for what another processor rounds; the tests below read all."""
     from lm_eval_tasks.detection.labelled_answers import labelled_answers
-    from lm_eval_tasks.mfava.held_out import predictions, summary
+    from tests.development.lexical.held_out import predictions, summary
 
     kinds: dict[tuple[str, str], list[Any]] = {key: [] for key in PART}
     for document in labelled_answers(hub):
@@ -114,13 +114,13 @@ def test_the_shipped_weights_are_those_of_the_public_data(
     hub: str, read_once: Callable[..., features.Matrix], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Trained anew from the mirror; `make train-lexical` does so for all of them."""
-    lightgbm = pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
-    from detector_plugin.lexical import training
-    from lm_eval_tasks.commands.train import LEXICAL_DATA
+    lightgbm = pytest.importorskip("lightgbm", reason="training needs LightGBM (extra test)")
     from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
+    from tests.development.lexical import training
+    from tests.development.lexical.__main__ import DATA
 
     shipped = (lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes()
     if model.from_bytes(shipped).training["lightgbm"] != lightgbm.__version__:
         pytest.skip("another release of LightGBM than the weights were made with: its trees may differ in a bit")
     monkeypatch.setattr(training, "answer_features", read_once)
-    assert training.train(readable(labelled_answers(hub, LEXICAL_DATA))) == shipped
+    assert training.train(readable(labelled_answers(hub, DATA))) == shipped

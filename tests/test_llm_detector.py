@@ -13,8 +13,7 @@ import pytest
 
 from custom_metrics.reading.spans import Span
 from detector_plugin import Detector, UnusableDetector, load_detector
-from detector_plugin.llm import PROMPT_VERSION
-from detector_plugin.llm_forms import LONGEST_REPLY, read_typed_spans, read_verdict
+from detector_plugin.llm import LONGEST_REPLY, PROMPT_VERSION, read_typed_spans, read_verdict
 from tests.chat_endpoint import Endpoint
 
 pytest.importorskip("tenacity", reason="the harness's API models need lm-eval[api]")
@@ -136,19 +135,6 @@ def test_a_span_is_where_it_says_or_first_stands() -> None:
     assert starts({"text": "Paris", "start": 32, "end": 37}) == [32]
     assert starts({"text": "Paris has 2"}, {"text": "Paris"}) == [0, 32]  # the first one is taken
     assert len(read_typed_spans(typed(*[{"text": "a"}] * 20_000), "a" * 10_000, Counter())[1]) == 10_000
-
-
-def test_types_as_categories_of_mfava() -> None:
-    for types, mfava in {
-        ("contradiction", "temporal"): "entity",
-        ("contradiction", "relational"): "relation",
-        ("contradiction", "unspecified"): "contradictory",
-        ("fabricated_reference", "entity"): "invented",
-        ("unsupported_addition", "subjective"): "subjective",
-        ("unsupported_addition", "claim"): "unverifiable",
-    }.items():
-        reply = typed(dict(zip(("text", "category", "subcategory"), ("Paris", *types), strict=True)))
-        assert read_typed_spans(reply, ANSWER, Counter())[1] == [Span(0, 5, mfava)]
 
 
 def test_verdicts() -> None:

@@ -17,8 +17,8 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results import logs
-from lm_eval_tasks.results.marks.content import page_content
 from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
+from lm_eval_tasks.results.marks.page import page_content
 from lm_eval_tasks.runs import read_runs
 from tests.conftest import ROOT, figures_of, results_of
 from tests.logged_runs import lines
@@ -88,17 +88,17 @@ GOOD = {"answer": "Der Turm ist 330 Meter hoch.", "passages": ["Der Turm hat 330
 
 def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bad = {
-        "no JSON": [b"{'answer'}\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b'{"answer": "cut'],
-        "no JSON object": [[GOOD]],
+        "not JSON": [b"{'answer'}\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b'{"answer": "cut'],
+        "not a JSON object": [[GOOD]],
         "no answer": [{**GOOD, "answer": " "}, {"passages": ["x"]}],
-        "answer is no text": [{**GOOD, "answer": ["x"]}],
+        "answer is not text": [{**GOOD, "answer": ["x"]}],
         "no passages and no reference": [
             {"answer": "x"},
             {**GOOD, "passages": []},
             {**GOOD, "passages": [{"title": ""}]},
         ],
-        "text is no text": [{**GOOD, "passages": [{"text": 3}]}, {**GOOD, "passages": 7}],
-        "language is no BCP 47 tag": [{**GOOD, "language": "german"}],
+        "text is not text": [{**GOOD, "passages": [{"text": 3}]}, {**GOOD, "passages": 7}],
+        "language is not a BCP 47 tag": [{**GOOD, "language": "german"}],
         "longer than 4 MB": [{**GOOD, "passages": ["x" * (10 << 20)]}],
     }
     good = [
@@ -114,11 +114,11 @@ def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog:
     assert record["kept"]["answers"] == len(good) == len(lines(tmp_path / "out.jsonl"))
     assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == [None, 7, "\ufffd"]
     (said,) = (record.message for record in caplog.records if "left out" in record.message)
-    assert "no JSON: 4 (line 1, 2, 3, ...); no JSON object: 1 (line 4); no answer: 2 (line 5, 6)" in said
+    assert "not JSON: 4 (line 1, 2, 3, ...); not a JSON object: 1 (line 4); no answer: 2 (line 5, 6)" in said
     assert "longer than 4 MB: 1 (line 18)" in said
     write_log(log, *rows[:4])
     with pytest.raises(
-        ValueError, match=r"no line can be used: no JSON: 3 \(line 1, 2, 3\); no JSON object: 1 \(line 4\)"
+        ValueError, match=r"no line can be used: not JSON: 3 \(line 1, 2, 3\); not a JSON object: 1 \(line 4\)"
     ):
         logs.detect_log(log, tmp_path / "none.jsonl")
 

@@ -390,5 +390,7 @@ def test_an_id_names_one_row(tmp_path: Path) -> None:
     assert [row["id"] for row in rows_of(tmp_path, {"title": 1, "id": "a"}, {"id": "a"})[0]] == ["a"]
     with pytest.raises(CorruptSource, match="line 2: expected a JSON object"):
         rows_of(tmp_path, {}, "[]")
-    with pytest.raises(MissingSource, match=r"none\.jsonl: no such file \(--metadata articles=FILE, JSON lines with"):
+    with pytest.raises(
+        MissingSource, match=r"""none\.jsonl: no such file \(--metadata '{"articles": "FILE"}', JSON lines"""
+    ):
         list(read_rows(tmp_path / "none.jsonl", "de", Counter()))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 from collections import Counter
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -18,10 +20,16 @@ from tests.logged_runs import copied
 from tests.marked_runs import clapnq_row, logged_run, mfava_row
 
 OF_RUN = ("run", "-o", "out", "--format", "label-studio")
+CONTENT = re.compile(r'<script type="application/json"[^>]*>(.*?)</script>', re.S)
 
 
 def mark(*arguments: object, cwd: Path, check: bool = True) -> CompletedProcess[str]:
     return run([command("lm-eval-grounded"), "mark", *map(str, arguments)], cwd, check)
+
+
+def lines_of_page(page: Path) -> list[dict[str, Any]]:
+    (content,) = CONTENT.findall(page.read_text("utf-8"))
+    return [item["line"] for item in json.loads(content)["items"]]
 
 
 def test_answers_of_a_run_for_label_studio(closed_book: Path, tmp_path: Path) -> None:
@@ -43,8 +51,8 @@ def test_answers_that_no_detector_has_read_are_the_same_draw(
     closed_book: Path, predicted: Path, tmp_path: Path
 ) -> None:
     for name, folder in (("tagged", closed_book), ("plain", predicted)):
-        mark(folder, "--tasks", "mfava_de,mfava_zh", "-o", name, "--format", "label-studio", cwd=tmp_path)
-    for name in ("tasks_mfava_de.json", "tasks_mfava_zh.json", "interface_mfava_zh.xml"):
+        mark(folder, "--tasks", "mfava_de,mfava_zh", "-o", name, cwd=tmp_path)
+    for name in ("marking_mfava_de.html", "marking_mfava_zh.html"):
         assert (tmp_path / "tagged" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
 
 
@@ -59,23 +67,36 @@ def test_the_page(closed_book: Path, tmp_path: Path) -> None:
     )
 
 
-def test_ratings_and_preferences_of_clapnq(two_models: Path, tmp_path: Path) -> None:
+def test_ratings_of_clapnq_go_on_to_a_judge(two_models: Path, tmp_path: Path) -> None:
     runs = [two_models / "baseline-answer", two_models / "baseline-lexical"]
-    options = ("--tasks", "clapnq_rag", "--answers", 10, "--format", "label-studio", "-o")
-    done = mark(*runs, *options, "ratings", "--kind", "ratings", cwd=tmp_path)
-    tasks = json.loads((tmp_path / "ratings" / "tasks.json").read_text("utf-8"))
-    models = {f"lm-eval-grounded/{run.name}" for run in runs}
-    assert {task["data"]["model"] for task in tasks} == models
-    assert {*Counter(task["data"]["id"] for task in tasks).values()} == {2}
+    done = mark(*runs, "--tasks", "clapnq_rag", "--answers", 10, "-o", "out", "--kind", "ratings", cwd=tmp_path)
+    lines = lines_of_page(tmp_path / "out" / "marking.html")
+    assert {line["model"] for line in lines} == {f"lm-eval-grounded/{run.name}" for run in runs}
+    assert {*Counter(line["id"] for line in lines).values()} == {2}
     assert "clapnq_rag: 20 answers to rate (15 draws of" in done.stdout
     assert "bounds" not in done.stdout
-    done = mark(*runs, *options, "pairs", "--kind", "preferences", cwd=tmp_path)
-    (data, *_) = (task["data"] for task in json.loads((tmp_path / "pairs" / "tasks.json").read_text("utf-8")))
-    assert data["answers"] == [data["answer_1"], data["answer_2"]]
-    assert len(data["models"]) == 2
-    assert "Passages" not in data["reference"]
-    assert data["reference"]
-    assert "clapnq_rag: 10 pairs to compare (15 draws of" in done.stdout
+    judge = "  lm_eval --tasks clapnq_judge --model ... --metadata {} --log_samples --output_path JUDGED/{}"
+    options = [shlex.quote(json.dumps({"samples": str(run)})) for run in runs]
+    assert done.stdout.splitlines()[-3:] == [
+        *(judge.format(option, place) for place, option in enumerate(options, 1)),
+        "  lm-eval-grounded score JUDGED --marks ratings_clapnq_rag_*.jsonl",
+    ]
+
+
+def test_preferences_of_clapnq_go_on_to_a_judge(tmp_path: Path) -> None:
+    for name in "ab":
+        logged_run(tmp_path / name, [clapnq_row(number, f"{name} {number}") for number in range(20)], "clapnq_gold")
+    options = ("--tasks", "clapnq_gold", "--answers", 10, "-o", "out", "--kind", "preferences")
+    done = mark("a", "b", *options, cwd=tmp_path)
+    (line, *_) = lines_of_page(tmp_path / "out" / "marking.html")
+    assert len(line["models"]) == len(line["answers"]) == 2
+    assert line["reference"].startswith("Title")
+    assert "clapnq_gold: 10 pairs to compare (" in done.stdout
+    assert [line.strip() for line in done.stdout.splitlines()[-2:]] == [
+        'lm_eval --tasks clapnq_judge_pairs --model ... --metadata \'{"samples": ["a", "b"]}\' --log_samples '
+        "--output_path JUDGED/1",
+        "lm-eval-grounded score JUDGED --marks preferences_clapnq_gold_*.jsonl",
+    ]
 
 
 def test_how_long_it_takes(tmp_path: Path) -> None:
@@ -83,7 +104,8 @@ def test_how_long_it_takes(tmp_path: Path) -> None:
     marks = [{"kind": "spans", "seconds": seconds} for seconds in (30, 90.0, None, True, 0)]
     marks.append({"kind": "ratings", "seconds": 7})
     (tmp_path / "marks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in marks))
-    export = [{"id": 1, "data": {"kind": "spans", "answer": "x"}, "annotations": [{"result": [], "lead_time": 120}]}]
+    annotation = {"result": [], "lead_time": 120, "completed_by": 1}
+    export = [{"id": 1, "data": {"kind": "spans", "answer": "x"}, "annotations": [annotation]}]
     (tmp_path / "export.json").write_text(json.dumps(export))
     done = mark(*OF_RUN, "--tasks", "mfava_de", "--marks", "marks.jsonl", "export.json", cwd=tmp_path)
     lines = [line.split() for line in done.stdout.splitlines() if line.endswith(" minutes")]
@@ -97,35 +119,8 @@ def test_how_long_it_takes(tmp_path: Path) -> None:
     assert "marks.jsonl, line 1: no JSON" in done.stderr
 
 
+PAGE = ("--format", "page")
 CLAPNQ = [clapnq_row(number, f"answer {number}") for number in range(6)]
-
-
-@pytest.mark.parametrize(
-    ("kind", "commands"),
-    [
-        (
-            "ratings",
-            [
-                "lm_eval --tasks clapnq_judge --model ... --metadata samples=a --log_samples --output_path JUDGED/1",
-                "lm_eval --tasks clapnq_judge --model ... --metadata samples=b --log_samples --output_path JUDGED/2",
-                "lm-eval-grounded score JUDGED --marks ratings_clapnq_gold_*.jsonl",
-            ],
-        ),
-        (
-            "preferences",
-            [
-                'lm_eval --tasks clapnq_judge_pairs --model ... --metadata \'samples=["a", "b"]\' --log_samples '
-                "--output_path JUDGED/1",
-                "lm-eval-grounded score JUDGED --marks preferences_clapnq_gold_*.jsonl",
-            ],
-        ),
-    ],
-)
-def test_ratings_and_preferences_go_on_to_a_judge(tmp_path: Path, kind: str, commands: list[str]) -> None:
-    for name in "ab":
-        logged_run(tmp_path / name, [clapnq_row(number, f"{name} {number}") for number in range(6)], "clapnq_gold")
-    done = mark("a", "b", "--tasks", "clapnq_gold", "--kind", kind, "--answers", "5", "-o", "out", cwd=tmp_path)
-    assert [line.strip() for line in done.stdout.splitlines()[-len(commands) :]] == commands
 
 
 @pytest.mark.parametrize(
@@ -136,15 +131,19 @@ def test_ratings_and_preferences_go_on_to_a_judge(tmp_path: Path, kind: str, com
         (["--tasks", "mfava_de", "--answers", "4"], "draw 5 or more"),
         (["--tasks", "mfava_de", "--seed", "-1"], "with a seed of 0 or more"),
         (
-            ["--tasks", "mfava_de", "--kind", "ratings"],
+            ["--tasks", "mfava_de", "--kind", "ratings", *PAGE],
             "--kind ratings is of clapnq_gold* and clapnq_rag*, not of mfava_de",
         ),
-        (["--tasks", "clapnq_gold", "--kind", "preferences"], "--kind preferences compares two runs; here are 1"),
         (
-            ["--tasks", "clapnq_gold", "--kind", "ratings", "--suggest"],
-            "--categories and --suggest go with --kind spans",
+            ["--tasks", "clapnq_gold", "--kind", "preferences", *PAGE],
+            "--kind preferences compares two runs; here are 1",
         ),
-        (["--tasks", "clapnq_gold", "--suggest"], "clapnq_gold: no detector has read all answers"),
+        (
+            ["--tasks", "clapnq_gold", "--kind", "ratings"],
+            "--format label-studio go with --kind spans, not with ratings",
+        ),
+        (["--tasks", "mfava_de", "--suggest"], "--suggest goes with --format page"),
+        (["--tasks", "clapnq_gold", "--suggest", *PAGE], "clapnq_gold: no detector has read all answers"),
         (["--tasks", "mfava_de", "--instructions", "latin.md"], "latin.md: no UTF-8 text"),
         (["--tasks", "mfava_de", "--instructions", "nowhere.md"], "nowhere.md"),
         (["--tasks", ","], "name a task"),

@@ -348,19 +348,6 @@ def test_preferences_of_two_pairs_are_refused(runs: Path, of_pairs: Path, tmp_pa
         score(of_pairs, output=tmp_path / "out", marks=marks)
 
 
-def test_gaps_are_named_and_can_be_cut_off(runs: Path, of_ratings: Path, tmp_path: Path) -> None:
-    marks = marked(tmp_path, [file(runs, "lexical")])
-    rows = lines(marks)
-    order, last = rows[0]["draw"]["order"], rows[-1]["id"]
-    marks.write_text("".join(json.dumps(row) + "\n" for row in rows[:-1]), "utf-8")
-    complete = order.index(last)
-    with pytest.raises(UsageError, match=rf"1 drawn answers are not marked: {last}.*--complete-to {complete}"):
-        score(of_ratings, output=tmp_path / "out", marks=[marks])
-    (written,) = score(of_ratings, output=tmp_path / "out", marks=[marks], complete_to=complete)
-    (result,) = read_runs([written])
-    assert result.tasks[RATINGS].provenance["marks"]["metrics"]["marked_faithfulness"]["draws"] == complete
-
-
 def test_marks_that_nothing_is_scored_with_are_named(
     runs: Path, of_ratings: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -145,7 +145,7 @@ def test_two_models_are_compared_by_the_marks_of_the_same_questions(two_scored: 
     (row,) = compare_runs(two_scored, tasks=[TASK]).select("marked_rate", TASK)
     assert row.difference == pytest.approx(row.first_value - row.second_value)
     assert row.low < row.difference < row.high
-    assert (row.method, row.unit, row.n) == ("MOVER of two marked means with their correlation", "answers", 12)
+    assert (row.method, row.unit, row.n) == ("MOVER of two marked means with their correlation", "draws", 12)
     assert row.first_value == pytest.approx(two_scored[0].tasks[TASK].figure("marked_rate", "answer").value)
 
 
@@ -228,15 +228,43 @@ def test_an_answer_that_nobody_could_judge_in_one_run_counts_for_the_other(tagge
     assert figures[0].n == figures[1].n - 1
 
 
-@pytest.mark.parametrize(("draws", "sections"), [((30, 30), 1), ((30, 20), 2)])
+@pytest.mark.parametrize(
+    ("draws", "together"), [((30, 30), {0, 1}), ((30, 20), set()), ((30, 30, 20), {0, 1}), ((20, 30, 20), {0, 2})]
+)
 def test_compare_and_leaderboard_agree_on_what_is_comparable(
-    one_abstains: dict[int, list[Run]], draws: tuple[int, int], sections: int
+    one_abstains: dict[int, list[Run]], draws: tuple[int, ...], together: set[int]
 ) -> None:
-    runs = [one_abstains[number][place] for place, number in enumerate(draws)]
+    """Rates by marks of one draw are compared. Of runs of other draws all else is."""
+    runs = [one_abstains[number][place % 2] for place, number in enumerate(draws)]
     result = compare_runs(runs, tasks=["clapnq_gold"])
-    assert len([*result.select("marked_rate", "clapnq_gold")]) == 2 - sections
-    assert len(sections_of([entry_of(run, str(number)) for number, run in enumerate(runs)])) == sections
-    assert ("are of different draws: draw once for all runs" in str(result)) == (sections == 2)
+    (section,) = sections_of([entry_of(run, str(number)) for number, run in enumerate(runs)])
+    ranked: dict[str, set[int]] = {}
+    for row in section.summary.rows:
+        for column, cell in row.cells.items():
+            ranked.setdefault(column.metric, set()).update([row.entry] if cell.rank else [])
+    assert len([*result.select("marked_rate", "clapnq_gold")]) == len(together) // 2
+    assert {run for row in result.select("marked_rate") for run in (row.first, row.second)} == together
+    assert ranked.pop("marked_rate") == together
+    assert {*ranked} <= {row.metric for row in result.differences}
+    assert {*map(len, ranked.values())} == {len(runs)}
+    assert ("are of different draws: draw once for all runs" in str(result)) == (len({*draws}) == 2)
+    assert section.conditions["marks"].startswith("of several draws") == (len({*draws}) == 2)
+
+
+def test_a_run_without_marks_is_left_out_of_the_comparison_of_the_others(
+    one_abstains: dict[int, list[Run]], tmp_path: Path
+) -> None:
+    metadata = {"mirror": "sample", "detector": "lexical"}
+    in_this_process(["clapnq_gold"], "grounded-baseline", "strategy=lexical", tmp_path, metadata=metadata)
+    runs = [*read_runs([tmp_path]), *one_abstains[30]]
+    result = compare_runs(runs)
+    (row,) = result.select("marked_rate")
+    assert (row.first, row.second, row.n, row.unit) == (1, 2, 30, "draws")
+    reason = "marked_rate is not compared for all runs: the answers of lm-eval-grounded/baseline-lexical have no marks"
+    assert [note for note in result.notes if reason in note]
+    (section,) = sections_of([entry_of(run, str(number)) for number, run in enumerate(runs)])
+    cells = {row.entry: {at.metric: cell.rank for at, cell in row.cells.items()} for row in section.summary.rows}
+    assert [cells[number].get("marked_rate") for number in range(3)] == [None, 2, 1]
 
 
 def test_the_leaderboard_and_the_report_take_it_before_other_rates(two_scored: list[Run]) -> None:

@@ -10,15 +10,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.marks.lines import read_marks
 from lm_eval_tasks.results.marks.page import marking_page
+from lm_eval_tasks.runs import read_runs
 from tests import logged_runs
 from tests.browser import SCHEMES, WIDTHS, Tab
-from tests.conftest import ROOT, results_of
+from tests.conftest import ROOT
+from tests.marked_runs import rate_by_hand
 from tests.marking_pages import TEXTS, content, with_answers
 from tests.report_runs import HOSTILE
 
@@ -140,12 +141,9 @@ def drop(page: Any, *lines: Any, name: str = "marks.jsonl") -> str:
 MOUSE = [
     ("de", "1889 errichtet 🗼👩‍👩‍👧 und"),
     ("de", "iffelt"),  # to the character
-    ("ar", "وسنة 1889 في باريس"),
     ("ar", "زولا» 🗼 ويبلغ"),
     ("hi", "एमिल ज़ोला ने"),
-    ("hi", "रचा। 🗼 इसकी"),
     ("ja", "完成しました。🗼設計者"),
-    ("ja", "ル塔は1885"),
 ]
 
 
@@ -173,19 +171,14 @@ def test_marked_by_mouse_reloaded_and_saved_to_the_character(started: Start, lan
 
 KEYS = [
     ("de", "5*ArrowRight Enter", ["1885"]),
-    ("de", "8*ArrowRight 3*Shift+ArrowRight Enter", ["errichtet 🗼👩‍👩‍👧 und"]),
     ("de", "2*ArrowRight 3*Alt+Shift+ArrowLeft Enter", ["Eiffelt"]),
     ("de", "9*ArrowRight Alt+ArrowRight Enter", ["👩‍👩‍👧"]),
     ("de", "ArrowRight Alt+ArrowLeft 2*Alt+Shift+ArrowRight Enter ArrowRight Enter", ["Der", "Eiffelturm"]),
     ("de", "End Enter Home Shift+ArrowRight Enter", ["Der Eiffelturm", "entworfen"]),
-    ("de", "7*ArrowRight 4*Shift+ArrowLeft Enter", ["wurde von 1885 bis 1889"]),
-    ("ar", "8*ArrowLeft 2*Shift+ArrowLeft Enter", ["1889 في باريس"]),
     ("ar", "14*ArrowLeft Shift+ArrowLeft Enter", ["زولا» 🗼"]),
     ("ar", "14*ArrowLeft ArrowRight Enter", ["إميل"]),
-    ("hi", "10*ArrowRight 4*Shift+ArrowRight Enter", ["एमिल ज़ोला ने रचा। 🗼"]),
     ("hi", "11*ArrowRight Alt+Shift+ArrowLeft Enter", ["ज़ो"]),  # two characters that a reader sees, four code points
     ("ja", "11*ArrowRight 3*Shift+ArrowRight Enter", ["完成しました。🗼"]),
-    ("ja", "3*ArrowRight Shift+ArrowRight Enter Delete", []),
     ("ja", "3*ArrowRight Enter 2*ArrowRight Enter ArrowLeft Shift+ArrowLeft Backspace", ["に"]),
 ]
 
@@ -260,11 +253,7 @@ def test_a_click_removes_a_mark_and_marks_that_overlap_become_one(started: Start
     assert marked(page) == ["Zola"]
     page.click("#marks button")
     assert marked(page) == []
-
-
-def test_whole_words_are_an_option_that_is_kept(started: Start) -> None:
-    page = started(content("de"))
-    page.check("#whole")
+    page.check("#whole")  # an option that is kept
     drag(page, "urde von 18")
     assert marked(page) == ["wurde von 1885"]
     page.reload()
@@ -303,6 +292,13 @@ def test_what_a_finger_has_selected_is_marked_by_the_button(started: Start) -> N
     assert marked(page) == [selected]
 
 
+def test_suggested_spans_are_marks_at_the_start(started: Start) -> None:
+    page = started(content("de", "de", suggest=True))
+    page.click("#next")
+    page.click("#nothing")
+    assert [(parts(line), line["suggested"]) for line in saved(page)] == [(["Eiffelturm"], True), ([], True)]
+
+
 def test_categories(started: Start) -> None:
     page = started(content("de", categories=CATEGORIES))
     drag(page, "1885 bis 1889")
@@ -323,16 +319,6 @@ def test_categories(started: Start) -> None:
     ]
 
 
-def test_suggested_spans_are_marks_at_the_start(started: Start) -> None:
-    page = started(content("de", "de", suggest=True))
-    assert marked(page) == ["Eiffelturm"]
-    page.click("#next")
-    page.click("#nothing")
-    lines = saved(page)
-    assert [parts(line) for line in lines] == [["Eiffelturm"], []]
-    assert all(line["suggested"] is True for line in lines)
-
-
 # ----------------------------------------------------------------------------------------------- done, undone and kept
 
 
@@ -345,8 +331,7 @@ def test_what_counts_as_done(started: Start) -> None:
     drag(page, "1885年")
     assert page.inner_text("#state") == '1 part marked: "Next" confirms.'
     assert [line["id"] for line in saved(page)] == ["ar_1_1", "hi_2_1"]
-    said = "2 answers saved as marks_mfava_de_Anna.jsonl, among your downloads. Skipped so far: Answer 1."
-    assert page.inner_text("#message").startswith(said)
+    assert "Skipped so far: Answer 1." in page.inner_text("#message")
     page.click("#next")
     assert page.inner_text("#end-title") == "1 answer still open"
     page.click("#left button")
@@ -366,7 +351,6 @@ def test_what_counts_as_done(started: Start) -> None:
     ]
     assert parts(lines[3]) == ["1885年"]
     drag(page, "1885")  # after "cannot tell": open until it is confirmed
-    assert page.inner_text("#state") == '1 part marked: "Next" confirms.'
     assert len(saved(page)) == 3
 
 
@@ -441,17 +425,7 @@ def test_two_tabs_show_the_same_and_lose_nothing(started: Start) -> None:
     assert parts(saved(page)[0]) == ["1885", "Zola"]
 
 
-def test_a_browser_without_segmenter_finds_words_between_spaces(started: Start) -> None:
-    page = started(content("de", "ja"), name="")
-    page.add_init_script("delete Intl.Segmenter")
-    page.reload()
-    sign_in(page, "Anna")
-    press(page, "8*ArrowRight 2*Shift+ArrowRight Enter End Alt+ArrowLeft Enter")
-    assert marked(page) == ["errichtet 🗼👩", "e"]
-    assert page.locator(".near").count() > 0
-
-
-def test_events_that_come_late_do_not_lose_what_the_other_tab_did(started: Start) -> None:
+def test_what_another_tab_changed_is_kept_before_its_event_comes(started: Start) -> None:
     page = started(content("de"))
     drag(page, "1885")
     page.evaluate("""() => {
@@ -463,6 +437,16 @@ def test_events_that_come_late_do_not_lose_what_the_other_tab_did(started: Start
     assert marked(page) == ["Der", "Zola"]
 
 
+def test_a_browser_without_segmenter_finds_words_between_spaces(started: Start) -> None:
+    page = started(content("de", "ja"), name="")
+    page.add_init_script("delete Intl.Segmenter")
+    page.reload()
+    sign_in(page, "Anna")
+    press(page, "8*ArrowRight 2*Shift+ArrowRight Enter End Alt+ArrowLeft Enter")
+    assert marked(page) == ["errichtet 🗼👩", "e"]
+    assert page.locator(".near").count() > 0
+
+
 FULL = """() => {
     const set = Storage.prototype.setItem;
     Storage.prototype.setItem = function(key, value) {
@@ -471,35 +455,30 @@ FULL = """() => {
     };
     window.isFull = true;
 }"""
+FORBIDDEN = "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('', 'SecurityError'); }});"
 
 
-def test_a_full_storage_is_said_and_the_page_goes_on(started: Start) -> None:
+def test_the_page_goes_on_with_a_full_storage_and_warns(started: Start) -> None:
     page = started(content("de", "ja"))
     page.evaluate(FULL)
     drag(page, "1885")
     page.click("#next")
-    assert page.is_visible("#warning")
-    assert page.inner_text("#warning").startswith(
-        "This browser has no room left to keep your work. You can go on, but save the file"
-    )
+    assert page.inner_text("#warning").startswith("This browser has no room left to keep your work.")
     page.click("#nothing")
     assert [parts(line) for line in saved(page, "#save-end")] == [["1885"], []]
     page.evaluate("window.isFull = false")
     page.click("#again")
     page.fill("#note", "x")
-    assert page.is_hidden("#warning")  # all that was not kept is now
+    assert page.is_hidden("#warning")  # everything is stored now
     page.reload()
     assert page.inner_text("#progress") == "2 of 2 done"
 
 
-def test_a_forbidden_storage_is_said_and_the_page_goes_on(started: Start) -> None:
+def test_the_page_goes_on_without_a_storage_and_warns(started: Start) -> None:
     page = started(content("de"), name="")
-    page.add_init_script(
-        """Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('', 'SecurityError'); }});"""
-    )
+    page.add_init_script(FORBIDDEN)
     page.reload()
     sign_in(page, "Anna")
-    assert page.is_visible("#warning")
     assert page.inner_text("#warning").startswith("This browser lets the page keep nothing.")
     drag(page, "Zola")
     page.click("#next")
@@ -527,22 +506,20 @@ def test_a_name_is_corrected_or_another_person_starts_afresh(started: Start) -> 
 # --------------------------------------------------------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("Anna", "marks_mfava_de_Anna.jsonl"),
-        ("  Zoë  Müller ", "marks_mfava_de_Zoë_Müller.jsonl"),
-        ("../../etc/passwd", "marks_mfava_de_etc_passwd.jsonl"),
-        ("آنا", "marks_mfava_de_آنا.jsonl"),
-        ("***", "marks_mfava_de_annotator.jsonl"),
-    ],
-)
-def test_the_name_of_the_file_holds_the_annotator(started: Start, name: str, file: str) -> None:
-    page = started(content("de"), name=name)
+def test_the_name_of_the_file_holds_the_annotator(started: Start) -> None:
+    page = started(content("de"))
     page.click("#nothing")
-    with page.expect_download() as download:
-        page.click("#save")
-    assert download.value.suggested_filename == file
+    for name, file in {
+        "  Zoë  Müller ": "marks_mfava_de_Zoë_Müller.jsonl",
+        "../../etc/passwd": "marks_mfava_de_etc_passwd.jsonl",
+        "آنا": "marks_mfava_de_آنا.jsonl",
+        "***": "marks_mfava_de_annotator.jsonl",
+    }.items():
+        page.click("#who")
+        sign_in(page, name)
+        with page.expect_download() as download:
+            page.click("#save")
+        assert download.value.suggested_filename == file
 
 
 def test_a_saved_file_is_gone_on_with_elsewhere(started: Start, tmp_path: Path) -> None:
@@ -572,46 +549,41 @@ def test_a_saved_file_is_gone_on_with_elsewhere(started: Start, tmp_path: Path) 
     assert [parts(line) for line in saved(page)] == [[]]
 
 
-def change(line: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    return {**line, **changes}
-
-
-REFUSED = [
-    (lambda line: "{", "line 2 of marks.jsonl is none of a saved file"),
-    (lambda line: "[1]", "line 2 of marks.jsonl is none of a saved file"),
+REFUSED: list[tuple[Any, str]] = [
+    ("{", "is none of a saved file"),
+    ("[1]", "is none of a saved file"),
     (
-        lambda line: change(line, draw={**line["draw"], "seed": 7}),
-        "is of another draw (mfava_de, seed 7) than this page (mfava_de, seed 1234)",
+        {"draw": {"seed": 7, "runs": ["9f86d081884c7d65"]}},
+        "another draw (mfava_de, seed 7) than this page (mfava_de, seed 1234)",
     ),
-    (lambda line: change(line, task="mfava_fi"), "is of another draw (mfava_fi, seed 1234)"),
-    (lambda line: change(line, kind="ratings"), "is of another draw"),
-    (lambda line: change(line, id="de_9"), "is of an answer that is not on this page (de_9)"),
-    (lambda line: change(line, run="0000"), "is of an answer that is not on this page (de_0_1)"),
-    (lambda line: change(line, answer="other"), "has another answer for de_0_1 than this page"),
-    (lambda line: change(line, reference="other"), "has another reference for de_0_1 than this page"),
-    (lambda line: change(line, annotator="Ben"), "is by Ben, and you are Anna"),
-    (lambda line: change(line, annotator=""), "names no annotator"),
-    (lambda line: change(line, spans=[[0, 999, "x"]]), "is damaged: its marks do not fit its answer"),
-    (lambda line: change(line, spans=[[3, 3, "x"]]), "is damaged"),
-    (lambda line: change(line, spans=[5]), "is damaged"),
-    (lambda line: change(line, spans=None), "is damaged"),
-    (lambda line: change(line, note={}), "is damaged"),
-    (lambda line: change(line, seconds="<img src=x onerror=window.pwned=1>"), "is damaged"),
+    ({"task": "mfava_fi"}, "is of another draw (mfava_fi, seed 1234)"),
+    ({"kind": "ratings"}, "is of another draw"),
+    ({"id": "de_9"}, "is of an answer that is not on this page (de_9)"),
+    ({"run": "0000"}, "is of an answer that is not on this page (de_0_1)"),
+    ({"answer": "other"}, "has another answer for de_0_1 than this page"),
+    ({"reference": "other"}, "has another reference for de_0_1 than this page"),
+    ({"annotator": "Ben"}, "is by Ben, and you are Anna"),
+    ({"annotator": ""}, "names no annotator"),
+    ({"spans": [[0, 999, "x"]]}, "is damaged: its marks do not fit its answer"),
+    ({"spans": [[3, 3, "x"]]}, "is damaged"),
+    ({"spans": [5]}, "is damaged"),
+    ({"spans": None}, "is damaged"),
+    ({"note": {}}, "is damaged"),
+    ({"seconds": "<img src=x onerror=window.pwned=1>"}, "is damaged"),
 ]
 
 
-@pytest.mark.parametrize(("changed", "message"), REFUSED)
-def test_lines_that_do_not_fit_are_refused_in_words(
-    started: Start, changed: Callable[[dict[str, Any]], Any], message: str
-) -> None:
+def test_lines_that_do_not_fit_are_refused_in_words(started: Start) -> None:
     given = content("de", "ja")
     page = started(given)
     marks = {"annotator": "Anna", "spans": [[0, 2, "hallucination"]], "cannot_tell": False, "note": "", "seconds": 1.0}
-    lines = [{**item["line"], **marks, "suggested": False} for item in given["items"]]
-    said = drop(page, lines[1], changed(lines[0]))
-    assert said.startswith("1 answer restored. Not taken: line 2 of marks.jsonl ")
-    assert message in said
-    assert page.inner_text("#progress").startswith("1 of 2 done")
+    first, second = ({**item["line"], **marks, "suggested": False} for item in given["items"])
+    for changes, message in REFUSED:
+        said = drop(page, second, changes if isinstance(changes, str) else {**first, **changes})
+        assert said.startswith("1 answer restored")
+        assert "Not taken: line 2 of marks.jsonl " in said
+        assert message in said, changes
+        assert page.inner_text("#progress").startswith("1 of 2 done")
     assert drop(page, *["no"] * 5, name="<b>.txt").endswith("; line 3 of <b>.txt is none of a saved file, and 2 more.")
 
 
@@ -766,21 +738,6 @@ def test_hostile_texts_do_nothing(started: Start) -> None:
     assert page.tab.said == []
 
 
-def test_a_megabyte_is_marked_in_seconds(started: Start) -> None:
-    given = with_answers(content("de"), "Der Eiffelturm steht in Paris. " * 300)
-    given["items"][0]["line"]["reference"] = TEXTS["de"][1] * 1500
-    page = started(given)
-    page.locator(".answer").focus()
-    spent = page.evaluate("""() => {
-        const begun = performance.now();
-        for (const key of ['ArrowRight', 'ArrowRight', 'Enter', 'End', 'ArrowUp', 'Enter'])
-            document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
-        return (performance.now() - begun) / 1000;
-    }""")
-    assert len(marked(page)) == 2
-    assert spent < 6
-
-
 # ------------------------------------------------------------------------------------------------ from a run to its rate
 
 
@@ -802,36 +759,19 @@ def test_from_the_demo_by_ten_marks_to_the_report(tmp_path: Path, monkeypatch: p
     assert main(mark) == 0
     page = opened(tmp_path / "marking" / "marking.html").page
     sign_in(page, "Anna")
-    marked_words: dict[str, int] = {}
-    while page.locator(".answer").first.is_visible():
-        answer = page.locator(".answer").first.text_content()
-        if len(marked_words) < 5:
-            drag(page, answer.split()[0])
-            page.locator(".answer").first.focus()
-            press(page, "End Enter Control+Enter")
-        else:
-            press(page, "n")
-        marked_words[answer] = 2 if len(marked_words) < 5 else 0
+    for _ in range(9):
+        drag(page, page.locator(".answer").first.text_content().split()[0])
+        page.click("#next")
     with page.expect_download() as download:
         page.click("#save-end")
     download.value.save_as(download.value.suggested_filename)
-    assert sum(marked_words.values()) == 10
     assert main(score) == 0
-    results = results_of(Path("results/marked"))
-    marks = read_marks([Path("marks_mfava_de_Anna.jsonl")])
-    assert {mark.answer for mark in marks} == {*marked_words}
-    (samples,) = Path("results/marked").glob("samples_mfava_de_*")
-    rows = {row["doc"]["id"]: row for row in logged_runs.lines(samples)}
-    words = {name: len(row["resps"][0][0].split()) for name, row in rows.items()}
-    expected = {name: row["marked_rate"]["expected"] for name, row in rows.items()}
-    order = marks[0].draw.order
-    h = np.array([marked_words[rows[name]["resps"][0][0]] / words[name] for name in order])
-    f = np.array([expected[name] for name in order])
-    slope = min(1.0, max(0.0, np.cov(h, f)[0, 1] / np.var(f, ddof=1)))
-    of_all = sum(words[name] * expected[name] for name in rows) / sum(words.values())
-    rate = results["results"]["mfava_de"]["marked_rate,answer"]
-    assert rate == pytest.approx(h.mean() - slope * (f.mean() - of_all))
+    (run,) = read_runs([tmp_path / "results" / "marked"])
+    task = run.tasks["mfava_de"]
+    by_hand = rate_by_hand(task, logged_runs.lines(tmp_path / "marks_mfava_de_Anna.jsonl"))
+    rate = task.figure("marked_rate", "answer")
+    assert rate[:4] == pytest.approx(by_hand.figure[:4])
     assert main(report) == 0
     headline = opened(tmp_path / "report.html").page.locator("table:has(.value)").first
     assert "by people's marks: marked_rate" in headline.inner_text()
-    assert headline.locator(".value").first.inner_text() == f"{100 * rate:.1f} %"
+    assert headline.locator(".value").first.inner_text() == f"{100 * rate.value:.1f} %"

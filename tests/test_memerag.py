@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, f1_score, roc_auc_score
 
-from custom_metrics.harness.filters import JudgeSupport
+from custom_metrics.filters import JudgeSupport
 from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED
 from custom_metrics.scores import detection
 from custom_metrics.scores.sentences import auc, auc_rows, process_results, process_verdict

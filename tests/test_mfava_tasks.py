@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from lm_eval.api.registry import get_filter
 
-from custom_metrics.harness.host import has_scorers
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import parse
 from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, from_counts, load
-from detector_plugin.llm_forms import detection_prompt
+from detector_plugin.llm import detection_prompt
 from lm_eval_tasks.detection import calibrated
+from lm_eval_tasks.harness.host import has_scorers
 from lm_eval_tasks.mfava import dataset, detection, estimation
 from lm_eval_tasks.models.detector import HallucinationDetector
 from tests.conftest import figures_of
@@ -304,7 +304,7 @@ def test_a_detector_writes_no_answers() -> None:
     model = HallucinationDetector()
     options: dict[str, Any] = {"doc_id": 0} if has_scorers() else {}
     request = Instance("generate_until", {"query": "q", "reference": "r"}, ("p", {}), 0, **options)
-    with pytest.raises(ValueError, match=r"the document has no answer.*--metadata detector=NAME"):
+    with pytest.raises(ValueError, match=r"""the document has no answer.*--metadata '{"detector": "NAME"}'"""):
         model.generate_until([request])
     with pytest.raises(ValueError, match="no likelihoods"):
         model.loglikelihood([])

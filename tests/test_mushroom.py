@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.harness.filters import CopiedAnswer
+from custom_metrics.filters import CopiedAnswer
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import parse
 from custom_metrics.scores.detection import count_words
@@ -141,7 +141,7 @@ def test_answers_without_page_are_counted_and_said(hub: str, caplog: pytest.LogC
     [
         (
             {"reference": "page"},
-            "answers in Catalan, but not their Wikipedia pages; leave out --metadata reference=page",
+            "answers in Catalan, but not their Wikipedia pages; leave reference=page out of --metadata, or make it context",
         ),
         ({"reference": "pages"}, "unknown reference 'pages'; known are context, page"),
         ({"split": "validation"}, "no validation answers in Catalan are public, only test"),

@@ -287,7 +287,7 @@ def test_the_log_says_what_is_read(caplog: pytest.LogCaptureFixture) -> None:
     load("de", "dev", "relevant", "all", 7, 9, mirror="sample")
     assert caplog.messages[0] == (
         "nomiracl_de: the questions are sampled with seed 7, not the paper's 42. (A model argument named `seed` arrives "
-        "here too; `--metadata seed=42` keeps the paper's sample.)"
+        """here too; `--metadata '{"seed": 42}'` keeps the paper's sample.)"""
     )
     assert caplog.messages[1].startswith(
         "nomiracl_de: split dev, subset relevant, max_samples all, seed 7, passages cut at 9 words, files from /"

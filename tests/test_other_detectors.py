@@ -67,7 +67,7 @@ def test_it_is_checked_before_it_is_loaded() -> None:
         ("library", {}, r"^detector library: No module named 'no_such_library'$"),
         ("broken", {}, r"package 1\.5 \(somebodys_broken_module:Detector\) cannot .*: RuntimeError: no such device$"),
         ("absent", {}, r"somebodys_module:Absent\) cannot be imported: AttributeError: .*Absent"),
-        ("number", {}, r"somebodys_module:A_NUMBER\) is no class or function that makes a detector$"),
+        ("number", {}, r"somebodys_module:A_NUMBER\) is not a class or function that makes a detector$"),
         ("nothing", {}, r"^detector nothing: what was loaded is a object without name, version, licence, detect;"),
         ("misnamed", {}, r"its attribute name is 'shouting', but calibrations know it by 'misnamed'"),
         ("unprefixed", {}, r"know it by 'lexical', says .*must be 'unprefixed', or begin with 'unprefixed:'"),

@@ -78,7 +78,7 @@ def test_its_run_is_what_the_tasks_read(tmp_path: Path) -> None:
     assert retrieved.described["package"] == "somebodys-package 1.5"
     rows = load_task(task_name="clapnq_rag_run", task_retriever="run", mirror="sample", run=str(file))["evaluation"]
     assert all(row["retrieved_ids"] == ids_of_run(file) for row in rows)
-    its_run = r"-o FILE` writes its run, and clapnq_rag_run reads it with --metadata run=FILE\.$"
+    its_run = r"""-o FILE` writes its run, and clapnq_rag_run reads it with --metadata '{"run": "FILE"}'\.$"""
     with pytest.raises(UsageError, match=rf"length has none: `lm-eval-grounded retrieve --retriever length {its_run}"):
         load_task(task_name="clapnq_rag", task_retriever="bm25", retriever="length")
     with pytest.raises(ValueError, match=r"option bm25_split is for bm25, not for length$"):

@@ -15,12 +15,12 @@ import pytest
 from lxml import html
 from scipy.stats import binomtest
 
-from custom_metrics.harness.host import has_scorers
 from custom_metrics.statistics.figures import mean_figure
 from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.data.sources import CorruptSource
+from lm_eval_tasks.harness.host import has_scorers
 from lm_eval_tasks.results.compare import Comparison, compare_runs
 from lm_eval_tasks.results.leaderboard import write_leaderboard
 from lm_eval_tasks.results.leaderboard.entry import entry_of
@@ -140,7 +140,9 @@ def test_a_number_that_the_documents_contradict_has_no_bounds_and_no_difference(
 def test_any_value_of_a_metric_is_survived(half: Path, value: Any) -> None:
     change(half, "arc_easy", lambda rows: [{**rows[0], "acc": value}, *rows[1:]])
     assert acc_of(half)[WHY_NO_MEAN]
-    assert main(["compare", str(half), str(half.parent / "tenth"), "--tasks", "arc_easy"]) == 0
+    both = [str(half), str(half.parent / "tenth")]
+    assert main(["compare", *both, "--tasks", "arc_easy"]) == 0
+    assert main(["report", *both, "-o", str(half.parent / "r.html")]) == 0
 
 
 TOO_LARGE = "a document's value is {}, too large to compute with"
@@ -155,6 +157,7 @@ REPORTED = "its number in the results file is {}"
         (None, math.nan, REPORTED.format("NaN")),
         (None, None, REPORTED.format("null")),
         (None, 1e200, REPORTED.format("1e+200")),
+        pytest.param(None, 10**400, REPORTED.format(f"1{19 * '0'}…"), id="400 digits"),
         (1e308, 1e308, REPORTED.format("1e+308")),
         (1e308, 0.25, TOO_LARGE.format("1e+308")),
         (-math.inf, 0.25, TOO_LARGE.format("-inf")),

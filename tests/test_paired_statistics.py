@@ -377,6 +377,17 @@ def test_all_pairs_have_the_difference_and_p_of_each(share: bool, languages: int
         assert numbers == pytest.approx((alone.difference, alone.p))
 
 
+def test_all_pairs_of_means_are_over_the_documents_that_count_for_both_with_the_resamples_of_one_pair() -> None:
+    """Else a leaderboard and a comparison would disagree by the luck of the draw where p is near 0.05."""
+    rng = np.random.default_rng(3)
+    strata = [rng.random((30, 4)), rng.random((20, 4))]
+    strata[0][:10] = NAN  # questions of another kind count for nobody
+    strata[0][12, 1] = strata[0][15:20, 2] = strata[1][:, 3] = NAN
+    for (one, other), numbers in all_pairs(strata).items():
+        alone = compare_means([(values[:, one], values[:, other]) for values in strata])
+        assert numbers == (pytest.approx(alone.difference), alone.p)
+
+
 def test_of_ones_and_zeros_the_mean_can_be_tested_and_pairs_need_a_document_in_common() -> None:
     values = np.array([[1, 0, NAN], [1, 0, NAN], [1, 0, NAN], [1, 1, NAN], [0, 1, 1], [0, NAN, 0], [1, NAN, 1]])
     found = all_pairs([values[:4]])

@@ -283,7 +283,7 @@ def test_a_list_gives_what_its_members_give(
         (lambda: g.abstains(None), "expected a text or a list of texts, got NoneType"),  # type: ignore[call-overload]
         (lambda: g.abstains(["a", 2.5]), "text 1 is float, not a text"),  # type: ignore[list-item]
         (lambda: g.abstains(["a", "b"], language=["de"]), "2 texts, but 1 for language"),
-        (lambda: g.abstains("a", language="German"), "'German' is no language.* did you mean 'de'"),
+        (lambda: g.abstains("a", language="German"), "'German' is not a language.* did you mean 'de'"),
         (lambda: g.abstains(["a"], language="mi"), r"text 0: no phrase table for 'mi'; there are \w\w, \w\w"),
         (lambda: g.relevance_label("a", language="mi"), "no phrase table for 'mi'"),
         (lambda: g.k_precision("กรุงเทพเป็นเมืองหลวง", "กรุงเทพ", "th"), "none to be found in language 'th'"),
@@ -298,6 +298,7 @@ def test_a_list_gives_what_its_members_give(
         (lambda: g.detect("a", "b", detector=3), "detector: expected a name or a loaded detector, got int"),  # type: ignore[call-overload]
         (lambda: g.read(None), "read: expected a list of folders or files, got NoneType"),  # type: ignore[arg-type]
         (lambda: g.read(["a", 3]), "read takes folders, results files and samples files, got 3"),  # type: ignore[list-item]
+        (lambda: g.read("a", cost="3"), "--cost takes how many wrong refusals a made-up answer costs"),  # type: ignore[arg-type]
         (lambda: g.compare(".", tasks={"a", "b"}), "tasks: expected a list of names, got set; it has no order"),  # type: ignore[arg-type]
         (lambda: g.span_iou("abc", [(0, 4)], []), r"annotated: a span is \(start, end\) in its text of 3 characters"),
         (lambda: g.span_iou("abc", [], [(2, 1)]), r"predicted: .* got \(2, 1\)"),

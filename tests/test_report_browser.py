@@ -148,14 +148,14 @@ def test_a_language_is_opened_by_its_link_and_sorted_by_the_keyboard(opened: Any
     table = tab.page.locator("#nomiracl_sw table")
     assert table.is_visible()
     values = "table => Array.from(table.tBodies[0].rows, row => row.cells[2].dataset.sort)"
-    known, unknown = table.evaluate(values)
-    assert (float(known), unknown) == (0, "")  # not measurable
-    button = table.get_by_role("button", name="Errs, either way")
+    best, worst = table.evaluate(values)
+    assert (float(best), float(worst)) == (0, 0.5)
+    button = table.get_by_role("button", name="Error rate (balanced)")
     button.focus()
     for direction in ("ascending", "descending"):
         tab.page.keyboard.press("Enter")
         assert table.locator("th[aria-sort]").get_attribute("aria-sort") == direction
-        assert table.evaluate(values) == [known, unknown]  # what is not known is last either way
+        assert table.evaluate(values) == ([best, worst] if direction == "ascending" else [worst, best])
 
 
 def test_documents_are_flagged_by_the_keyboard_kept_and_saved(opened: Any, page: Path) -> None:  # noqa: F811

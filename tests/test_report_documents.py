@@ -24,7 +24,8 @@ from lm_eval_tasks.results.report.documents.document import (
     ShownAnswer,
     Text,
     address_of,
-    answer_and_spans,
+    spans_in,
+    tagged_answer,
     text_of,
 )
 from lm_eval_tasks.results.report.documents.readers import passages_of, reader_of, why_robust, why_strict
@@ -129,15 +130,10 @@ def test_spans_become_pieces(spans: list[Span], limit: int, expected: list[tuple
 def test_a_long_text_is_cut_and_the_rest_counted() -> None:
     assert text_of("x" * 1_000_000, 8_000) == Text((Piece("x" * 8_000),), 992_000)
     assert text_of(None, 5) == Text((Piece(""),))
-    assert text_of(["a"], 99) == Text((Piece("['a']"),))
 
 
 def test_what_becomes_a_link() -> None:
-    for address in (
-        "http://example.org",
-        "HTTPS://example.org/%D9%86?a=1&b=2",
-        "https://ar.wikipedia.org/wiki/نهر_دجلة",
-    ):
+    for address in ("HTTPS://example.org/%D9%86?a=1&b=2", "https://ar.wikipedia.org/wiki/نهر_دجلة"):
         assert address_of(address) == address
     for other in (
         *("javascript:alert(1)", "JaVaScRiPt:alert(1)", "java\nscript:alert(1)", "data:text/html,<script>", "//a.org"),
@@ -147,7 +143,7 @@ def test_what_becomes_a_link() -> None:
 
 
 def written(spans: object) -> str:
-    return json.dumps({"answer": "Paris", "spans": spans})
+    return json.dumps({"answer": "Paris", "spans": spans, "detector": {}})
 
 
 @pytest.mark.parametrize(
@@ -165,7 +161,8 @@ def written(spans: object) -> str:
     ],
 )
 def test_tagged_answers(read: object, expected: tuple[str, list[Span]]) -> None:
-    assert answer_and_spans(read, "as it came") == expected
+    text, spans = tagged_answer(read, "as it came")
+    assert (text, spans_in(spans)) == expected
 
 
 PROMPT = "QUESTION:\nWhy?\n\nCONTEXTS:\n[1] Elbe: A river.\n\n[2] Oder: Another.\n[2] A note.\n\n[3] Saale\n\nOUTPUT:"
@@ -224,15 +221,15 @@ def test_documents_as_a_reader_sees_them(two_models: Path) -> None:
         for task in documents.values()
     ]
     for name in ("nomiracl_de", "clapnq_rag", "mfava_de"):
-        lines += [line.rstrip() for document in documents[name].documents[:3] for line in seen(document)]
+        lines += [line.rstrip() for document in documents[name].documents[:3] for line in seen(name, document)]
     text = "\n".join([*lines, ""])
     assert text == golden("documents.txt", text)
 
 
-def seen(document: Document) -> Iterator[str]:
+def seen(task: str, document: Document) -> Iterator[str]:
     """What a page shows of a document, line by line."""
     page = [document.page] if document.page else []
-    yield f"## {document.task} {document.key} {sorted(document.kinds)}"
+    yield f"## {task} {document.key} {sorted(document.kinds)}"
     yield f"{document.question.pieces[0].text} | {document.right} | prompt: {document.prompt is not None}"
     yield from (f"[{passage.number}] {passage.title} | {passage.mark}" for passage in document.passages)
     yield from (f"reference: {text.pieces[0].text[:40]}" for text in document.references)
@@ -243,21 +240,13 @@ def seen(document: Document) -> Iterator[str]:
         yield from (f"  {line}" for line in (answer.text.pieces[0].text[:60], *why, *map(" ".join, answer.facts)))
 
 
-def test_an_mfava_document(two_models: Path, closed_book: Path) -> None:
+def test_the_most_hallucinated_answer_comes_first_with_its_spans(two_models: Path, closed_book: Path) -> None:
     task = six_of_each(two_models / "baseline-lexical", closed_book)["mfava_de"]
-    assert task.kinds == {"wrong": 0, "invalid": 0, "abstained": 0, "disagree": 5, "hallucinated": 1}
-    found = task.documents[0]  # the most hallucinated
-
-    assert found.kinds == {"hallucinated", "disagree"}
-    assert found.address == "https://de.wikipedia.org/wiki/Lübeck"
-    assert found.page is not None
-    quoting, inventing = found.answers
+    quoting, inventing = task.documents[0].answers
     assert (quoting.verdict, quoting.kinds, len(quoting.text.pieces)) == ("nothing flagged", frozenset(), 1)
     assert (inventing.verdict, inventing.kinds) == ("46.2 % of the words flagged", frozenset({"hallucinated"}))
-    assert [piece.text for piece in inventing.text.pieces if piece.category] == [
-        "Winter 1893",
-        "Erdbeben seine Pfeiler beschädigte.",
-    ]
+    flagged = [piece.text for piece in inventing.text.pieces if piece.category]
+    assert flagged == ["Winter 1893", "Erdbeben seine Pfeiler beschädigte."]
 
 
 def test_answers_that_were_not_logged(two_models: Path, tmp_path: Path) -> None:
@@ -297,8 +286,9 @@ def test_what_is_said_of_an_answer(
     values: dict[str, float | None],
     expected: tuple[str, str, list[str]],
 ) -> None:
-    answer = Answer("k", "c", doc, "", "", response, {"any": FilteredAnswer(response, values)})
-    document = reader_of(task(name, {}, "de")).lay_out({"m": answer})
+    run = task(name, {}, "de")
+    answer = Answer("k", "c", doc, "", "", response, {run.headline_filter: FilteredAnswer(response, values)})
+    document = reader_of(run).lay_out({"m": answer})
     (shown,) = document.answers
     assert (shown.verdict, shown.tone, sorted(shown.kinds)) == expected
     assert document.right.endswith("; the gold passage was not among those retrieved") is (doc is MISSED)

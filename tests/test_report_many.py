@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -141,7 +142,10 @@ def test_the_page_says_the_best_and_shows_pairs_as_matrices(page: Any) -> None:
     for table in page.xpath("//section[@id='differences']//table"):
         assert len(table.xpath("./tbody/tr")) == len(MODELS)  # no row a pair
     assert "no difference shown" not in page.xpath("string(//section[@id='differences'])")
-    assert len(page.xpath("//figure")) == len(page.xpath("//article//figure")) == 1
+    assert len(page.xpath("//article//figure")) == 1
+    for tables in ("//section[@id='differences']//table", "//figure//table"):  # percent as everywhere on the page
+        assert any("19.7 %" in text or "22.8 %" in text for text in page.xpath(f"{tables}//td/text()"))
+        assert [text for text in page.xpath(f"{tables}//td/text()") if re.fullmatch(r"0\.\d+", text)] == []
 
 
 def test_without_answers_models_are_ordered_and_none_is_called_the_best() -> None:

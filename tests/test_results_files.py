@@ -18,12 +18,12 @@ from lm_eval.loggers import EvaluationTracker
 from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
 from lm_eval.utils import make_table
 
-from custom_metrics.harness.host import has_scorers
 from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.harness import harness_results
+from lm_eval_tasks.harness import autoload, harness_results
 from lm_eval_tasks.harness.harness_results import OrderedKey, in_file_order
+from lm_eval_tasks.harness.host import has_scorers
 from tests.conftest import evaluate, results_of
 from tests.logged_runs import in_this_process, lines
 
@@ -215,8 +215,6 @@ def test_other_tasks_have_what_the_harness_gives_them(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(has_scorers(), reason="a hook of lm-eval 0.4; 0.5 asks the scorers")
 def test_only_our_aggregations_are_asked_for_their_standard_error() -> None:
-    from lm_eval_tasks.harness import v0_4
-
     ask = evaluator_utils.stderr_for_metric
     assert ask(metric=mean, bootstrap_iters=10) is mean_stderr
     assert ask(metric=mean, bootstrap_iters=0) is None
@@ -224,7 +222,7 @@ def test_only_our_aggregations_are_asked_for_their_standard_error() -> None:
     assert ask(metric=len, bootstrap_iters=10) is None
     assert ask(metric=defined_mean, bootstrap_iters=10)([1.0, None, 0.0]) == 0.5
     assert ask(metric=defined_mean, bootstrap_iters=0) is None
-    v0_4.extend(evaluator_utils)  # again does nothing
+    autoload.register()  # again does nothing
     assert evaluator_utils.stderr_for_metric is ask
 
 

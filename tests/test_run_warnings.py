@@ -12,7 +12,7 @@ import pytest
 from lm_eval.models.dummy import DummyLM
 
 from custom_metrics.broken_run import Prompting, faults
-from lm_eval_tasks.harness.run_warnings import copy_warning, unread_warning
+from custom_metrics.outcome_warnings import copy_warning, unread_warning
 from lm_eval_tasks.nomiracl.dataset import load
 from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import read_runs

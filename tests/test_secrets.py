@@ -103,11 +103,13 @@ def test_a_switch_a_number_and_the_name_of_a_variable_stay(value: Any) -> None:
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dBjftJeZ4CVP", BLANK),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----.", f"{BLANK}."),
         ("https://me:p@ss:w@host:80/v1", f"https://{BLANK}@host:80/v1"),
+        ("/x/https:/me:p@h/v1", f"/x/https:/{BLANK}@h/v1"),
         ("http://u:p@h1:80+http://v:q@h2/v1", f"http://{BLANK}@h1:80+http://{BLANK}@h2/v1"),
         ("Authorization: Bearer abc def", f"Authorization: Bearer {BLANK} def"),
         ("password=two words,x=3", f"password={BLANK},x=3"),
         ("token=two words --x", f"token={BLANK} --x"),
         ("password=„süß“;x", f"password={BLANK};x"),
+        ("https://h/x?sv=1&sig=Ab%2Bdef123456789012345%3D&se=2", f"https://h/x?sv=1&sig={BLANK}&se=2"),
         # what only looks like some
         ("What does sk- mean, and hf_?", None),
         ("org/token-classifier", None),
@@ -263,6 +265,7 @@ def planted(run: Path, to: Path) -> Path:
 
     def change(results: Row) -> None:
         as_mapping = dict(pair.split("=", 1) for pair in arguments.split(","))
+        results["system_instruction"] = f"Call the tool with Authorization: Bearer {IN_HEADER}, and answer briefly."
         results["config"] |= {"model_args": as_mapping if "lexical" in run.name else arguments, "gen_kwargs": kwargs}
         results["config"]["detector"] = {"name": "llm:tagger", "version": "1", "options": json.loads(options)}
         typed = ["lm_eval", "--model_args", arguments, "--metadata", f"detector_args={options}", "--tasks", "t"]
@@ -398,3 +401,12 @@ def test_what_a_run_writes_of_ours_holds_no_secret(url: str, tmp_path: Path) -> 
     assert not found_in(json.dumps(results).encode())
     assert not any(found_in(path.read_bytes()) for path in tmp_path.rglob("samples_*.jsonl"))
     assert len(Endpoint.asked) == 2
+
+
+def test_the_configuration_of_a_task_holds_no_secret_of_the_command_line(tmp_path: Path) -> None:
+    """The harness itself writes ``config.gen_kwargs``, and the arguments of requests in samples, as they were typed."""
+    kwargs = {"api_key": KEY, "extra": {"Authorization": f"Bearer {IN_HEADER}"}}
+    in_this_process(["nomiracl_de"], "grounded-baseline", "strategy=abstain", tmp_path, limit=2, gen_kwargs=kwargs)
+    results = json.loads(results_in(tmp_path).read_text("utf-8"))
+    assert results["configs"]["nomiracl_de"]["generation_kwargs"]["api_key"] == BLANK
+    assert not found_in(json.dumps(results["configs"]).encode())

@@ -13,14 +13,12 @@ pytest.importorskip("transformers")
 import torch
 import transformers
 
-from custom_metrics.reading.spans import HALLUCINATION, Span
+from custom_metrics.reading.spans import HALLUCINATION
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.loading import load_detector
 from detector_plugin.sentences import sentence_bounds
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.training.measuring import best_threshold, measure
-from detector_plugin.transformers.windows import window_bounds
+from detector_plugin.transformers.inputs import window_bounds
 from tests.environment.pooling_stand_in import Server, serving
 from tests.tiny_models import llama_config, llama_tokenizer, write_text_classifier
 
@@ -145,22 +143,6 @@ def test_an_adapter_of_texts(tmp_path: Path) -> None:
         expected = 1 - float(model(**inputs).logits.softmax(-1)[0, 0])
     ((span,),) = detector.detect(REFERENCES[:1], SENTENCES[:1], ["en"])
     assert span.probability == pytest.approx(expected, abs=1e-4)
-
-
-def test_measured_as_token_classifiers_are(tmp_path: Path) -> None:
-    """Its own spans at a threshold, taken for people's: that threshold is found again, and nothing is missed."""
-    detector = TransformersDetector(str(write_text_classifier(tmp_path / "m", ENTAILMENT)), threshold=0)
-    every = [span for spans in detector.detect(REFERENCES[:1] * 4, SENTENCES, ["en"] * 4) for span in spans]
-    levels = sorted(span.probability for span in every)
-    detector.threshold = (levels[1] + levels[2]) / 2
-    found = detector.detect(REFERENCES[:1] * 4, SENTENCES, ["en"] * 4)
-    documents = [
-        LabelledAnswer(REFERENCES[0], answer, "en", "gold", [Span(*span[:3]) for span in spans])
-        for answer, spans in zip(SENTENCES, found, strict=True)
-    ]
-    assert levels[1] < best_threshold(detector, documents) <= levels[2]
-    (row,) = measure(detector, documents, "measured")
-    assert (row.total.f1, row.iou) == (1.0, 1.0)
 
 
 def test_sentences() -> None:

@@ -124,7 +124,8 @@ def test_offline_without_a_mirror_says_what_would_help(repository: str, path: st
     with pytest.raises(MissingSource) as missing:
         locate(repository, path)
     message = str(missing.value)
-    for part in (path, repository, "No mirror is set (LM_EVAL_GROUNDED_MIRROR or --metadata mirror=DIR)", "--into DIR"):
+    unset = """No mirror is set (LM_EVAL_GROUNDED_MIRROR or --metadata '{"mirror": "DIR"}')"""
+    for part in (path, repository, unset, "--into DIR"):
         assert part in message
 
 

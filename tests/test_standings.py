@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -332,6 +332,62 @@ def test_the_better_model_is_that_of_the_paired_difference(two_models: Path, tmp
         of_report = comparison.column(metric, "nomiracl_de")
         assert of_report is not None
         assert (of_report.order, of_report.ranks) == ([0, 1], {0: 1, 1: 2})
+
+
+def made_labels(wrong: Mapping[int, range], invalid: range = range(0)) -> list[str]:
+    """The labels of 120 questions: by kind (1: no passage has the answer), the wrong ones of its 60; both kinds have the
+    same Invalid ones."""
+    right = {0: ANSWER, 1: NO_ANSWER}
+    return [INVALID if n // 2 in invalid else right[(n + (n // 2 in wrong.get(n % 2, ()))) % 2] for n in range(120)]
+
+
+def test_a_run_that_lacks_a_language_has_no_rank_by_the_mean_and_changes_none(two_models: Path, tmp_path: Path) -> None:
+    """On the leaderboard it is not in the column. If its pairs were in Holm's family, the report would see no difference
+    of the others (p = 0.026, of three pairs 0.078). What a made-up answer costs is decided by the same family."""
+    good, worse = made_labels({1: range(2)}), made_labels({0: range(10, 11), 1: range(2, 9)})
+    tasks = "nomiracl_de", "nomiracl_fr"
+    labels = {"good": dict.fromkeys(tasks, good), "worse": dict.fromkeys(tasks, worse), "half": {tasks[0]: worse}}
+    runs = read_runs([labelled_runs(two_models / "baseline-lexical", tmp_path, labels)])
+    comparison = compare_runs(runs)
+    page = page_of(dict(zip(labels_of(runs), runs, strict=True)), False, caching_reader(runs))
+    (section,), (overview,) = sections_of([entry_of(run, "") for run in runs]), page["overviews"]
+    mean, column = section.summary.columns[0], comparison.column("balanced_error", "nomiracl")
+    assert {comparison.models[row.entry]: row.cells[mean].rank for row in section.summary.rows} == {
+        "good": 1,
+        "worse": 2,
+    }
+    assert {row.model: row.rank for row in overview.rows} == {"good": 1, "worse": 2, "half": None}
+    assert column is not None
+    assert {comparison.models[model]: rank for model, rank in column.ranks.items()} == {"good": 1, "worse": 2}
+    rows = {row.tasks: row for row in comparison.select("balanced_error", "nomiracl")}
+    assert [(rows[2].family, rows[1].family), rows[2].p_adjusted] == [(1, 2), pytest.approx(0.0259, abs=1e-4)]
+    at_one = comparison.costs["nomiracl"].at[0]
+    assert (at_one.cost, at_one.best, [*at_one.equals]) == (1.0, column.order[0], column.equals(column.order[0]))
+
+
+def test_a_run_of_which_no_answer_can_be_read_is_the_worst_and_takes_no_column_away(
+    two_models: Path, tmp_path: Path
+) -> None:
+    """It has neither of the two rates. One that cannot be read where it would be wrong wins nothing by it."""
+    labels = {
+        "a_good": made_labels({1: range(2)}),
+        "b_unreadable": made_labels({1: range(50, 60)}, range(40)),
+        "c_nothing": made_labels({}, range(60)),
+    }
+    by_task = {model: {"nomiracl_de": of_model} for model, of_model in labels.items()}
+    runs = read_runs([labelled_runs(two_models / "baseline-lexical", tmp_path, by_task)])
+    (section,) = sections_of([entry_of(run, "") for run in runs])
+    assert [column.metric.partition(",")[0] for column in section.summary.columns] == [
+        "balanced_error",
+        "hallucination_rate",
+        "error_rate",
+    ]
+    cells = [[row.cells.get(column) for column in section.summary.columns] for row in section.summary.rows]
+    assert [[cell and (round(cell.figure.value, 3), cell.rank) for cell in row] for row in cells] == [
+        [(0.017, 1), (0.033, 1), (0.0, 1)],
+        [(0.75, 2), (0.5, 2), (0.0, 1)],
+        [(1.0, 3), None, None],
+    ]
 
 
 MADE = {"good": (0.05, 0.0), "better": (0.04, 0.0), "fair": (0.15, 0.0), "poor": (0.35, 0.0), "unreadable": (0.05, 0.4)}

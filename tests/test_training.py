@@ -31,7 +31,7 @@ from detector_plugin import calibration as calibrations
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.loading import load_detector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.forms import Encoder
+from detector_plugin.transformers.inputs import Encoder
 from detector_plugin.transformers.training.examples import IGNORED, examples_of
 from detector_plugin.transformers.training.measuring import measure
 from detector_plugin.transformers.training.recipe import read
@@ -105,10 +105,9 @@ def test_twenty_documents_are_learned_by_heart(
     assert row.total.f1 > 0.95
     assert row.iou > 0.95  # to the character
     if labels == "category":
-        found = detector.detect(
-            *zip(*((d.reference, d.answer, d.language) for d in documents), strict=True)  # type: ignore[arg-type]
-        )
-        same = [ours[0].category == d.spans[0].category for ours, d in zip(found, documents, strict=True) if ours]
+        columns = ([getattr(document, name) for document in documents] for name in ("reference", "answer", "language"))
+        spans = detector.detect(*columns)
+        same = [found[0].category == d.spans[0].category for found, d in zip(spans, documents, strict=True) if found]
         assert sum(same) >= 19
 
 
@@ -150,11 +149,7 @@ def test_the_folder_has_all_that_a_detector_needs(made: Made, tmp_path: Path) ->
         *("tokenizer.json", "tokenizer_config.json", "training.json"),
     ]
     stored = json.loads((made.folder / "detector.json").read_text("utf-8"))
-    assert stored["form"] == "lettucedetect-v2"
-    assert stored["labels"] == ["supported", HALLUCINATION]
-    assert stored["max_length"] == 1024
-    detector = load_detector(str(made.folder), progress=False)
-    assert isinstance(detector, TransformersDetector)
+    detector: Any = load_detector(str(made.folder), progress=False)
     assert (detector.threshold, detector.form, detector.max_length) == (stored["threshold"], "lettucedetect-v2", 1024)
     assert detector.categories == [None, HALLUCINATION]
     assert "threshold" not in detector.version
@@ -164,13 +159,10 @@ def test_the_folder_has_all_that_a_detector_needs(made: Made, tmp_path: Path) ->
         (folder / "detector.json").write_text(json.dumps(content), "utf-8")
         with pytest.raises(UnusableDetector, match=why):
             load_detector(str(folder))
-
-
-def test_plain_transformers_loads_it(made: Made) -> None:
+    # Plain transformers load it, too.
     model = transformers.AutoModelForTokenClassification.from_pretrained(made.folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(made.folder)
     assert model.config.id2label == {0: "supported", 1: HALLUCINATION}
-    detector = TransformersDetector(str(made.folder), progress=False)
     (reading,) = detector.token_probabilities(["Der Mond ist alt."], ["Der Mond ist neu."], ["de"], ["Wie ist er?"])
     prompt = "User request: Wie ist er?\n\nDer Mond ist alt."
     theirs = tokenizer(prompt, "Der Mond ist neu.", return_tensors="pt")
@@ -183,63 +175,46 @@ def test_plain_transformers_loads_it(made: Made) -> None:
 def test_the_card_says_what_went_in_and_how_good_it_is(made: Made, bases: dict[str, Path]) -> None:
     _, front, text = (made.folder / "README.md").read_text("utf-8").split("---\n", 2)
     head = yaml.safe_load(front)
-    assert head["pipeline_tag"] == "token-classification"
-    assert head["language"] == ["de", "fi"]
-    assert (
-        head["license_name"]
-        == f"{bases['bert']}: apache-2.0; own.jsonl: unknown; mushroom: CC BY 4.0, contexts Apache-2.0"
-    )
-    assert load_detector(str(made.folder)).licence == head["license_name"]
-    for said in (
+    assert (head["pipeline_tag"], head["language"]) == ("token-classification", ["de", "fi"])
+    licences = "apache-2.0; own.jsonl: unknown; mushroom: CC BY 4.0, contexts Apache-2.0"
+    assert head["license_name"] == load_detector(str(made.folder)).licence == f"{bases['bert']}: {licences}"
+    for line in (
         "| left out | it | real | 23 |",  # of the file 20, of Mu-SHROOM 3
-        "| measured | de | gold | 2 |",
         "| own.jsonl | 60 | own | unknown |",
-        "| mushroom | 9 | Mu-SHROOM (Vázquez et al. 2025), contexts of nlp-ucsc/semeval-2025-task3 | CC BY 4.0, contexts A",
+        "| mushroom | 9 | Mu-SHROOM (Vázquez et al. 2025)",
         "| learned from, made of others | – | 6 |",
         "| left out | 22 | 23 | it real 23 |",  # Mu-SHROOM asks two pages
         f"- {GIVEN_UP}: 6",  # of de and fi, about the same two pages
-        "left out whole (`it`)",
         "| learning_rate | 3e-3 |",
         "`encoder` (LettuceDetect, docs/EUROBERT.md and arXiv 2502.17125), seed 42",
     ):
-        assert said in text, said
+        assert line in text
     record = json.loads((made.folder / "training.json").read_text("utf-8"))
     assert record["documents"] == {"learn": 32, "made_up": 6, "choose": 4, "measure": 4, "left_out": 23}
     assert record["texts"] == {"learn": 32, "choose": 4, "measure": 4, "left_out": 22}
-    assert record["left_out_with_translation"] == 0
     assert record["held_out"][0].keys() == {"part", "language", "annotations", "documents", "tp", "fp", "fn", "tn"}
     assert [round(entry["epoch"]) for entry in record["curve"] if "eval_f1" in entry] == [1, 2, 3, 4]
     assert "| left out | it | real | 23 |" in made.printed
 
 
-def test_the_calibration_is_found_beside_the_detector(made: Made) -> None:
-    identity = calibration_of(str(made.folder), {}, None)
-    found = calibrations.by_identity(identity)
+def test_the_calibration_beside_the_detector_is_found_and_corrects_the_harness_rates(
+    made: Made, harness: Callable[..., dict[str, Any]]
+) -> None:
+    found = calibrations.by_identity(calibration_of(str(made.folder), {}, None))
     detector = load_detector(str(made.folder))
     assert dict(found.detector) == {"name": str(made.folder), "version": detector.version, "licence": detector.licence}
-    assert {code: list(kinds) for code, kinds in found.languages.items()}["it"] == ["real"]
     italian = found.languages["it"]["real"]
     assert italian.documents is not None
     assert len(italian.documents) == 23
     documents = [d for d in read_labelled_lines(made.data, Counter()) if d.language == "it"]
     (row,) = measure(detector, documents, "")
     assert row.counts.tolist() == italian.documents[:20].tolist()
-    assert calibration_of(str(made.folder), {}, "none") == "none"
-
-
-def test_the_harness_evaluates_with_it_and_corrects_by_its_calibration(
-    made: Made, harness: Callable[..., dict[str, Any]]
-) -> None:
     metadata = {"mirror": "sample", "detector": str(made.folder)}
     results = harness(["mfava_de", "mfava_it"], "grounded-baseline", "strategy=lexical", metadata=metadata)
-    detector = load_detector(str(made.folder))
-    for task, kind in (("mfava_de", ""), ("mfava_it", "real")):  # of two German answers there is no calibration
+    for task, is_calibrated in (("mfava_de", False), ("mfava_it", True)):  # there are two German answers: too few
         provenance = results["configs"][task]["metadata"]["provenance"]
         assert provenance["detector"]["version"] == detector.version
-        assert ("estimated_rate,answer" in results["results"][task]) is bool(kind)
-        if kind:
-            assert provenance["calibration"]["annotations"] == kind
-            assert provenance["calibration"]["detector_version"] == detector.version
+        assert ("estimated_rate,answer" in results["results"][task]) is is_calibrated
         assert "detected_rate,answer" in results["results"][task]
 
 
@@ -257,12 +232,10 @@ def test_the_papers_recipe_leaves_an_adapter_for_each_seed(
     tmp_path: Path, bases: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = write_lines(tmp_path / "facts.jsonl", facts())
-    options = (
-        "--recipe paper-mono --labels category --seeds 42,47 --quantization none --precision fp32 --max_length 128"
-    )
-    options += " --learning_rate 1e-2 --per_device_train_batch_size 4 --gradient_accumulation_steps 1"
+    options = "--recipe paper-mono --labels category --seeds 42,47 --quantization none --precision fp32"
+    options += " --max_length 128 --learning_rate 1e-2 --per_device_train_batch_size 4 --gradient_accumulation_steps 1"
     assert train(bases["llama"], data, tmp_path / "d", options) == 0
-    found = []
+    readings = []
     for seed in ("seed-42", "seed-47"):
         folder = tmp_path / "d" / seed
         assert sorted(path.name for path in folder.iterdir()) == [
@@ -276,22 +249,22 @@ def test_the_papers_recipe_leaves_an_adapter_for_each_seed(
         assert detector.categories == [None, *CATEGORIES]
         assert sees_what_follows(detector)
         (reading,) = detector.token_probabilities(["Der Mond ist alt."], ["Der Mond ist neu."], ["de"])
+        readings.append(reading.best)
         encoded = reading.pieces[0].encoded
-        found.append(reading.best)
         plain = transformers.AutoModelForTokenClassification.from_pretrained(folder, num_labels=7).eval()
-        ids = torch.tensor(encoded.ids[None])
-        both = torch.zeros(1, 1, len(encoded.ids), len(encoded.ids))
+        both_ways = torch.zeros(1, 1, len(encoded.ids), len(encoded.ids))
         with torch.no_grad():
-            theirs = plain(input_ids=ids, attention_mask=both).logits.softmax(-1)[0].numpy()
-        np.testing.assert_allclose(theirs[encoded.answer], reading.best, atol=1e-5)
-    assert np.abs(found[0] - found[1]).max() > 1e-3
+            logits = plain(input_ids=torch.tensor(encoded.ids[None]), attention_mask=both_ways).logits
+        np.testing.assert_allclose(logits.softmax(-1)[0].numpy()[encoded.answer], reading.best, atol=1e-5)
+    assert np.abs(readings[0] - readings[1]).max() > 1e-3
     assert "F1 over 2 seeds, measured de silver: " in capsys.readouterr().out
     # A kill between two seeds: those that are finished stay as they are.
-    before = (tmp_path / "d" / "seed-42" / "training.json").stat().st_mtime_ns
-    (tmp_path / "d" / "seed-47" / "training.json").unlink()
+    records = [tmp_path / "d" / seed / "training.json" for seed in ("seed-42", "seed-47")]
+    before = records[0].stat().st_mtime_ns
+    records[1].unlink()
     assert train(bases["llama"], data, tmp_path / "d", options) == 0
-    assert (tmp_path / "d" / "seed-42" / "training.json").stat().st_mtime_ns == before
-    assert (tmp_path / "d" / "seed-47" / "training.json").is_file()
+    assert records[0].stat().st_mtime_ns == before
+    assert records[1].is_file()
 
 
 # What goes wrong
@@ -347,7 +320,6 @@ def test_documents_that_are_too_long_are_counted(
     rows = facts(6)
     rows[0]["reference"] += " Der Turm ist alt." * 50
     rows[1]["answer"] += " Der Turm ist alt." * 50
-    options = f"--held_out 0 {QUICK} --too_long skip"
     tokenizer = transformers.AutoTokenizer.from_pretrained(bases["bert"])
     documents = read_labelled_lines(write_lines(tmp_path / "long.jsonl", rows), Counter())
     far = replace(documents[1], answer="Der Mond ist rot.", reference="Der Turm war alt. " * 60 + "Der Mond ist rot.")
@@ -357,13 +329,12 @@ def test_documents_that_are_too_long_are_counted(
     assert tokenizer.decode(example.ids).count("Der Mond ist rot.") == 2  # the end of the reference, and the answer
     assert examples_of(documents, encoder, 128, recipe).counts == {"longer than 128 tokens, cut": 2}
     several = examples_of([documents[1]], encoder, 128, recipe).all
-    learned = sum(int((example.labels != IGNORED).sum()) for example in several)
+    offsets = encoder.encode(documents[1].reference, documents[1].answer, "", "de").offsets
+    in_words = sum(bool(documents[1].answer[start:end].strip()) for start, end in offsets)
     assert len(several) > 1
-    whole = encoder.encode(documents[1].reference, documents[1].answer, "", "de")
-    assert learned == sum(
-        bool(documents[1].answer[start:end].strip()) for start, end in whole.offsets
-    )  # each token once
+    assert sum(int((example.labels != IGNORED).sum()) for example in several) == in_words  # each token once
     caplog.set_level(logging.INFO, "lm_eval")
+    options = f"--held_out 0 {QUICK} --too_long skip"
     folder, _ = attempt(options, rows, status=0)
     assert "4 examples of 6 answers to learn from (2 left out, longer than 128 tokens)" in caplog.text
     assert "- learned from, left out, longer than 128 tokens: 2" in (folder / "README.md").read_text("utf-8")

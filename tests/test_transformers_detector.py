@@ -19,7 +19,7 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from detector_plugin.detector import Detector, UnusableDetector
 from detector_plugin.loading import load_detector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.windows import spans_of, window_bounds
+from detector_plugin.transformers.inputs import spans_of, window_bounds
 from tests.tiny_models import BINARY, llama_tokenizer, word_tokenizer, write_lexicon
 
 
@@ -99,18 +99,6 @@ def test_batches_change_nothing(lookup: Path, llama_classifier: Path) -> None:
             assert TransformersDetector(str(folder), **options).detect(references, answers, [None] * 7) == expected
 
 
-def test_bfloat16_changes_probabilities_by_rounding_alone(lookup: Path) -> None:
-    """bfloat16 has 8 bits of precision: the spans stay, their probabilities move by a few of 2**-8."""
-    references, answers = ["the moon is cold. " * n for n in range(7)], ["a red sun is the star. "] * 7
-    exact, rounded = (
-        TransformersDetector(str(lookup), device="cpu", dtype=dtype).detect(references, answers, ["en"] * 7)
-        for dtype in ("float32", "bfloat16")
-    )
-    for one, other in zip(exact, rounded, strict=True):
-        assert [span[:3] for span in one] == [span[:3] for span in other]
-        assert [span.probability for span in one] == pytest.approx([span.probability for span in other], abs=0.01)
-
-
 def test_categories(tmp_path: Path) -> None:
     labels = dict(enumerate(["O", *CATEGORIES]))
     classes = {word: number for number, word in enumerate(["moon", "sun", "mars", "red", "cold", "hot"], 1)}
@@ -121,29 +109,30 @@ def test_categories(tmp_path: Path) -> None:
     ]
 
 
-def test_spans_of_tokens() -> None:
-    def spans(answer: str, offsets: list[tuple[int, int]], flagged: list[float], threshold: float = 0.5) -> list[str]:
-        both = np.array([[1 - one, one] for one in flagged], np.float32).reshape(-1, 2)
-        told = spans_of(answer, np.array(offsets).reshape(-1, 2), both, [None, HALLUCINATION], threshold)
-        return [answer[start:end] for start, end, *_ in told]
-
-    assert spans("a b", [], []) == []
-    assert spans("one two", [(0, 3), (3, 7)], [0, 1]) == ["two"]  # white space of the token goes
-    assert spans("one two", [(0, 3), (3, 7)], [1, 1]) == ["one two"]
-    assert spans("one two", [(0, 3), (3, 4), (4, 7)], [1, 0, 1]) == ["one two"]  # a token of white space says nothing
-    assert spans("one.two", [(0, 3), (3, 4), (4, 7)], [1, 0, 1]) == ["one", "two"]
-    assert spans("x🌙y", [(0, 1), (1, 2), (1, 2), (2, 3)], [0, 1, 1, 0]) == ["🌙"]  # two tokens of one character
-    assert spans("one two", [(0, 3), (3, 7)], [0.5, 0.49]) == ["one"]
-    assert spans("one two", [(0, 3), (3, 7)], [0.5, 0.49], 0.4) == ["one two"]
-    assert spans("one", [(0, 0), (0, 3)], [1, 0]) == []
+@pytest.mark.parametrize(
+    ("answer", "offsets", "flagged", "expected"),
+    [
+        ("a b", [], [], []),
+        ("one two", [(0, 3), (3, 7)], [0, 1], ["two"]),  # white space of the token goes
+        ("one two", [(0, 3), (3, 7)], [1, 1], ["one two"]),
+        ("one two", [(0, 3), (3, 4), (4, 7)], [1, 0, 1], ["one two"]),  # a token of white space says nothing
+        ("one.two", [(0, 3), (3, 4), (4, 7)], [1, 0, 1], ["one", "two"]),
+        ("x🌙y", [(0, 1), (1, 2), (1, 2), (2, 3)], [0, 1, 1, 0], ["🌙"]),  # two tokens of one character
+        ("one two", [(0, 3), (3, 7)], [0.5, 0.49], ["one"]),
+        ("one", [(0, 0), (0, 3)], [1, 0], []),
+    ],
+)
+def test_spans_of_tokens(answer: str, offsets: list[Any], flagged: list[float], expected: list[str]) -> None:
+    both = np.array([[1 - one, one] for one in flagged], np.float32).reshape(-1, 2)
+    spans = spans_of(answer, np.array(offsets).reshape(-1, 2), both, [None, HALLUCINATION], 0.5)
+    assert [answer[start:end] for start, end, *_ in spans] == expected
 
 
 def test_a_spans_probability_is_the_mean_of_its_characters() -> None:
     probabilities = np.array([[0.4, 0.6], [0.1, 0.9], [0.8, 0.2], [0.25, 0.75]], np.float32)
     offsets = np.array([(0, 1), (1, 4), (5, 7), (8, 9)])
     assert spans_of("a234 no b", offsets, probabilities, [None, HALLUCINATION], 0.5) == [
-        Span(0, 4, HALLUCINATION, 0.825),
-        Span(8, 9, HALLUCINATION, 0.75),
+        *(Span(0, 4, HALLUCINATION, 0.825), Span(8, 9, HALLUCINATION, 0.75))
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from custom_metrics.harness.filters import JudgePreference, JudgeRating
+from custom_metrics.filters import JudgePreference, JudgeRating
 from custom_metrics.scores.judging import read_preference, read_rating
 from tests.growth import exponent
 

@@ -1,1 +1,1 @@
-"""Statistics of scores: intervals, paired comparisons, agreement, correlation."""
+"""Statistics of scores: intervals, paired comparisons, agreement."""

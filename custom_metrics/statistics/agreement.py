@@ -1,17 +1,14 @@
-"""Agreement of two raters: Cohen's kappa, its quadratic weights, Kendall's tau-b, and the share of equal labels; and
-correlation of two quantities over languages: Pearson's r and Spearman's rho.
+"""Agreement of two raters: Cohen's kappa, its quadratic weights, Kendall's tau-b, and the share of equal labels.
 
-Every statistic of raters is computed from contingency tables (rows: labels of rater A, columns: labels of rater B, in
+Every statistic is computed from contingency tables (rows: labels of rater A, columns: labels of rater B, in
 order), over any leading axes at once. A statistic is ``nan`` where it is 0/0, for example where both raters give one label
 only.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from itertools import permutations
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -108,47 +105,3 @@ def estimate(tables: Table, statistic: Statistic) -> Figure:
 def _ratio(top: Table, bottom: Table) -> Table:
     with np.errstate(invalid="ignore"):  # 0/0, never x/0
         return np.asarray(top / bottom)
-
-
-# ------------------------------------------------------------------------------------------- two quantities over languages
-
-FEWEST = 3  # least number of pairs for a correlation
-
-_EXACT = 8  # pairs up to which all orders are tried, 40,320 of eight
-_ROUNDING = 1e-9
-
-
-class Correlation(NamedTuple):
-    """Correlations of pairs, with two-sided p; ``nan`` where they are not defined.
-
-    p is of Student's t with n - 2 degrees of freedom; of rho, for up to eight pairs, the share of all orders whose rho is
-    as far from 0.
-    """
-
-    pearson: float
-    pearson_p: float
-    spearman: float  # of ranks; equal values share their mean rank
-    spearman_p: float
-    n: int  # pairs
-
-
-def correlate(first: Sequence[float], second: Sequence[float]) -> Correlation:
-    """Correlate two quantities, given as paired values; a pair with ``nan`` is left out.
-
-    All is ``nan`` for fewer than :data:`FEWEST` pairs, and where a quantity is the same everywhere.
-    """
-    from scipy import stats
-
-    pairs = [(x, y) for x, y in zip(first, second, strict=True) if not math.isnan(x + y)]
-    number = len(pairs)
-    x, y = np.array(pairs, dtype=float).reshape(-1, 2).T
-    if number < FEWEST or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return Correlation(math.nan, math.nan, math.nan, math.nan, number)
-    pearson, spearman = stats.pearsonr(x, y), stats.spearmanr(x, y)
-    p = spearman.pvalue
-    if number <= _EXACT:
-        middle = (number + 1) / 2
-        orders = np.array([*permutations(stats.rankdata(y))])
-        covariances = np.abs((orders - middle) @ (stats.rankdata(x) - middle))
-        p = np.mean(covariances >= covariances[0] - _ROUNDING)
-    return Correlation(float(pearson.statistic), float(pearson.pvalue), float(spearman.statistic), float(p), number)

@@ -9,7 +9,8 @@ The rules stand here alone, for every page:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+import math
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -54,12 +55,36 @@ def all_pairs(
         found = share_differences(strata, pairs, weights) if pairs else []
         return {pair: (each.difference, each.p) for pair, each in zip(pairs, found, strict=True)}
     tested: dict[tuple[int, int], tuple[float, float]] = {}
-    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-        block = slice(start, start + _PAIRS_AT_ONCE)
-        pivots = pivots_of([values[:, rows[block]] - values[:, columns[block]] for values in strata])
-        numbers = zip(pivots.differences.tolist(), bounds_and_p(pivots)[2].tolist(), strict=True)
-        tested |= dict(zip(pairs[block], numbers, strict=True))
-    return tested
+    for common, members in _by_common_rows(strata, pairs):
+        for start in range(0, len(members), _PAIRS_AT_ONCE):
+            first, second = np.array(block := members[start : start + _PAIRS_AT_ONCE]).T
+            used = [values[counted] for values, counted in zip(strata, common, strict=True) if counted.any()]
+            if not used:
+                tested |= dict.fromkeys(block, (math.nan, math.nan))
+                continue
+            pivots = pivots_of([values[:, first] - values[:, second] for values in used])
+            numbers = zip(pivots.differences.tolist(), bounds_and_p(pivots)[2].tolist(), strict=True)
+            tested |= dict(zip(block, numbers, strict=True))
+    return {pair: tested[pair] for pair in pairs}
+
+
+def _by_common_rows(
+    strata: Sequence[Floats], pairs: Sequence[tuple[int, int]]
+) -> Iterator[tuple[list[NDArray[np.bool_]], list[tuple[int, int]]]]:
+    """The pairs that have the same rows in common, with these rows of each stratum: they have the same resamples, which are
+    those of :func:`custom_metrics.statistics.paired_difference.compare_means`."""
+    counted, kinds = np.unique(~np.isnan(np.concatenate(strata)), axis=1, return_inverse=True)
+    ends = np.cumsum([len(values) for values in strata])[:-1]
+    kind_of = kinds.ravel().tolist()
+    members: dict[bytes, list[tuple[int, int]]] = {}
+    by_kinds: dict[tuple[int, int], bytes] = {}
+    for pair in pairs:
+        one, other = sorted(kind_of[model] for model in pair)
+        if (one, other) not in by_kinds:
+            by_kinds[one, other] = (counted[:, one] & counted[:, other]).tobytes()
+        members.setdefault(by_kinds[one, other], []).append(pair)
+    for rows, of_rows in members.items():
+        yield np.split(np.frombuffer(rows, dtype=bool), ends), of_rows
 
 
 class Adjusted(NamedTuple):

@@ -17,6 +17,9 @@ Unit = Literal["share", "score", "correlation", "characters", "words", "rating",
 MAX_USEFUL_CI_WIDTH = 0.5
 """Width of 95 % bounds, as a part of the scale, above which a figure is not measurable."""
 
+FEW = 10
+"""Number of questions below which a share is almost meaningless: the 95 % bound of 0 of 9 is 0.3."""
+
 FEWEST_UNSAID = 50
 """Documents below which a figure's number of documents is shown beside it."""
 

@@ -31,7 +31,7 @@ _NO_SECRET = frozenset(
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
-_RANDOM = re.compile(r"\\*[\"']?([\w.~+/-]{20,}={0,2})")
+_RANDOM = re.compile(r"\\*[\"']?([\w.~+/%-]{20,}={0,2})")  # in an address % escapes what is no letter
 _PLAIN = frozenset(("", "auto", "false", "no", "none", "null", "true", "yes", BLANK))
 _NUMBER = re.compile(r"[+-]?[0-9]{0,6}(?:\.[0-9]*)?")
 _VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
@@ -39,7 +39,9 @@ _LONGEST_PLAIN = 64  # characters of a value that is no secret, whatever its nam
 _SCHEME = re.compile(r"((?:bearer|basic|digest|token)\s+)(.*)", re.IGNORECASE | re.DOTALL)
 
 # Every pattern reads a text once: a part that fails is not tried again from a place within it.
-_USER_OF_ADDRESS = re.compile(r"""(?<=://)(?:[^\s/?#"'<>,;]|[,;](?![\w.-]+=))+(?=@)""")
+_USER_OF_ADDRESS = re.compile(  # of one that was taken for a path, too, which has a single slash
+    r"""(?:(?<=://)|(?<=http:/)|(?<=https:/))(?:[^\s/?#"'<>,;]|[,;](?![\w.-]+=))+(?=@)"""
+)
 _FORMS = re.compile(
     r"""(?<![A-Za-z0-9])(?:
       hf_[A-Za-z0-9]{20,}

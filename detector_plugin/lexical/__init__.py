@@ -8,7 +8,6 @@ references with a word swapped.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.words import words
 from custom_metrics.usage.printable import excerpt
-from detector_plugin.detector import check_lengths
+from detector_plugin.detector import Languages, Texts, check_lengths
 from detector_plugin.lexical.features import FEATURE_NAMES, answer_features
 from detector_plugin.lexical.model import Forest, from_bytes
 
@@ -56,13 +55,7 @@ class LexicalDetector:
     It measures overlap with the reference (words, stems, beginnings, endings, character n-grams, numbers, where in the
     reference they stand) and with the question, whose words are hardly ever wrong in an answer. It knows no meaning:
     :func:`_warn_of_limits` says what it finds and what it misses. Languages that it was not trained on are scored with
-    what was learned from others.
-
-    Attributes:
-        name: ``lexical``.
-        version: of the main weights' bytes; `HELD_OUT_SUFFIX`, and the threshold and the choice of spans where they are not
-            the usual ones.
-        licence: of the weights.
+    what was learned from others. Its version is that of the main weights' bytes, with options that change what is found.
     """
 
     name = "lexical"
@@ -75,7 +68,7 @@ class LexicalDetector:
         weights: Path | None = None,
         spans: str = "words",
     ) -> None:
-        """Load the weights.
+        """Load the weights; ValueError or OSError where that fails or an option has a wrong value.
 
         Args:
             threshold: probability above which a word is flagged; ``None`` for the one that was chosen in training. Of no
@@ -83,15 +76,10 @@ class LexicalDetector:
             held_out: score each answer with weights that were trained without any document of its language, and without
                 real answers about the same pages, where there are such; for measuring the detector on mFAVA and Mu-SHROOM,
                 which the full weights have seen.
-            weights: folder of other weights than those that ship, as ``lm-eval-grounded train`` writes it; or one file of
-                them.
+            weights: folder of other weights than those that ship, or one file of them.
             spans: ``"words"``: every word above the threshold, whole, words next to each other as one span: for rates.
                 ``"iou"``: the words whose expected overlap with people's spans is largest (Mu-SHROOM's measure), without
                 quotes and punctuation at the ends, one span a word, so that each has its own probability.
-
-        Raises:
-            ValueError: the threshold is no probability, or the weights are none.
-            OSError: the weights cannot be read.
         """
         if threshold is not None and not (isinstance(threshold, (int, float)) and 0 <= threshold <= 1):
             raise ValueError(f"a threshold is a probability, got {excerpt(threshold)}")
@@ -99,20 +87,14 @@ class LexicalDetector:
             raise ValueError(f"held_out is True or False, got {held_out!r}")
         if spans not in SPANS:
             raise ValueError(f"spans is one of {', '.join(SPANS)}, got {spans!r}")
-        self.threshold = threshold
-        self.spans = spans
-        self.held_out = held_out
+        self.threshold, self.spans, self.held_out = threshold, spans, held_out
         self._folder = WEIGHTS if weights is None else Path(weights)
         one_file = self._folder.suffix == ".safetensors"
         self._forests: dict[str, Forest] = {"": _load(self._folder if one_file else self._folder / MAIN_WEIGHTS)}
         self._languages = {path.stem for path in (self._folder / HELD_OUT).glob("*.safetensors")} if held_out else set()
-        self.version = self._forests[""].version
-        if held_out:
-            self.version += HELD_OUT_SUFFIX
-        if threshold is not None:
-            self.version += f"-t{threshold}"
-        if spans != "words":
-            self.version += f"-{spans}"
+        self.version = self._forests[""].version + (HELD_OUT_SUFFIX if held_out else "")
+        self.version += "" if threshold is None else f"-t{threshold}"
+        self.version += "" if spans == "words" else f"-{spans}"
 
     @classmethod
     def check(cls, **options: Any) -> None:
@@ -120,11 +102,7 @@ class LexicalDetector:
         cls(**options)
 
     def detect(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> list[list[Span]]:
         """See :meth:`detector_plugin.Detector.detect`. Spans have probabilities, and are chosen by the option `spans`.
         Languages decide how words are cut and, with `held_out`, by which weights an answer is read.
@@ -151,21 +129,14 @@ class LexicalDetector:
         return [Span(int(start), int(end), HALLUCINATION, round(float(p), 4)) for start, end, p in bounds]
 
     def probabilities(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> list[NDArray[np.float64]]:
         """(words,) for each answer: the probability that each of its words is hallucinated.
 
         All are 1 where the reference holds less than `FLOOR` of the answer's words (rare words weigh more). All are 0 where
         it holds less than `ABSTAINING` and the answer abstains (:func:`custom_metrics.abstention.is_abstention`).
-
-        Raises:
-            UsageError: these are no lists of texts, or differ in length.
         """
-        check_lengths(references, answers, {"languages": languages, "questions": questions})
+        check_lengths(references, answers, languages, questions)
         by_answer: list[NDArray[np.float64]] = []
         pending: list[NDArray[np.float32]] = []
         overlaps: list[float] = []

@@ -13,8 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.reading.words import words
-from detector_plugin.lexical.reference import GRAMS, ReferenceIndex, code_points, gram_hashes, index_reference, slots
-from detector_plugin.lexical.text import TOKEN, Layout, amounts, normalise, stem
+from detector_plugin.lexical.reference import (
+    GRAMS,
+    TOKEN,
+    ReferenceIndex,
+    amounts,
+    code_points,
+    gram_hashes,
+    index_reference,
+    normalise,
+    slots,
+    stem,
+)
+from detector_plugin.sentences import Layout
 
 MISSING = -9.0
 """The value of a feature that does not exist: overlap with a question without a question, capitals in Arabic."""

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_TYPES = {"U8": np.uint8, "U16": np.uint16, "F16": np.float16}
-_NAMES = {np.dtype(kind).newbyteorder("<"): name for name, kind in _TYPES.items()}
+TYPES = {"U8": np.uint8, "U16": np.uint16, "F16": np.float16}
 LEAF = 255
 """Marks a leaf, in place of a column."""
-_FORMAT = "lexical-forest-4"
+FORMAT = "lexical-forest-4"
 _CHUNK = 256  # words: their nodes in all trees fit into a core's cache
 
 
@@ -41,7 +40,7 @@ class Trees:
     @classmethod
     def from_nodes(cls, feature: NDArray[np.uint8], number: NDArray[np.float16], sizes: NDArray[np.int64]) -> Trees:
         """Trees from the columns (or `LEAF`) and the splits (or values) of their nodes, one tree after the other, each
-        breadth first, and their numbers of nodes; ValueError where these are no trees."""
+        breadth first, and their numbers of nodes; ValueError where these are not trees."""
         leaf = feature == LEAF
         splits = np.concatenate([[0], np.cumsum(~leaf)])  # before each node
         roots = np.cumsum(sizes) - sizes
@@ -79,7 +78,7 @@ class Trees:
 
 @dataclass(frozen=True)
 class Forest:
-    """The trained model."""
+    """The trained model. The sums of its trees are the log odds that words are hallucinated."""
 
     trees: Trees
     threshold: float  # probability above which a word is flagged
@@ -88,55 +87,24 @@ class Forest:
     version: str  # of the bytes they were read from
     training: Mapping[str, Any]  # what they were trained on, for readers
 
-    def log_odds(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(n,) log odds that each word is hallucinated, from its (n, columns) features."""
-        return self.trees.sums(features)
-
     def probabilities(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(n,) probabilities that each word is hallucinated."""
-        return np.asarray(1 / (1 + np.exp(-self.log_odds(features))))
-
-
-def to_bytes(
-    arrays: Mapping[str, NDArray[Any]], *, threshold: float, spread: float, names: tuple[str, ...], training: Any
-) -> bytes:
-    """A forest as the bytes of a safetensors file; the same forest has the same bytes.
-
-    Args:
-        arrays: of all trees: `feature` and `number` (nodes,), `nodes` (trees,), as in :meth:`Trees.from_nodes`.
-        threshold, spread, names, training: see :class:`Forest`.
-    """
-    metadata = {"format": _FORMAT, "threshold": repr(threshold), "spread": repr(spread), "features": " ".join(names)}
-    metadata["training"] = json.dumps(training, sort_keys=True, separators=(",", ":"))
-    header: dict[str, Any] = {"__metadata__": metadata}
-    body = b""
-    for name, array in sorted(arrays.items()):
-        kind = array.dtype.newbyteorder("<")
-        data = array.astype(kind).tobytes()
-        header[name] = {
-            "dtype": _NAMES[kind],
-            "shape": list(array.shape),
-            "data_offsets": [len(body), len(body) + len(data)],
-        }
-        body += data
-    text = json.dumps(header, sort_keys=True).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + body
+        """(n,) probabilities that each word is hallucinated, from its (n, columns) features."""
+        return np.asarray(1 / (1 + np.exp(-self.trees.sums(features))))
 
 
 def from_bytes(data: bytes) -> Forest:
-    """The forest that :func:`to_bytes` wrote; ValueError where the bytes are not those of a forest."""
+    """The forest of a weights file; ValueError where the bytes are not those of a forest."""
     try:
         length = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + length])
         metadata = header.pop("__metadata__")
-        if metadata["format"] != _FORMAT:
-            raise ValueError(f"their format is {metadata['format']}, not {_FORMAT}")
+        if metadata["format"] != FORMAT:
+            raise ValueError(f"their format is {metadata['format']}, not {FORMAT}")
         body = memoryview(data)[8 + length :]
         arrays: dict[str, NDArray[Any]] = {}
         for name, entry in header.items():
             start, end = entry["data_offsets"]
-            kind = np.dtype(_TYPES[entry["dtype"]]).newbyteorder("<")
+            kind = np.dtype(TYPES[entry["dtype"]]).newbyteorder("<")
             arrays[name] = np.frombuffer(body[start:end], kind).reshape(entry["shape"])
         names = tuple(metadata["features"].split(" "))
         sizes = arrays["nodes"].astype(np.int64)

@@ -1,28 +1,30 @@
-"""A classifier of tokens or of texts and its tokenizer, or the PEFT adapter of one, made ready to run."""
+"""A classifier of tokens or of texts and its tokenizer, or the PEFT adapter of one: its files, on the hub or on disk, what
+they say about it, and the model made ready to run."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from custom_metrics.usage.entry_points import DETECTORS, names
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.repository import (
-    DETECTOR_FILE,
-    Repository,
-    StoredSettings,
-    check_configuration,
-    first_line,
-    library,
-)
 
 LONGEST = 4096
 """Tokens of an input where nobody said: that of the mFAVA paper's appendix A.3, and LettuceDetect's default. Longer
 documents are read in windows."""
+
+DETECTOR_FILE = "detector.json"
 
 _HEAD = re.compile(r"(?:^|\.)(?:score|classifier)\.(?:modules_to_save\.)?(?:default\.)?(?:out_proj\.)?weight$")
 _OF_TOKENS, _OF_TEXTS = "TokenClassification", "SequenceClassification"  # as architectures are called in config.json
@@ -31,27 +33,170 @@ _FROM_PADDING = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2
 _PROMPT_LEARNING = {"PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "MULTITASK_PROMPT_TUNING", "CPT"}
 
 
-@dataclass(frozen=True)
-class ModelDescription:
-    """A classifier as its files describe it; no weights are loaded to know."""
+def library(name: str, extra: str = "hf") -> Any:
+    """A library that only an extra of this package brings; UnusableDetector where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UnusableDetector(
+            f"detectors of Hugging Face need {name}, which cannot be imported ({error}): pip install "
+            f"'lm-eval-grounded[{extra}]'"
+        ) from error
 
-    name: str  # as the user gave it
-    own: Repository
-    weights: Repository  # of an adapter's base model, else the same
-    config: Any  # of the model, or of an adapter's base model
-    tokenizer: Any  # a fast one
-    labels: list[str]  # names of the classes in their order
-    decoder: bool  # whether it was made to predict the next token
-    of_texts: bool  # whether it gives classes to a text, not to its tokens
-    version: str  # commit of the hub, or a hash of the files' contents; that of an adapter names its base model's, too
-    licence: str  # as the model card has it, else ``unknown``
-    stored: StoredSettings
-    has_head: bool  # whether an adapter brings the classifier's weights along
-    trust_remote_code: bool  # whether code of the repository may run
+
+def first_line(error: BaseException) -> str:
+    """Kind and message of an error, in one line of at most 400 characters."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:400] if lines else ''}"
+
+
+# Files
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A model's folder, or its repository on the hub."""
+
+    name: str
+    revision: str | None
 
     @property
-    def adapter(self) -> bool:
-        return self.weights is not self.own
+    def folder(self) -> Path | None:
+        folder = Path(self.name).expanduser()
+        return folder if folder.is_dir() else None
+
+    @property
+    def source(self) -> str:
+        return str(self.folder or self.name)
+
+    def file(self, name: str) -> Path | None:
+        """One of its files; ``None`` where there is none or it cannot be had."""
+        if self.folder:
+            return self.folder / name if (self.folder / name).is_file() else None
+        hub = library("huggingface_hub")
+        try:
+            return Path(hub.hf_hub_download(self.name, name, revision=self.revision))
+        except Exception:  # who needs the file says why: `_download_problem`
+            return None
+
+    def json(self, name: str) -> dict[str, Any]:
+        """The object in one of its files; empty where there is none."""
+        file = self.file(name)
+        try:
+            content = json.loads(file.read_text("utf-8")) if file else {}
+        except ValueError as error:
+            raise UnusableDetector(f"detector {self.name}: {file} is not JSON ({error})") from error
+        return content if isinstance(content, dict) else {}
+
+    def version(self) -> str:
+        """The commit; of a folder, a hash of what decides the answers: configuration, tokenizer and weights."""
+        if not self.folder:
+            file = self.file("config.json") or self.file("adapter_config.json")
+            return file.parent.name if file else "unknown"  # the hub's cache has snapshots/<commit>/config.json
+        files = sorted(path.name for path in self.folder.iterdir() if path.is_file())
+        weights = [name for name in files if name.endswith(".safetensors")]
+        names = ("config.json", "adapter_config.json", "tokenizer.json", "tokenizer_config.json", DETECTOR_FILE)
+        digest = hashlib.sha256()
+        for name in [*(name for name in names if name in files), *weights]:
+            digest.update(name.encode() + b"\0")
+            with (self.folder / name).open("rb") as content:
+                while block := content.read(1 << 24):
+                    digest.update(block)
+        return digest.hexdigest()[:16]
+
+    def licence(self) -> str:
+        """As the model card has it, else ``unknown``."""
+        card = self.file("README.md")
+        try:
+            metadata = (library("huggingface_hub").metadata_load(card) if card else None) or {}
+        except (ValueError, yaml.YAMLError):  # no text, or no table
+            return "unknown"
+        licence = metadata.get("license")
+        if licence == "other":
+            licence = metadata.get("license_name") or licence
+        return ", ".join(map(str, licence)) if isinstance(licence, list) else str(licence or "unknown")
+
+
+@dataclass(frozen=True)
+class StoredSettings:
+    """Settings that a trained detector brings along in ``detector.json``: what it was trained and measured with, by the
+    names of a detector's options. Every part may be missing. Options of the user are stronger. Labels are the names of the
+    classes in their order; an adapter has no ``config.json`` to hold them.
+    """
+
+    form: str | None = None
+    attention: str | None = None
+    threshold: float | None = None
+    max_length: int | None = None
+    labels: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any], name: str) -> StoredSettings:
+        """From the file's content; unknown keys are passed over. UnusableDetector where a value is of the wrong kind;
+        `name` is the detector's."""
+        kinds = {"form": str, "attention": str, "threshold": float, "max_length": int, "labels": list}
+        values = {key: content[key] for key in kinds if content.get(key) is not None}
+        for key, value in values.items():
+            kind = kinds[key]
+            if not isinstance(value, (float, int) if kind is float else kind) or isinstance(value, bool):
+                raise UnusableDetector(
+                    f"detector {name}: {DETECTOR_FILE} has {key}={value!r}, which is not {kind.__name__}"
+                )
+        if "labels" in values:
+            values["labels"] = tuple(map(str, values["labels"]))
+        return cls(**values)
+
+    def save(self, folder: Path) -> None:
+        content = {key: value for key, value in asdict(self).items() if value is not None}
+        (folder / DETECTOR_FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
+
+
+def check_configuration(repository: Repository, adapter: Repository | None) -> None:
+    """Check that a model's configuration can be had; UnusableDetector says why it cannot."""
+    base = f"base model {repository.name} (of adapter_config.json, or the option base_model)"
+    what = f"detector {adapter.name}, {base}:" if adapter else f"detector {repository.name}:"
+    if repository.folder:
+        if not (repository.folder / "config.json").is_file():
+            raise UnusableDetector(
+                f"{what} the folder {repository.folder.resolve()} has no config.json and no adapter_config.json; a model's "
+                "folder is what save_pretrained writes"
+            )
+        return
+    if re.match(r"[./~\\]|[A-Za-z]:\\", repository.name) or repository.name.count("/") > 1:
+        raise UnusableDetector(f"{what} there is no folder {Path(repository.name).expanduser().resolve()}")
+    hub, errors = library("huggingface_hub"), library("huggingface_hub.errors")
+    try:
+        hub.hf_hub_download(repository.name, "config.json", revision=repository.revision)
+    except (errors.HFValidationError, errors.EntryNotFoundError, errors.HfHubHTTPError, OSError) as error:
+        raise UnusableDetector(f"{what} {_download_problem(repository, error, errors)}") from error
+
+
+def _download_problem(repository: Repository, error: Exception, errors: Any) -> str:
+    """Why a file of the hub cannot be had, and what to do. `errors` are the hub's, of which some are kinds of others."""
+    page = f"https://huggingface.co/{repository.name}"
+    if isinstance(error, errors.HFValidationError):
+        folder = Path(repository.name).expanduser().resolve()
+        return f"is neither a folder ({folder}) nor a name that the hub could have ({first_line(error)})"
+    if isinstance(error, errors.GatedRepoError):
+        return f"is gated: ask for access at {page}, then log in (hf auth login, or HF_TOKEN)"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return (
+            f"there is no such model at {page} (or it is private and HF_TOKEN is not set), no folder of that name here, "
+            f"and the detectors with a name of their own are {', '.join(names(DETECTORS))}"
+        )
+    if isinstance(error, errors.RevisionNotFoundError):
+        return f"has no revision {repository.revision!r}; see {page}/commits/main"
+    if isinstance(error, (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)):
+        offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+        return (
+            f"is not a folder here, is not in the cache {library('huggingface_hub.constants').HF_HUB_CACHE}, and cannot be "
+            f"fetched ({'HF_HUB_OFFLINE is set' if offline else 'the hub cannot be reached'}). On a machine with a "
+            f"connection, run 'hf download {repository.name}' and copy it here, or name its folder. "
+            f"Detectors with a name of their own are {', '.join(names(DETECTORS))}."
+        )
+    if isinstance(error, errors.EntryNotFoundError):
+        return f"has no config.json at {page}: it is not a model of transformers"
+    return f"cannot be fetched from {page}: {first_line(error)}"
 
 
 def find_repositories(name: str, revision: str | None, base_model: str | None) -> tuple[Repository, Repository]:
@@ -83,18 +228,44 @@ def find_repositories(name: str, revision: str | None, base_model: str | None) -
     return own, weights
 
 
+# What the files say
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """A classifier as its files describe it; no weights are loaded to know."""
+
+    name: str  # as the user gave it
+    own: Repository
+    weights: Repository  # of an adapter's base model, else the same
+    config: Any  # of the model, or of an adapter's base model
+    tokenizer: Any  # a fast one
+    labels: list[str]  # names of the classes in their order
+    of_texts: bool  # whether it gives classes to a text, not to its tokens
+    version: str  # commit of the hub, or a hash of the files' contents; that of an adapter names its base model's, too
+    stored: StoredSettings
+    has_head: bool  # whether an adapter brings the classifier's weights along
+    trust_remote_code: bool  # whether code of the repository may run
+
+    @property
+    def adapter(self) -> bool:
+        return self.weights is not self.own
+
+    @property
+    def decoder(self) -> bool:
+        """Whether it was made to predict the next token."""
+        return is_decoder(self.config)
+
+
 def describe_model(
     name: str, revision: str | None = None, base_model: str | None = None, trust_remote_code: bool = False
 ) -> ModelDescription:
     """What is known of a classifier, or of the PEFT adapter of one, without its weights. Arguments are options of
     :class:`detector_plugin.transformers.TransformersDetector`. UnusableDetector where there is none of tokens or texts."""
     library("torch")  # says what to install
-    transformers = library("transformers")
     own, weights = find_repositories(name, revision, base_model)
     with _as_unusable(name, "its configuration cannot be read"):
-        config = transformers.AutoConfig.from_pretrained(
-            weights.source, revision=weights.revision, trust_remote_code=trust_remote_code
-        )
+        config = load_configuration(weights, trust_remote_code)
     stored = StoredSettings.from_json(own.json(DETECTOR_FILE), name)
     adapter, head_size = own is not weights, None
     architectures = getattr(config, "architectures", None) or []
@@ -106,123 +277,35 @@ def describe_model(
             config.num_labels = head_size
     elif architectures and not of_texts and not any(_OF_TOKENS in kind for kind in architectures):
         raise UnusableDetector(
-            f"detector {name}: is a {' and '.join(architectures)}, no classifier of tokens or texts (config.json: "
+            f"detector {name}: is a {' and '.join(architectures)}, not a classifier of tokens or texts (config.json: "
             f"architectures). Name a model whose card says token or text classification; for a generative model use "
             f"detector llm with pretrained={name}"
         )
-    if hasattr(config, "reference_compile"):
-        config.reference_compile = False  # ModernBERT would compile itself in transformers before 5
-    config.use_cache = False
     labels = [str(config.id2label[index]) for index in range(config.num_labels)]
     if adapter:
-        names = own.json("config.json").get("id2label")
-        if isinstance(names, dict) and len(names) == len(labels):
-            labels = [str(names[str(index)]) for index in range(len(labels))]
+        given = own.json("config.json").get("id2label")
+        if isinstance(given, dict) and len(given) == len(labels):
+            labels = [str(given[str(index)]) for index in range(len(labels))]
         elif stored.labels and len(stored.labels) == len(labels):
             labels = list(stored.labels)
-    tokenizer = fast_tokenizer(transformers, [own, weights] if adapter else [own], trust_remote_code, name)
-    if of_texts and config.pad_token_id is None:  # a decoder's class is that of the last token which is no padding
+    tokenizer = fast_tokenizer([own, weights] if adapter else [own], trust_remote_code, name)
+    if of_texts and config.pad_token_id is None:  # a decoder's class is that of the last token which is not padding
         config.pad_token_id = padding_of(tokenizer)
+    version = f"{own.version()}+base.{weights.version()}" if adapter else own.version()
     return ModelDescription(
-        name=name,
-        own=own,
-        weights=weights,
-        config=config,
-        tokenizer=tokenizer,
-        labels=labels,
-        decoder=is_decoder(config),
-        of_texts=of_texts,
-        version=f"{own.version()}+base.{weights.version()}" if adapter else own.version(),
-        licence=own.licence(),
-        stored=stored,
-        has_head=bool(head_size),
-        trust_remote_code=trust_remote_code,
+        *(name, own, weights, config, tokenizer, labels, of_texts, version, stored, bool(head_size), trust_remote_code)
     )
 
 
-def load_model(described: ModelDescription, device: str, dtype: str) -> Any:
-    """The model, in evaluation mode, on its device. `device` and `dtype` are those of torch, or ``auto``. UnusableDetector
-    where any of it cannot be done, or the files lack weights."""
-    torch, transformers = library("torch"), library("transformers")
-    name, config, repository = described.name, described.config, described.weights
-    if device == "auto":
-        device = processes.gpu() if torch.cuda.is_available() else "cpu"
-    try:
-        torch_device = torch.device(device)
-        torch.empty(1, device=torch_device)
-    except Exception as error:
-        raise UnusableDetector(f"option device: {device!r} cannot be used here: {first_line(error)}") from error
-    if dtype == "auto" and torch_device.type != "cuda":
-        dtype = "float32"
-    elif dtype == "auto":
-        dtype = "bfloat16" if torch.cuda.get_device_capability(torch_device) >= (8, 0) else "float16"
-    torch_dtype = getattr(torch, dtype)
-    release = tuple(int(part) for part in re.findall(r"\d+", transformers.__version__)[:2])
-    options = {
-        "config": config,
-        "dtype" if release >= (4, 56) else "torch_dtype": torch_dtype,
-        "revision": repository.revision,
-        "trust_remote_code": described.trust_remote_code,
-        "output_loading_info": True,
-    }
-    what = f"detector {name}: {repository.source}"
-    # not every encoder has an attention to choose
-    attentions = ("sdpa", "eager" if described.decoder else None)
-    model, info = load_classifier(repository, options, attentions, what, described.of_texts)
-    # Weights outside its base model, or of another size, that the files lack.
-    mismatched = [key[0] if isinstance(key, tuple) else key for key in info.get("mismatched_keys") or []]
-    inner = f"{model.base_model_prefix}."
-    missing = sorted({*mismatched, *(key for key in info["missing_keys"] if not key.startswith(inner))})
-    if missing and not described.has_head:
-        raise UnusableDetector(
-            f"detector {name}: is no trained classifier: {repository.source} has no weights {', '.join(missing)}. Name a "
-            "model whose card says token or text classification, or an adapter with such a head."
-        )
-    if described.adapter:
-        own = described.own
-        with _as_unusable(name, f"its adapter cannot be put on {repository.source}"):
-            model = library("peft").PeftModel.from_pretrained(model, own.source, revision=own.revision)
-    with _as_unusable(name, f"it cannot be brought onto {torch_device} in {torch_dtype}"):
-        if not getattr(config, "quantization_config", None):
-            model = model.to(device=torch_device, dtype=torch_dtype)
-    return model.eval()
-
-
-def load_classifier(
-    repository: Repository,
-    options: Mapping[str, Any],
-    attentions: Sequence[str | None],
-    what: str,
-    of_texts: bool = False,
-) -> Any:
-    """What transformers' ``AutoModelForTokenClassification.from_pretrained`` returns, or that of texts, with the first of
-    several implementations of attention that the model has, ``None`` being its own: flash attention takes no mask of ours.
-    UnusableDetector says that `what` cannot be loaded.
-    """
-    transformers, quiet = library("transformers"), library("transformers.utils.logging")
-    kind = _OF_TEXTS if of_texts else _OF_TOKENS
-    level = quiet.get_verbosity()
-    quiet.set_verbosity_error()  # it warns of heads without weights, which the callers know
-    try:
-        for attention in attentions:
-            try:
-                return getattr(transformers, f"AutoModelFor{kind}").from_pretrained(
-                    repository.source,
-                    **options,
-                    **({"attn_implementation": attention} if attention else {}),
-                    ignore_mismatched_sizes=True,  # a head of other classes
-                    use_safetensors=True,  # pickled weights can run code
-                )
-            except ValueError as error:
-                if attention == attentions[-1] or "attention" not in str(error):
-                    raise
-    except Exception as error:
-        why = first_line(error)
-        if isinstance(error, ValueError) and "Unrecognized configuration class" in str(error):
-            why = f"transformers {transformers.__version__} has no {kind} of the kind {options['config'].model_type}"
-        raise UnusableDetector(f"{what} cannot be loaded: {why}") from error
-    finally:
-        quiet.set_verbosity(level)
+def load_configuration(repository: Repository, trust_remote_code: bool = False) -> Any:
+    """transformers' configuration of a model that reads an input at once."""
+    config = library("transformers").AutoConfig.from_pretrained(
+        repository.source, revision=repository.revision, trust_remote_code=trust_remote_code
+    )
+    if hasattr(config, "reference_compile"):
+        config.reference_compile = False  # ModernBERT would compile itself in transformers before 5
+    config.use_cache = False
+    return config
 
 
 def is_decoder(config: Any) -> bool:
@@ -241,23 +324,17 @@ def _head_size(own: Repository) -> int | None:
             "(adapter_model.bin) are not read, because reading them can run code; save them with safe_serialization=True"
         )
     with library("safetensors").safe_open(str(file), framework="np") as weights:
-        head = next((key for key in weights.keys() if _HEAD.search(key)), None)  # noqa: SIM118 - it is no mapping
+        head = next((key for key in weights.keys() if _HEAD.search(key)), None)  # noqa: SIM118 - it is not a mapping
         return int(weights.get_slice(head).get_shape()[0]) if head else None
 
 
-def fast_tokenizer(transformers: Any, repositories: list[Repository], trust_remote_code: bool, name: str) -> Any:
+def fast_tokenizer(repositories: Sequence[Repository], trust_remote_code: bool, name: str) -> Any:
     """The tokenizer of the first place that has one; UnusableDetector where it cannot be loaded, or cannot say where a
     token stands in a text."""
-    repository = next(
-        (
-            candidate
-            for candidate in repositories
-            if candidate.file("tokenizer.json") or candidate.file("tokenizer_config.json")
-        ),
-        repositories[-1],
-    )
+    files = ("tokenizer.json", "tokenizer_config.json")
+    repository = next((place for place in repositories if any(map(place.file, files))), repositories[-1])
     with _as_unusable(name, f"its tokenizer cannot be loaded from {repository.source}"):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
+        tokenizer = library("transformers").AutoTokenizer.from_pretrained(
             repository.source, revision=repository.revision, trust_remote_code=trust_remote_code, use_fast=True
         )
     if not getattr(tokenizer, "is_fast", False):
@@ -299,3 +376,90 @@ def learned_positions(model: Any) -> int | None:
             padding = getattr(module, "padding_idx", None)  # as in :func:`max_positions`
             return int(module.num_embeddings - (0 if padding is None else padding + 1))
     return None
+
+
+# The model
+
+
+def load_model(described: ModelDescription, device: str, dtype: str) -> Any:
+    """The model, in evaluation mode, on its device. `device` and `dtype` are those of torch, or ``auto``. UnusableDetector
+    where any of it cannot be done, or the files lack weights."""
+    torch = library("torch")
+    name, config, repository = described.name, described.config, described.weights
+    if device == "auto":
+        device = processes.gpu() if torch.cuda.is_available() else "cpu"
+    try:
+        torch_device = torch.device(device)
+        torch.empty(1, device=torch_device)
+    except Exception as error:
+        raise UnusableDetector(f"option device: {device!r} cannot be used here: {first_line(error)}") from error
+    if dtype == "auto":
+        on_gpu = torch_device.type == "cuda"
+        modern = on_gpu and torch.cuda.get_device_capability(torch_device) >= (8, 0)
+        dtype = "bfloat16" if modern else "float16" if on_gpu else "float32"
+    torch_dtype = getattr(torch, dtype)
+    release = tuple(int(part) for part in re.findall(r"\d+", library("transformers").__version__)[:2])
+    options = {
+        "config": config,
+        "dtype" if release >= (4, 56) else "torch_dtype": torch_dtype,
+        "revision": repository.revision,
+        "trust_remote_code": described.trust_remote_code,
+        "output_loading_info": True,
+    }
+    what = f"detector {name}: {repository.source}"
+    # not every encoder has an attention to choose
+    attentions = ("sdpa", "eager" if described.decoder else None)
+    model, info = load_classifier(repository, options, attentions, what, described.of_texts)
+    # Weights outside its base model, or of another size, that the files lack.
+    mismatched = [key[0] if isinstance(key, tuple) else key for key in info.get("mismatched_keys") or []]
+    inner = f"{model.base_model_prefix}."
+    missing = sorted({*mismatched, *(key for key in info["missing_keys"] if not key.startswith(inner))})
+    if missing and not described.has_head:
+        raise UnusableDetector(
+            f"detector {name}: is not a trained classifier: {repository.source} has no weights {', '.join(missing)}. Name "
+            "a model whose card says token or text classification, or an adapter with such a head."
+        )
+    if described.adapter:
+        own = described.own
+        with _as_unusable(name, f"its adapter cannot be put on {repository.source}"):
+            model = library("peft").PeftModel.from_pretrained(model, own.source, revision=own.revision)
+    with _as_unusable(name, f"it cannot be brought onto {torch_device} in {torch_dtype}"):
+        if not getattr(config, "quantization_config", None):
+            model = model.to(device=torch_device, dtype=torch_dtype)
+    return model.eval()
+
+
+def load_classifier(
+    repository: Repository,
+    options: Mapping[str, Any],
+    attentions: Sequence[str | None],
+    what: str,
+    of_texts: bool = False,
+) -> Any:
+    """The result of transformers' ``AutoModelForTokenClassification.from_pretrained``, or that of texts, with the first of
+    several implementations of attention that the model has, ``None`` being its own: flash attention takes no mask of ours.
+    UnusableDetector says that `what` cannot be loaded.
+    """
+    transformers, quiet = library("transformers"), library("transformers.utils.logging")
+    kind = _OF_TEXTS if of_texts else _OF_TOKENS
+    options = {**options, "ignore_mismatched_sizes": True}  # a head of other classes
+    options["use_safetensors"] = True  # pickled weights can run code
+    level = quiet.get_verbosity()
+    quiet.set_verbosity_error()  # it warns of heads without weights, which the callers know
+    try:
+        for attention in attentions:
+            chosen = {"attn_implementation": attention} if attention else {}
+            try:
+                return getattr(transformers, f"AutoModelFor{kind}").from_pretrained(
+                    repository.source, **options, **chosen
+                )
+            except ValueError as error:
+                if attention == attentions[-1] or "attention" not in str(error):
+                    raise
+    except Exception as error:
+        why = first_line(error)
+        if isinstance(error, ValueError) and "Unrecognized configuration class" in str(error):
+            why = f"transformers {transformers.__version__} has no {kind} of the kind {options['config'].model_type}"
+        raise UnusableDetector(f"{what} cannot be loaded: {why}") from error
+    finally:
+        quiet.set_verbosity(level)

@@ -17,7 +17,7 @@ import evaluate
 
 from custom_metrics import relevance
 from custom_metrics.abstention import is_abstention
-from custom_metrics.harness.filters import CopiedAnswer, NomiraclLabel
+from custom_metrics.filters import CopiedAnswer, NomiraclLabel
 from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.tagged_text import parse
 from custom_metrics.scores import aggregations, character_labels, grounding

@@ -116,7 +116,7 @@ OF_A_DETECTOR = (
         "hallucinated_share",
         higher_is_better=False,
         denominator=_READ,
-        definition="share of words that a detector flags (with `--metadata detector=NAME`)",
+        definition="share of words that a detector flags (with the option `detector`)",
         title="Words of an answer that a detector flags",
         sentence="A detector flags {value} of the words of its answers; nothing corrects this for the detector's errors",
         counted="answers",

@@ -119,14 +119,14 @@ class _Loader(TaskLoader):
         if "retriever" in given and requested != own:
             hint = (
                 f" {requested} has none: `lm-eval-grounded retrieve --retriever {requested} -o FILE` writes its run, and "
-                f"clapnq_rag_run reads it with --metadata run=FILE."
+                f'clapnq_rag_run reads it with --metadata \'{{"run": "FILE"}}\'.'
                 if requested not in RETRIEVERS and requested in retrieval.names()
                 else ""
             )
             raise UsageError(
-                f"{options.get('name', 'clapnq')}: --metadata retriever={requested!r} does not fit: this task's passages "
-                f"come from {own or 'the gold annotation'}. Every retriever has a task of its own: clapnq_rag (bm25), "
-                f"{', '.join(f'clapnq_rag_{name}' for name in RETRIEVERS if name != 'bm25')}.{hint}"
+                f"{options.get('name', 'clapnq')}: the retriever {requested!r} (--metadata) does not fit: this task's "
+                f"passages come from {own or 'the gold annotation'}. Every retriever has a task of its own: "
+                f"clapnq_rag (bm25), {', '.join(f'clapnq_rag_{name}' for name in RETRIEVERS if name != 'bm25')}.{hint}"
             )
         return options
 

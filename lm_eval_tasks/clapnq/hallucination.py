@@ -1,6 +1,6 @@
 """Metrics of a detector over CLAPnq's answers: the share of them that the given passages do not support.
 
-``clapnq_gold*`` and ``clapnq_rag*`` have them where ``--metadata detector=NAME`` names a detector. Only then is this module
+``clapnq_gold*`` and ``clapnq_rag*`` have them where ``--metadata`` names a ``detector``. Only then is this module
 imported."""
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.harness.host import ContextSampler
 from custom_metrics.scores import judging
 from custom_metrics.scores.grounding import retrieval_figures
 from custom_metrics.statistics.figures import Figure
@@ -21,6 +20,7 @@ from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.provenance import public_file
 from lm_eval_tasks.detection.marked import PREFIX, marks_of
 from lm_eval_tasks.harness.detector_task import FILTER, DetectingTask
+from lm_eval_tasks.harness.host import ContextSampler
 from lm_eval_tasks.harness.task import GroundedTask
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -108,7 +108,7 @@ class ClapnqTask(DetectingTask, PromptedTask):
     - prompts read well as plain text and as chat (:class:`PromptedTask`);
     - ``--num_fewshot 1`` and ``2`` are the paper's examples, read from the train files when they are needed;
     - plain text with shots stops at the blank line between them, where a base model would continue with the next one;
-    - ``--metadata detector=NAME`` runs a detector over the answers against their passages (:class:`DetectingTask`). Only
+    - The option ``detector`` runs a detector over the answers against their passages (:class:`DetectingTask`). Only
       then the task has the detector's filter and the metrics of :mod:`lm_eval_tasks.clapnq.hallucination`.
     """
 

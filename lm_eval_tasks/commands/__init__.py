@@ -102,7 +102,7 @@ def add_retriever_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of CLAPnq's retrievers, which :func:`retriever_options` reads."""
     from lm_eval_tasks.clapnq.retrieval import OPTIONS
 
-    options = parser.add_argument_group("options of the retrievers", "in lm_eval: --metadata NAME=VALUE")
+    options = parser.add_argument_group("options of the retrievers", "in lm_eval: --metadata '{\"NAME\": VALUE}'")
     for name, (retrievers, means) in OPTIONS.items():
         help_text = f"{', '.join(retrievers)}: {means}"
         flags = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))

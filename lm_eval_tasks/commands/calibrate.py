@@ -83,15 +83,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Measured(NamedTuple):
-    """A detector's word counts on annotated answers in a language."""
+    """A detector's errors on annotated answers in a language."""
 
-    source: str  # a task, or a file of marks
     path: Path
     language: str
     kind: str  # of the annotations
-    counts: Sequence[Sequence[int]]  # (answers, 4): tp, fp, fn, tn
-    models: Sequence[str]  # that wrote them; empty where these are not models' own
-    clusters: Sequence[Any]  # of answers on one text
+    errors: LanguageCalibration
     detector: dict[str, str]  # name, version and licence
 
 
@@ -107,7 +104,7 @@ def calibration_from_runs(
         CorruptSource: a file of marks is damaged.
         CalibrationError: there are no samples of a detection task, or runs of several detectors.
     """
-    from detector_plugin.calibration import Calibration, CalibrationError, from_counts, why_too_few
+    from detector_plugin.calibration import Calibration, CalibrationError, why_too_few
     from lm_eval_tasks.data.samples import task_of
 
     detectors: dict[str, dict[str, str]] = {}
@@ -115,40 +112,40 @@ def calibration_from_runs(
     skipped: set[str] = set()
     for place in places:
         of_lines = place.is_file() and task_of(place) is None
-        for part in _of_lines(place, detector, detector_args) if of_lines else _of_runs(place, skipped):
-            detectors[json.dumps(part.detector, sort_keys=True)] = part.detector
-            if len(part.counts) < FEW:
-                log.warning("%s: %d documents only; a calibration of so few says little", part.path, len(part.counts))
-            if part.kind in languages.get(part.language, {}):
-                log.warning("%s: a second run of %s; the first one counts", part.path, part.source)
+        for path, language, kind, errors, measured in (
+            _of_lines(place, detector, detector_args) if of_lines else _of_runs(place, skipped)
+        ):
+            detectors[json.dumps(measured, sort_keys=True)] = measured
+            number = 0 if errors.documents is None else len(errors.documents)
+            if number < FEW:
+                log.warning("%s: %d documents only; a calibration of so few says little", path, number)
+            if kind in languages.get(language, {}):
+                log.warning("%s: a second run of %s; the first one counts", path, errors.source)
                 continue
-            errors = from_counts(part.counts, part.source, part.models, part.clusters)
             if why := why_too_few(errors):
-                raise CalibrationError(f"{part.path}: {why}")
+                raise CalibrationError(f"{path}: {why}")
             if not errors.precision > 0:
                 raise CalibrationError(
-                    f"{part.path}: the detector found not one hallucinated word; with such errors nothing can be corrected"
+                    f"{path}: the detector found not one hallucinated word; with such errors nothing can be corrected"
                 )
-            languages.setdefault(part.language, {})[part.kind] = errors
+            languages.setdefault(language, {})[kind] = errors
     if skipped:
         log.info("passed over: %s", ", ".join(sorted(skipped)))
     if not languages:
         raise CalibrationError(
             "no samples of mushroom_<language>, mfava_detection_<language>_gold or _silver, memerag_<language>. Make them "
-            "with `lm_eval "
-            "--model hallucination-detector --model_args detector=NAME --tasks mushroom,mfava_detection_silver "
-            "--log_samples -o RESULTS`."
+            "with `lm_eval --model hallucination-detector --model_args detector=NAME --tasks "
+            "mushroom,mfava_detection_silver --log_samples -o RESULTS`."
         )
     if len(detectors) > 1:
         names = "; ".join(f"{d['name']} version {d['version']}" for d in detectors.values())
         raise CalibrationError(f"these runs are of several detectors ({names}); a calibration is of one")
-    (measured,) = detectors.values()
-    return Calibration(measured, languages, note=note)
+    return Calibration(next(iter(detectors.values())), languages, note=note)
 
 
 def _of_runs(place: Path, skipped: set[str]) -> Iterator[Measured]:
-    """The counts of detection runs. Names of other tasks are added to `skipped`."""
-    from detector_plugin.calibration import CalibrationError
+    """The errors in detection runs. Names of other tasks are added to `skipped`."""
+    from detector_plugin.calibration import CalibrationError, from_counts
     from detector_plugin.detector import RAG
     from lm_eval_tasks.data.samples import read_samples, samples_files
     from lm_eval_tasks.runs import cluster_of
@@ -163,16 +160,18 @@ def _of_runs(place: Path, skipped: set[str]) -> Iterator[Measured]:
         samples = list(read_samples(path))
         if not samples:
             raise CalibrationError(f"{path}: no sample can be read")
-        language = samples[0]["doc"]["language"]
         counts = [_word_counts(sample, path) for sample in samples]
         models = [str(sample["doc"].get("model") or "") for sample in samples] if kind == "real" else ()
         clusters = [cluster_of(sample["doc"]) or number for number, sample in enumerate(samples)]
-        yield Measured(task, path, language, kind, counts, models, clusters, detector)
+        yield Measured(
+            *(path, samples[0]["doc"]["language"], kind, from_counts(counts, task, models, clusters), detector)
+        )
 
 
 def _of_lines(path: Path, detector: str, detector_args: str | None) -> Iterator[Measured]:
-    """The counts of a detector on the annotated answers of a file, such as one of marks."""
+    """The errors of a detector on the annotated answers of a file, such as one of marks."""
     from custom_metrics.scores.detection import count_words
+    from detector_plugin.calibration import from_counts
     from detector_plugin.detector import describe
     from detector_plugin.filters import shared_detector
     from lm_eval_tasks.definition.metadata import pairs
@@ -188,10 +187,11 @@ def _of_lines(path: Path, detector: str, detector_args: str | None) -> Iterator[
             counts = count_words(document.answer, document.language, document.spans, flagged)
             groups.setdefault((document.language, document.annotations), []).append((document, counts))
     for (language, kind), group in groups.items():
-        answers, of_answers = zip(*group, strict=True)
+        answers, counts_of_answers = zip(*group, strict=True)
         models = [answer.model for answer in answers] if kind == "real" else ()
         clusters = [answer.article or answer.reference for answer in answers]
-        yield Measured(path.name, path, language, kind, of_answers, models, clusters, describe(reader))
+        errors = from_counts(counts_of_answers, path.name, models, clusters)
+        yield Measured(path, language, kind, errors, describe(reader))
 
 
 def _word_counts(sample: dict[str, Any], path: Path) -> list[int]:
@@ -214,7 +214,7 @@ def _read_detector(samples: Path, is_learned: bool) -> dict[str, str]:
     try:
         config = blank(json.loads(results.read_text("utf-8"))["config"])
         if not isinstance(config, dict):
-            raise TypeError("config is no object")
+            raise TypeError("config is not an object")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
             f"{results}: the results file that was written with {samples.name} is needed to know which detector it is of "

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     # The libraries read both once, when they are imported.
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     os.environ.setdefault("TQDM_DISABLE", "1")
-    from custom_metrics.harness.host import EvaluatorConfig, HarnessCLI
+    from lm_eval_tasks.harness.host import EvaluatorConfig, HarnessCLI
 
     logging.getLogger("lm_eval").setLevel(logging.WARNING)
     for name in ("lm_eval.api.task", "lm_eval.api.task._task"):  # a hint about --metadata for every task
@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _split_groups(manager: Any, specs: Sequence[Any]) -> Iterator[Any]:
     """The tasks of groups and tags one by one, so that an error in one does not hide others."""
-    from custom_metrics.harness.host import load_yaml
+    from lm_eval_tasks.harness.host import load_yaml
 
     for spec in specs:
         entry = manager._index.get(spec) if isinstance(spec, str) else None
@@ -136,9 +136,9 @@ class _DryRun:
 
     def find_model(self, is_named: bool) -> None:
         """Make a model without weights, or load the tokenizer of another; and check the folder of the results."""
-        from custom_metrics.harness.host import get_model
         from lm_eval_tasks.data.atomic import check_writable
         from lm_eval_tasks.harness.harness_results import output_folder
+        from lm_eval_tasks.harness.host import get_model
         from lm_eval_tasks.models.answering import DocumentAnswerer
 
         config = self.config
@@ -180,7 +180,7 @@ class _DryRun:
         if architecture.endswith("ForTokenClassification"):
             self.problems.append(
                 f"{model_args.get('pretrained')} is a {architecture}: it marks words and writes no answers. Name it as a "
-                f"detector: --metadata detector=NAME, or --model hallucination-detector on detection tasks"
+                f'detector: --metadata \'{{"detector": "NAME"}}\', or --model hallucination-detector on detection tasks'
             )
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(name, **offline)
@@ -325,8 +325,8 @@ class _DryRun:
 
     def report(self, speed: tuple[float, str] | None = None, full: bool = False) -> Iterator[str]:
         """The findings as lines of text."""
-        from custom_metrics.harness.host import installed, untried
         from lm_eval_tasks.data import sources
+        from lm_eval_tasks.harness.host import installed, untried
 
         yield from self.lines
         if self.requests:

@@ -70,9 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         language, probability, basis = guess(answer, reference)
         guessed = f"guessed from {basis}: {language} ({probability:.0%} sure)"
         if language is None:
-            guessed = (
-                f"cannot be guessed from {basis} (less than {SURE:.0%} sure); words are taken to stand between spaces"
-            )
+            guessed = f"cannot be guessed from {basis} (less than {SURE:.0%} sure); words are split at spaces"
         say(f"lm-eval-grounded: language {guessed}; --language TAG says it", error=True)
     options = pairs("detector_args", arguments.detector_args, "detect")
     name, options = resolve(arguments.detector, options, language, RAG)
@@ -119,17 +117,13 @@ def _read_log(arguments: argparse.Namespace) -> int:
 
 def _text_of(value: str, option: str) -> str:
     """The content of a file, or the value itself where no file has that name and it can hardly be meant for one."""
-    if os.path.isfile(value) or (value.isascii() and not any(map(str.isspace, value))):
-        return _read_text(Path(value))
-    say(f"lm-eval-grounded: {option} is read as a text, for no file has this name", error=True)
-    return value
-
-
-def _read_text(path: Path) -> str:
+    if not os.path.isfile(value) and not (value.isascii() and not any(map(str.isspace, value))):
+        say(f"lm-eval-grounded: {option}: no such file; reading it as text", error=True)
+        return value
     try:
-        return path.read_text("utf-8-sig")
+        return Path(value).read_text("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no UTF-8 text: {error}") from error
+        raise ValueError(f"{value} is not UTF-8 text: {error}") from error
 
 
 def _segments(text: str, spans: Sequence[Span]) -> list[tuple[str, str | None]]:
@@ -152,27 +146,22 @@ def as_ansi(text: str, spans: Sequence[Span]) -> str:
 
 def as_html(text: str, spans: Sequence[Span], language: str | None, title: str, caption: str) -> str:
     """The text as an HTML page without scripts and external content. Text and names are escaped."""
-    body = "".join(
-        escape(segment)
-        if kind is None
-        else f'<mark title="{escape(kind)}" style="background:{_CSS.get(kind, "#ffd6d6")}">{escape(segment)}</mark>'
-        for segment, kind in _segments(text, spans)
-    )
-    kinds = dict.fromkeys(span.category for span in spans)
-    legend = " ".join(f'<mark style="background:{_CSS.get(kind, "#ffd6d6")}">{escape(kind)}</mark>' for kind in kinds)
+
+    def marked(segment: str, kind: str | None) -> str:
+        style = f'title="{escape(kind)}" style="background:{_CSS.get(kind, "#ffd6d6")}"' if kind is not None else ""
+        return f"<mark {style}>{escape(segment)}</mark>" if style else escape(segment)
+
+    body = "".join(marked(segment, kind) for segment, kind in _segments(text, spans))
+    legend = " ".join(marked(kind, kind) for kind in dict.fromkeys(span.category for span in spans))
     lang = f' lang="{escape(language)}"' if language else ""
     return f"""<!doctype html>
-<html><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{escape(title)}</title>
+<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>
 <style>
-body {{ max-width: 46rem; margin: 2.5rem auto; padding: 0 1rem; font: 1.05rem/1.7 system-ui, sans-serif; color: #1c1c1c; }}
-h1 {{ font-size: 1.15rem; }} p.caption {{ color: #555; font-size: .9rem; }}
-div.answer {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
-mark {{ padding: .1em .05em; border-bottom: 2px solid #b3261e; color: inherit; }} p.legend mark {{ padding: .1em .4em; }}
-</style></head>
-<body><h1>{escape(title)}</h1>
-<div class="answer" dir="auto"{lang}>{body}</div>
-<p class="legend">{legend}</p>
-<p class="caption">{escape(caption)}</p>
-</body></html>
+body {{ max-width: 46rem; margin: 2.5rem auto; padding: 0 1rem; font: 1.05rem/1.7 system-ui, sans-serif; }}
+div {{ white-space: pre-wrap; overflow-wrap: anywhere; }} mark {{ border-bottom: 2px solid #b3261e; color: inherit; }}
+</style>
+<h1>{escape(title)}</h1>
+<div dir="auto"{lang}>{body}</div>
+<p>{legend}</p>
+<p>{escape(caption)}</p>
 """

@@ -152,11 +152,11 @@ def export_clapnq(
             option of another retriever, or a retriever with the setting ``"gold"``.
         MissingSource, CorruptSource: a file is missing or damaged.
     """
-    from custom_metrics.harness.host import TaskManager
     from lm_eval_tasks.clapnq import dataset, retrieval
     from lm_eval_tasks.data import provenance, sources
     from lm_eval_tasks.definition import metadata
     from lm_eval_tasks.harness import autoload
+    from lm_eval_tasks.harness.host import TaskManager
 
     metadata.choice("split", split, dataset.FILE_SPLIT, _WHO)
     metadata.choice("setting", setting, SETTINGS, _WHO)

@@ -2,10 +2,10 @@
 
 Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log that `detect --input` read, with known chances,
 and writes a page that an annotator opens in any browser, marks, and saves: no server, no network. `lm-eval-grounded score
-RUN --marks FILE...` then gives a rate that holds for the run. `--answers 50` gives fifty different answers to mark. A long
-one may be drawn several times, and counts as often. The draw is a stream: with the same seed, 100 answers begin with the 50
-of before. Of several runs the same questions are drawn. `--kind ratings` and `preferences` are the CLAPnq
-paper's human evaluation.
+RUN --marks FILE...` then estimates the rate of the whole run. `--answers 50` gives fifty different answers to mark. A long
+answer may be drawn several times, and counts as often. A draw of 100 answers begins with the draw of 50, if the seed is
+the same. All runs get the same questions. `--kind ratings` and `--kind preferences` are the CLAPnq paper's human
+evaluation.
 
 Examples:
   lm-eval-grounded mark results/MODEL --tasks mfava_de --answers 50 -o marking
@@ -48,34 +48,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kind",
         choices=("spans", "ratings", "preferences"),
         default="spans",
-        help="what people say: which parts are made up; of clapnq_* how good an answer is, from 1 to 4, or which of two "
-        "runs' is better (default: spans)",
+        help="spans: people mark what is made up; of clapnq_* also ratings of an answer, from 1 to 4, and preferences "
+        "between the answers of two runs (default: spans)",
     )
     parser.add_argument("--categories", action="store_true", help="mark parts with mFAVA's six categories")
     parser.add_argument("--suggest", action="store_true", help="show the detector's spans first; the marks say so")
-    parser.add_argument("--instructions", type=Path, metavar="FILE.md", help="for annotators, in place of ours")
     parser.add_argument(
-        "--marks", type=Path, nargs="+", default=[], metavar="FILE", help="of before, for the time it takes"
+        "--instructions", type=Path, metavar="FILE.md", help="instructions for annotators, instead of ours"
+    )
+    parser.add_argument(
+        "--marks",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="of an earlier session: says how long marking takes",
     )
     parser.add_argument("--format", choices=("page", "label-studio"), default="page", help="default: page")
     add_output(parser, required=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.results.marks.content import page_content
     from lm_eval_tasks.results.marks.draw import TaskAnswers, draw_answers
+    from lm_eval_tasks.results.marks.page import page_content
     from lm_eval_tasks.runs import read_runs
 
     kind = arguments.kind
-    if kind != "spans" and (arguments.categories or arguments.suggest):
-        raise UsageError(f"--categories and --suggest go with --kind spans, not with {kind}")
+    if kind != "spans" and (arguments.categories or arguments.suggest or arguments.format != "page"):
+        raise UsageError(f"--categories, --suggest and --format label-studio go with --kind spans, not with {kind}")
+    if arguments.suggest and arguments.format != "page":
+        raise UsageError("--suggest goes with --format page")
     instructions = ""
     if arguments.instructions:
         try:
             instructions = arguments.instructions.read_text("utf-8-sig")
         except UnicodeDecodeError as error:
             raise UsageError(f"{arguments.instructions}: no UTF-8 text ({error})") from error
-    seconds = seconds_of(arguments.marks, kind)
+    seconds = _mean_seconds(arguments.marks, kind)
     runs = read_runs(arguments.runs)
     named = [*runs[0].tasks] if arguments.tasks is None and len(runs[0].tasks) == 1 else split_names(arguments.tasks)
     tasks = dict.fromkeys(task for name in named for task in runs[0].groups.get(name, (name,)))
@@ -94,40 +103,35 @@ def run(arguments: argparse.Namespace) -> int:
             )
         drawn = draw_answers(answers, arguments.answers, arguments.seed, kind)
         contents.append(page_content(answers, drawn, kind, arguments.categories, arguments.suggest, instructions))
-        say(*_what_to_expect(answers, drawn, contents[-1], arguments.answers, seconds))
-    written = write(contents, arguments.output, arguments.format)
-    say(*written, *_next_commands(arguments, contents))
+        say(*_expectations(answers, drawn, contents[-1], arguments.answers, seconds))
+    say(*_write(contents, arguments.output, arguments.format), *_next_commands(arguments, contents))
     return 0
 
 
-def seconds_of(marks: Iterable[Path], kind: str) -> float | None:
+def _mean_seconds(marks: Iterable[Path], kind: str) -> float | None:
     """The mean time that an answer took in files of marks, in seconds; ``None`` where none was timed."""
     from lm_eval_tasks.results.marks.lines import read_rows
 
-    times: list[Any] = [
-        line.get("seconds") for path in marks for _, line in read_rows(path) if line.get("kind") == kind
-    ]
+    rows = (row for path in marks for _, row in read_rows(path) if row.get("kind") == kind)
+    times: list[Any] = [row.get("seconds") for row in rows]
     numbers = [time for time in times if type(time) in (int, float) and 0 < time < math.inf]
     return fmean(numbers) if numbers else None
 
 
-def write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[Path]:
-    """Write a page for each content, or what Label Studio imports; returns the paths."""
+def _write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[Path]:
+    """Write a page for each content, or files for Label Studio to import; returns the paths."""
+    from lm_eval_tasks.results.marks.label_studio import project
+    from lm_eval_tasks.results.marks.page import marking_page
+
     files: dict[Path, str] = {}
     for content in contents:
         task = f"_{content['file'].partition('_')[2]}" if len(contents) > 1 else ""
         if form == "page":
-            from lm_eval_tasks.results.marks.page import marking_page
-
             files[folder / f"marking{task}.html"] = marking_page(content)
         else:
-            from lm_eval_tasks.results.marks.label_studio import label_studio_tasks, labelling_interface
-
-            tasks = json.dumps(label_studio_tasks(content), ensure_ascii=False, indent=1)
-            files |= {
-                folder / f"tasks{task}.json": tasks,
-                folder / f"interface{task}.xml": labelling_interface(content),
-            }
+            tasks, interface = project(content)
+            files[folder / f"tasks{task}.json"] = json.dumps(tasks, ensure_ascii=False, indent=1)
+            files[folder / f"interface{task}.xml"] = interface
     for path, text in files.items():
         print_or_write(text, path)
     return [*files]
@@ -142,10 +146,10 @@ def _task_of(run: Run, name: str) -> TaskRun:
     return run.tasks[name]
 
 
-def _what_to_expect(
+def _expectations(
     answers: Sequence[TaskAnswers], drawn: Draw, content: dict[str, Any], number: int, seconds: float | None
 ) -> Iterator[str]:
-    """What was drawn; and how wide bounds will be, and how long marking takes, of this number of answers and others."""
+    """Lines about the draw: how wide bounds will be, and how long marking takes, of this number of answers and others."""
     from lm_eval_tasks.results.marks.draw import NUMBERS, expectations
 
     things = "pairs" if content["kind"] == "preferences" else "answers"
@@ -163,9 +167,9 @@ def _what_to_expect(
 
 
 def _next_commands(arguments: argparse.Namespace, contents: Sequence[dict[str, Any]]) -> Iterator[str]:
+    files = " ".join(f"{content['file']}_*.jsonl" for content in contents)
     if arguments.format == "page":
         yield "Send the page to an annotator, who opens it in a browser, and sends a file back. Then:"
-        files = " ".join(f"{content['file']}_*.jsonl" for content in contents)
     else:
         yield "Import the tasks into a project of Label Studio with this interface, and export it as JSON. Then:"
         files = "EXPORT.json"
@@ -175,8 +179,10 @@ def _next_commands(arguments: argparse.Namespace, contents: Sequence[dict[str, A
             yield f"  lm-eval-grounded score {shell_word(str(place))} --marks {files}"
         return
     places = [str(place) for place in arguments.runs]
-    judged = [json.dumps(places, ensure_ascii=False)] if arguments.kind == "preferences" else places
+    judged: Sequence[Any] = [places] if arguments.kind == "preferences" else places
     for number, samples in enumerate(judged, 1):  # of a judge's runs in one folder only the newest counts
-        options = f"--metadata {shell_word(f'samples={samples}')} --log_samples --output_path JUDGED/{number}"
-        yield f"  lm_eval --tasks {judge} --model ... {options}"
+        metadata = shell_word(json.dumps({"samples": samples}, ensure_ascii=False))
+        yield (
+            f"  lm_eval --tasks {judge} --model ... --metadata {metadata} --log_samples --output_path JUDGED/{number}"
+        )
     yield f"  lm-eval-grounded score JUDGED --marks {files}"

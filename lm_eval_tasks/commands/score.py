@@ -63,8 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from custom_metrics.harness.host import make_table
     from lm_eval_tasks.harness.harness_results import in_file_order
+    from lm_eval_tasks.harness.host import make_table
     from lm_eval_tasks.results.score import score
 
     for written in score(

@@ -1,14 +1,10 @@
-"""Train a detector: lexical, or any base model of transformers.
+"""Train a detector: a token classifier over any base model of transformers.
 
-`--detector lexical` (the default) trains the lexical detector on every annotated answer of a mirror, and once more without
-each language, and writes weights and calibration (needs LightGBM). The same mirror gives the same bytes.
+It is trained by a recipe and written to a folder that `--detector DIR` reads. Options that are not listed here are values
+of the recipe (`--recipe NAME --show` lists them) or of transformers' TrainingArguments: `--learning_rate 2e-5 --report_to
+wandb`. A training that was killed goes on when the same command runs again.
 
-`--detector transformers` trains a token classifier by a recipe and writes a folder that `--detector DIR` reads. Options
-that are not listed here are values of the recipe (`--recipe NAME --show` lists them) or of transformers' TrainingArguments:
-`--learning_rate 2e-5 --report_to wandb`. A training that was killed goes on when the same command runs again.
-
-Examples:
-  lm-eval-grounded train --mirror DIR -o trained
+Example:
   lm-eval-grounded train --detector transformers --data mfava-silver,mushroom --without de -o detector
 """
 
@@ -19,18 +15,16 @@ import json
 import logging
 import math
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.commands import add_mirror, add_output, say, split_names
 
 if TYPE_CHECKING:
-    from detector_plugin.calibration import Calibration, LanguageCalibration
     from detector_plugin.labelled import LabelledAnswer
     from detector_plugin.transformers.training.recipe import Recipe
     from detector_plugin.transformers.training.saving import Ingredient, Trained
@@ -38,85 +32,66 @@ if TYPE_CHECKING:
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 UNREADABLE = "answers left out, whose reference is unreadable"
-NOTE = (
-    "Measured with weights that were trained without any document of the language and, for real answers, without any of "
-    "the model's family (held_out). The shipped weights were trained on these documents too."
-)
-_OF_TRANSFORMERS = (
-    "recipe base data languages without keep_translations synthetic attention labels seeds calibrate show".split()
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.allow_abbrev = False  # --seed is no --seeds
+    parser.allow_abbrev = False  # --seed is not --seeds
     parser.set_defaults(unknown=[])
-    parser.add_argument(
-        "--detector", choices=("lexical", "transformers"), help="default: lexical; with --show transformers"
-    )
+    # The only kind there is: commands that name it still work.
+    parser.add_argument("--detector", choices=("transformers",), default="transformers", help="default: transformers")
     add_mirror(parser)
-    add_output(parser, help="of lexical, default: the package's own weights are replaced")
-    group = parser.add_argument_group("--detector transformers")
-    group.add_argument("--recipe", help="paper-multi, paper-mono or encoder (default: encoder)")
-    group.add_argument("--base", metavar="MODEL", help="of the hub, or a folder (default: the recipe's)")
-    group.add_argument(
+    add_output(parser, help="of the new detector")
+    parser.add_argument("--recipe", default="encoder", help="paper-multi, paper-mono or encoder (default: encoder)")
+    parser.add_argument("--base", metavar="MODEL", help="of the hub, or a folder (default: the recipe's)")
+    parser.add_argument(
         "--data",
         metavar="NAME,FILE.jsonl,...",
         help="mfava-silver, mfava-gold, mushroom, and files of JSON lines (default: the recipe's)",
     )
-    group.add_argument("--languages", metavar="CODE,...", help="learn from these alone (default: all)")
-    group.add_argument(
+    parser.add_argument("--languages", metavar="CODE,...", help="learn from these alone (default: all)")
+    parser.add_argument(
         "--without",
         metavar="NAME,...",
         default="",
         help="languages, models and families of models that are left out whole, to be measured on, and translations of "
         "their texts",
     )
-    group.add_argument(
+    parser.add_argument(
         "--keep-translations",
         "--keep_translations",
         action="store_true",
-        help="of what --without leaves out, learn from translations",
+        help="learn from translations of what --without leaves out",
     )
-    group.add_argument(
+    parser.add_argument(
         "--synthetic",
         metavar="N",
         type=int,
         default=0,
         help="add N documents: answers held against another page, and answers without their hallucinated spans",
     )
-    group.add_argument("--attention", choices=("bidirectional", "causal"), help="of a decoder")
-    group.add_argument("--labels", choices=("binary", "category"), help="classes of tokens")
-    group.add_argument("--seeds", metavar="N,...", help="one detector each, in DIR/seed-N where there are several")
-    group.add_argument("--calibrate", action="store_true", help="write calibration.json, of what was held or left out")
-    group.add_argument("--show", action="store_true", help="print the recipe with these options, and train nothing")
+    parser.add_argument("--attention", choices=("bidirectional", "causal"), help="of a decoder")
+    parser.add_argument("--labels", choices=("binary", "category"), help="classes of tokens")
+    parser.add_argument("--seeds", metavar="N,...", help="one detector each, in DIR/seed-N where there are several")
+    parser.add_argument("--calibrate", action="store_true", help="write calibration.json, of what was held or left out")
+    parser.add_argument("--show", action="store_true", help="print the recipe with these options, and train nothing")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    detector = arguments.detector or ("transformers" if arguments.show else "lexical")
-    if detector == "lexical":
-        misplaced = [f"--{name}" for name in _OF_TRANSFORMERS if getattr(arguments, name)] + arguments.unknown
-        if misplaced:
-            raise ValueError(
-                f"train --detector lexical has no option {misplaced[0]}; recipes are for --detector transformers"
-            )
-        for path in train_lexical(arguments.mirror, arguments.output):
-            say(path)
-        return 0
     import yaml
 
     from detector_plugin.transformers.training.measuring import table
     from detector_plugin.transformers.training.recipe import overridden, read
 
     overrides = {name: getattr(arguments, name) for name in ("base", "data", "attention", "labels", "seeds")}
-    recipe = overridden(read(arguments.recipe or "encoder"), arguments.unknown, overrides)
+    recipe = overridden(read(arguments.recipe), arguments.unknown, overrides)
     if arguments.show:
         values = {key: list(value) if isinstance(value, tuple) else value for key, value in recipe.values.items()}
         head = {"recipe": recipe.name, "says": recipe.says, "source": recipe.source, "values": values}
         say(yaml.safe_dump({**head, "trainer": dict(recipe.trainer or {})}, sort_keys=False).rstrip())
         return 0
     if arguments.output is None:
-        raise ValueError("train --detector transformers: name the folder of the new detector with -o DIR")
-    for trained in _train_transformers(recipe, arguments):
+        raise ValueError("train: name the folder of the new detector with -o DIR")
+    for trained in _train(recipe, arguments):
         if trained.rows:
             say(table(trained.rows))
         say(f"threshold {trained.threshold:g}", *sorted(filter(Path.is_file, trained.folder.iterdir())))
@@ -125,69 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# The lexical detector
-
-
-LEXICAL_DATA = ("mfava-gold", "mfava-silver", "mushroom-page", "mushroom-context")
-"""Collections that the lexical detector learns from."""
-
-
-def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iterator[Path]:
-    """Train on a mirror, measure, and write ``weights/`` and ``calibration.json`` into a folder. By default they replace
-    those of the package, but for the weights without a family of models, which only figures need. Yields the files. The
-    same documents give the same bytes."""
-    from detector_plugin import calibration, lexical
-    from detector_plugin.lexical import training
-    from lm_eval_tasks.data.atomic import whole_file
-    from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
-
-    documents = readable(labelled_answers(mirror, LEXICAL_DATA))
-    log.info("training on %d documents of %d languages", len(documents), len({d.language for d in documents}))
-    weights = training.train_all(documents, processes=os.cpu_count() or 1)
-    with TemporaryDirectory() as scratch:
-        for folder in (Path(scratch), lexical.WEIGHTS if output is None else output / "weights"):
-            for name, content in weights.items():
-                if folder == lexical.WEIGHTS and name.count(".") > 1:
-                    continue
-                with whole_file(folder / name) as partial:
-                    partial.write_bytes(content)
-                if folder != Path(scratch):
-                    yield folder / name
-        file = Path(calibration.__file__).parent / "calibrations" / "lexical.json"
-        file = file if output is None else output / "calibration.json"
-        with whole_file(file) as partial:
-            _calibrate(labelled_answers(mirror), Path(scratch)).save(partial)
-        yield file
-
-
-def _calibrate(documents: Sequence[LabelledAnswer], folder: Path) -> Calibration:
-    """The calibration of trained weights, measured with weights that saw neither the language nor the model's family."""
-    from detector_plugin.calibration import Calibration, from_counts
-    from detector_plugin.detector import describe
-    from detector_plugin.labelled import REAL, is_unreadable
-    from detector_plugin.lexical import LexicalDetector
-    from lm_eval_tasks.mfava import held_out
-
-    groups: dict[tuple[str, str], list[tuple[LabelledAnswer, Sequence[int]]]] = defaultdict(list)
-    for document, reading in zip(documents, held_out.predictions(documents, folder), strict=True):
-        groups[document.language, document.annotations].append((document, reading.counts))
-    languages: dict[str, dict[str, LanguageCalibration]] = {}
-    for (language, kind), group in groups.items():
-        answers = [document for document, _ in group]
-        if sum(is_unreadable(document.reference) for document in answers) > len(answers) / 2:
-            log.warning("%s %s: no calibration, as most of its references are unreadable", language, kind)
-            continue
-        source = f"mushroom_{language}" if kind == REAL else f"mfava_detection_{language}_{kind}"
-        models = [document.model for document in answers] if kind == REAL else ()
-        texts = [document.article or document.reference for document in answers]
-        languages.setdefault(language, {})[kind] = from_counts([counts for _, counts in group], source, models, texts)
-    return Calibration(describe(LexicalDetector(weights=folder)), languages, note=NOTE)
-
-
-# Token classifiers
-
-
-def _train_transformers(recipe: Recipe, arguments: argparse.Namespace) -> Iterator[Trained]:
+def _train(recipe: Recipe, arguments: argparse.Namespace) -> Iterator[Trained]:
     """Train a detector with each seed of a recipe, and yield the results, in the main process only. If there are several
     seeds, each has a folder ``seed-N`` in that of ``--output``."""
     from detector_plugin.transformers.training import train_detector

@@ -24,6 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from custom_metrics.usage.assignments import assignments
 from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import whole_file
@@ -264,14 +265,14 @@ def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
     """The options that were given with ``--metadata``. The harness merges them into a task's configuration with the YAML's
     own and with the model's `arguments` (a mapping or a text), which are removed again here."""
     if isinstance(arguments, str):
-        from custom_metrics.harness.host import simple_parse_args_string
-
-        arguments = simple_parse_args_string(arguments)
+        arguments = assignments(arguments)
     theirs = arguments if isinstance(arguments, Mapping) else {}
+
+    def is_theirs(key: str, value: Any) -> bool:  # "none" is None on 0.4 and a text on 0.5
+        return key in theirs and (theirs[key] == value or str(theirs[key]).lower() == str(value).lower())
+
     given = (config.get("metadata") or {}).items()
-    return {
-        key: value for key, value in given if key not in _NOT_GIVEN and not (key in theirs and theirs[key] == value)
-    }
+    return {key: value for key, value in given if key not in _NOT_GIVEN and not is_theirs(key, value)}
 
 
 def _prompt(task: Any) -> dict[str, Any]:

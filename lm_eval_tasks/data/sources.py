@@ -3,11 +3,11 @@
 The ``source_files.tsv`` of each benchmark lists the public files that its tasks may read (:class:`SourceFile`).
 
 A *mirror* is a folder of copies: ``<owner>/<name>/<path>`` for Hugging Face datasets, ``github/<owner>/<name>/<path>``
-for GitHub. ``LM_EVAL_GROUNDED_MIRROR`` or ``--metadata mirror=DIR`` names it. A mirror is authoritative: a file that it
-lacks is an error, and nothing is downloaded. ``mirror=sample`` is the miniature that ships with this package. Without a
-mirror, files come from the Hugging Face hub (its cache, its offline switch) or from GitHub at a pinned commit, and are
-checked against their pinned checksum. A folder of many small files counts as one: it comes from the one archive of its
-commit, and git's id of the folder pins the name and blob id of each file.
+for GitHub. ``LM_EVAL_GROUNDED_MIRROR`` or the option ``mirror`` (``--metadata '{"mirror": "DIR"}'``) names it. A mirror
+is authoritative: a file that it lacks is an error, and nothing is downloaded. ``mirror=sample`` is the miniature that ships
+with this package. Without a mirror, files come from the Hugging Face hub (its cache, its offline switch) or from GitHub at
+a pinned commit, and are checked against their pinned checksum. A folder of many small files counts as one: it comes from
+the one archive of its commit, and git's id of the folder pins the name and blob id of each file.
 """
 
 from __future__ import annotations
@@ -354,8 +354,8 @@ def fetch_command(missing: Sequence[SourceFile], folder: Path | None = None) -> 
 def _missing(file: SourceFile, looked: str, why: object) -> MissingSource:
     return MissingSource(
         f"{file} is not here and could not be downloaded: {why}. No mirror is set ({MIRROR_VARIABLE} or "
-        f"--metadata mirror=DIR); looked in {looked}. With internet, `{fetch_command([file])}` fetches it; for a cluster "
-        f"without, `{fetch_command([file], Path('DIR'))}` puts it into a folder to copy there."
+        f'--metadata \'{{"mirror": "DIR"}}\'); looked in {looked}. With internet, `{fetch_command([file])}` fetches it; '
+        f"for a cluster without, `{fetch_command([file], Path('DIR'))}` puts it into a folder to copy there."
     )
 
 

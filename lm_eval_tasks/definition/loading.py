@@ -114,7 +114,8 @@ def require_files(loader: Any, options: Options) -> None:
             f"`{command}` puts them there."
             if folder
             else f"{len(missing)} public files are not here and may not be downloaded (HF_HUB_OFFLINE is set): {names}. No "
-            f"mirror is set ({sources.MIRROR_VARIABLE} or --metadata mirror=DIR). With internet, `{command}` fetches them."
+            f'mirror is set ({sources.MIRROR_VARIABLE} or --metadata \'{{"mirror": "DIR"}}\'). With internet, `{command}` '
+            f"fetches them."
         )
     except sources.MissingSource as error:
         error.files = missing

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from custom_metrics.usage.assignments import assignments
 from custom_metrics.usage.options import misspelt
 from custom_metrics.usage.plain_errors import UsageError
 
@@ -70,14 +71,12 @@ def pairs(name: str, value: Any, task: str) -> dict[str, Any]:
     wrong = f"{task}: {name} must be JSON or name=value;name=value, got {value!r}"
     if not isinstance(value, str):
         raise UsageError(wrong)
-    from custom_metrics.harness.host import simple_parse_args_string
-
     try:
         if value.lstrip().startswith("{"):
             return dict(json.loads(value))
-        assignments = [part for part in re.split("[;,]", value) if part.strip()]
-        if not all("=" in part for part in assignments):
+        parts = [part for part in re.split("[;,]", value) if part.strip()]
+        if not all("=" in part for part in parts):
             raise ValueError("a part without =")
-        return dict(simple_parse_args_string(",".join(assignments)))
+        return assignments(",".join(parts))
     except (ValueError, json.JSONDecodeError) as error:
         raise UsageError(wrong) from error

@@ -112,6 +112,8 @@ class Metric:
         weighed = f"a made-up answer costs as much as {cost:g} wrong refusals"
         return replace(
             self,
+            denominator=f"all questions; {weighed}",
+            label=f"balanced error (cost {cost:g})",
             title=f"Error rate (balanced, cost {cost:g})",
             sentence=f"Its error rate is {{value}}, where {weighed}",
             definition=f"weighted mean of the shares of wrong answers to both kinds of questions: {weighed}",

@@ -1,7 +1,7 @@
 """Settings of the detector that tags a task's answers, and the calibration that corrects its rates.
 
-They go from ``--metadata detector= detector_args= calibration= calibration_annotations=`` to columns of the documents. By
-these columns and the detector that tagged the answers the calibration in force is found.
+They go from the options ``detector``, ``detector_args``, ``calibration`` and ``calibration_annotations`` to columns of the
+documents. By these columns and the detector that tagged the answers the calibration in force is found.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors, exp
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
-from detector_plugin.automatic import CLOSED_BOOK
 from detector_plugin.detector import RAG
 from detector_plugin.filters import FAILED, text_of_options
-from detector_plugin.loading import calibrated_name, check_detector, has_package, resolve
+from detector_plugin.loading import CLOSED_BOOK, calibrated_name, check_detector, has_package, resolve
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.detection.marked import marks_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 NO_CALIBRATION = "none"
-"""`--metadata calibration=none`: leave the corrected rates out, without a warning."""
+"""The value of `calibration` that leaves the corrected rates out, without a warning."""
 
 
 # Options that no model of the harness has: among other arguments they were meant for the detector.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from detector_plugin.llm_forms import template_text
+from detector_plugin.llm import template_text
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Metric, Step
 
 _WORDS = "all answers; counted in words"

@@ -90,7 +90,7 @@ def read_labelled_lines(path: Path, left_out: Counter[str]) -> list[LabelledAnsw
 
     Raises:
         MissingSource: there is no such file.
-        CorruptSource: a line is no labelled answer; the message names the line and the reason.
+        CorruptSource: a line is not a labelled answer; the message names the line and the reason.
     """
     if not path.is_file():
         raise MissingSource(f"{path}: no such file; --data names collections and files of JSON lines")
@@ -102,7 +102,7 @@ def read_labelled_lines(path: Path, left_out: Counter[str]) -> list[LabelledAnsw
         try:
             document = _document(row)
         except ValueError as error:
-            raise CorruptSource(f"{path}, line {number}: no labelled answer: {error}") from error
+            raise CorruptSource(f"{path}, line {number}: not a labelled answer: {error}") from error
         if document.answer.strip():
             answers.append(document)
         else:

@@ -42,10 +42,12 @@ def code_of(tag: str) -> str:
             str(tag).strip().casefold()
         )
         hint = f"; did you mean {suggestion!r}?" if suggestion else ""
-        raise UsageError(f"{excerpt(tag)} is no language; give a BCP 47 tag, such as de, pt-BR, zh-Hant or yue{hint}")
+        raise UsageError(
+            f"{excerpt(tag)} is not a language; give a BCP 47 tag, such as de, pt-BR, zh-Hant or yue{hint}"
+        )
     code = langcodes.Language.get(tag).language
     if code is None or code.startswith("x-") or code in _NO_LANGUAGE:
-        raise UsageError(f"{tag!r} names no one language; give its BCP 47 tag, or none to have it guessed")
+        raise UsageError(f"{tag!r} does not name one language; give its BCP 47 tag, or none to have it guessed")
     near, _ = langcodes.closest_match(code, _known(), max_distance=_NEAR)
     return str(code if near == "und" else near)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -107,9 +108,16 @@ def expected_share(answer: str, spans: Sequence[Sequence[Any]] | None, language:
 
 def draw_of(provenance: Mapping[str, Any]) -> str:
     """Identity of the draw that a task's marks are of; empty without marks. Rates of runs are comparable where it is the
-    same: :mod:`~lm_eval_tasks.results.compare` and leaderboard ask this and nothing else."""
+    same: :mod:`~lm_eval_tasks.results.compare` and leaderboard ask this and :func:`shared_draw`, and nothing else."""
     marks = provenance.get("marks")
     return str(marks.get("draw", "")) if isinstance(marks, Mapping) else ""
+
+
+def shared_draw(draws: Iterable[str]) -> str:
+    """The draw whose rates are compared, of those of several runs: the one that most of them are of; of equally many the
+    first by name, so that the order of the runs does not matter."""
+    runs = Counter(draws)
+    return min(runs, key=lambda draw: (-runs[draw], draw), default="")
 
 
 def value_of(

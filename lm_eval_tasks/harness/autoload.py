@@ -45,6 +45,7 @@ _RESULTS = {
 }
 _COMMAND_LINE = "lm_eval._cli.harness"
 _WATCHED = frozenset((*_REGISTRIES, _TASK_MANAGER, *_RESULTS, _COMMAND_LINE))
+_MARK = "_lm_eval_grounded"
 _OLDEST = (0, 4, 13)  # older ones have other modules, so that nothing that is watched for would tell
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -90,7 +91,9 @@ def _extend(module: ModuleType) -> None:
         elif module.__name__ in _RESULTS:
             from lm_eval_tasks.harness import harness_results
 
-            getattr(harness_results, _RESULTS[module.__name__])(module)
+            if not hasattr(module, _MARK):  # once
+                setattr(module, _MARK, True)
+                getattr(harness_results, _RESULTS[module.__name__])(module)
         elif module.__name__ == _COMMAND_LINE:
             from lm_eval_tasks.harness import short_errors
 
@@ -98,7 +101,7 @@ def _extend(module: ModuleType) -> None:
         else:
             _register(*_REGISTRIES[module.__name__])
     except Exception as error:
-        from custom_metrics.harness.host import lacking
+        from lm_eval_tasks.harness.host import lacking
 
         unfit[:] = unfit or [lacking(f"what is needed of {module.__name__} ({error})")]
         log.warning("%s (tasks that are not of lm-eval-grounded run as ever)", unfit[0])
@@ -154,8 +157,8 @@ def install() -> None:
         return
     sys.meta_path.insert(0, _Finder())
     if tuple(map(int, re.findall(r"\d+", version("lm_eval"))[:3])) < _OLDEST:
-        from custom_metrics.harness.host import lacking
         from lm_eval_tasks.harness import short_errors
+        from lm_eval_tasks.harness.host import lacking
 
         unfit.append(lacking("tasks with figures of their own"))
         log.warning("%s", unfit[0])

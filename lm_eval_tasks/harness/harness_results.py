@@ -4,7 +4,7 @@
 two of ``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
 
 - ``Group.aggregate`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks share passages, a
-  group's standard error is clustered by passage. The harness treats its tasks as independent. Where the tasks differ in an
+  group's standard error is clustered by passage; else it is that of independent tasks. Where the tasks differ in an
   option, such as the kind of reference, the group's name in the table says which have which.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models: the harness finds no name in their arguments.
 - The harness warns of a missing chat template where an option's value holds "inst" or "chat". Our models without weights
@@ -31,8 +31,6 @@ from lm_eval_tasks.data.atomic import check_writable
 from lm_eval_tasks.harness import WEIGHTLESS
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-_MARK = "_lm_eval_grounded"
 
 
 class OrderedKey(str):
@@ -83,10 +81,11 @@ def in_file_order(results: Mapping[str, Any]) -> dict[str, Any]:
     return {**results, **{key: {name: in_order(metrics) for name, metrics in results[key].items()} for key in keys}}
 
 
-def _errors_across(
-    metrics: Mapping[str, Any], means: Sequence[str], tasks: Sequence[Any]
+def _errors_of(
+    means: Sequence[str], metrics: Mapping[str, Any], tasks: Sequence[Any], of_tasks: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, float]]:
-    """Key and standard error of each of a group's unweighted means (`means`), where its tasks share clusters."""
+    """Key and standard error of each of a group's unweighted means (`means`): by the clusters that its tasks share, else of
+    independent tasks, also on 0.5, which pools their errors by size as if the mean were weighted."""
     for metric in means:
         for key, error in metrics.items():
             name, _, filter_name = key.partition(",")
@@ -94,8 +93,9 @@ def _errors_across(
                 continue
             by_task = [task.rows_of(metric, filter_name) for task in tasks]
             defined = [values for values in by_task if values is not None]
-            if len(defined) == len(by_task) and not math.isnan(across := error_across(defined)):
-                yield key, across
+            across = error_across(defined) if len(defined) == len(by_task) else math.nan
+            errors = [values[key] for task in tasks if key in (values := of_tasks.get(task.task_name, {}))]
+            yield key, math.sqrt(sum(e**2 for e in errors)) / len(errors) if math.isnan(across) else across
 
 
 def _name_with_options(group: str, tasks: Sequence[Any]) -> str:
@@ -125,10 +125,8 @@ def _is_not_about_templates(record: logging.LogRecord) -> bool:
 
 
 def extend_groups(group_module: ModuleType) -> None:
-    """Extend ``lm_eval.api.group``, once."""
+    """Extend ``lm_eval.api.group``."""
     aggregate_as_theirs = group_module.Group.aggregate
-    if hasattr(aggregate_as_theirs, _MARK):
-        return
 
     @wraps(aggregate_as_theirs)
     def aggregate(self: Any, task_metrics: Any) -> Any:
@@ -138,13 +136,12 @@ def extend_groups(group_module: ModuleType) -> None:
             return metrics
         listed = self.aggregate_metric_list or ()
         means = [entry.metric for entry in listed if not entry.weight_by_size]
-        metrics = {**metrics, **dict(_errors_across(metrics, means, tasks))}
+        metrics = {**metrics, **dict(_errors_of(means, metrics, tasks, task_metrics))}
         if self.alias is None:
             metrics["alias"] = _name_with_options(self.name, tasks)
         return ordered(metrics, [entry.metric for entry in listed])
 
     logging.getLogger("lm_eval.evaluator").addFilter(_is_not_about_templates)
-    setattr(aggregate, _MARK, True)
     group_module.Group.aggregate = aggregate
 
 
@@ -157,17 +154,15 @@ def extend_evaluation(evaluator_utils: ModuleType) -> None:
 
 
 def name_models(evaluation_tracker: ModuleType) -> None:
-    """Extend ``lm_eval.loggers.evaluation_tracker``, once."""
+    """Extend ``lm_eval.loggers.evaluation_tracker``."""
     tracker = evaluation_tracker.GeneralConfigTracker
     record = tracker.log_experiment_args
-    if hasattr(record, _MARK):
-        return
     sanitize = evaluation_tracker.sanitize_model_name
 
     @wraps(record)
     def log_experiment_args(self: Any, *args: Any, **kwargs: Any) -> None:
-        from custom_metrics.harness.host import get_model
         from lm_eval_tasks.data.provenance import PACKAGE
+        from lm_eval_tasks.harness.host import get_model
 
         record(self, *args, **kwargs)
         source, model_args = kwargs.get("model_source"), kwargs.get("model_args")
@@ -183,7 +178,6 @@ def name_models(evaluation_tracker: ModuleType) -> None:
                 self.model_name_sanitized, model_args, output_folder(output.output_path)
             )
 
-    setattr(log_experiment_args, _MARK, True)
     tracker.log_experiment_args = log_experiment_args
     start = evaluation_tracker.EvaluationTracker.__init__
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.broken_run import Prompting
-from custom_metrics.harness import host
 from custom_metrics.statistics.figures import Figure, Rows
+from custom_metrics.statistics.units import FEW
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import blank
@@ -19,7 +19,7 @@ from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.provenance import LEFT_OUT
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.loading import TaskLoader, require_files
-from lm_eval_tasks.harness import Unanswered, autoload, flat, harness_results, run_warnings, unfit
+from lm_eval_tasks.harness import Unanswered, autoload, flat, harness_results, host, run_warnings, unfit
 from lm_eval_tasks.harness.harness_results import ordered
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -94,7 +94,7 @@ class GroundedTask(HostTask):
             )
         if options.get("rank", 0) == 0:
             harness_results.try_output()
-            if number < run_warnings.FEW:
+            if number < FEW:
                 docs = list(self.eval_docs)
                 evaluated = [doc for at, doc in enumerate(docs) if at in (chosen or range(number))]
                 run_warnings.warn_few_questions(self.config.task, evaluated, docs)
@@ -203,6 +203,8 @@ class GroundedTask(HostTask):
         config: dict[str, Any] = dict(super().dump_config())
         record = provenance.of_task(self)
         config["metadata"] = {**blank(config.get("metadata") or {}), "provenance": record}  # with the model's arguments
+        if config.get("generation_kwargs"):  # with those of the command line
+            config["generation_kwargs"] = blank(config["generation_kwargs"])
         if typed := provenance.command_line():
             config["metadata"][provenance.COMMAND_LINE] = typed
         # Of the public data set, where it is known: converters link it beside `dataset_path`. The harness's is ours alone.
@@ -222,15 +224,14 @@ def _is_undefined(value: Any) -> bool:
 def _with_content_key(
     options: Mapping[str, Any], first: Iterable[Any], docs: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The options of ``build_all_requests``, with a digest of the prompts in the tokenizer's name: of all documents, and of
-    the requests for the first (template, shots, system prompt, generation settings).
+    """The options of ``build_all_requests``, with a digest of the prompts in the tokenizer's name: of all documents, of the
+    requests for the first (template, shots, system prompt, generation settings), and of the version that pickles them.
 
     The harness uses that name for the key of its request cache only. Its own keys are the task's name, shots and chat
     template: with these alone it would reuse requests of other options, another mirror or another version of the prompt.
     """
-    digest = hashlib.sha256(
-        json.dumps([[request.arguments for request in first], options.get("samples")], default=str).encode()
-    )
+    settings = [host.installed(), [request.arguments for request in first], options.get("samples")]
+    digest = hashlib.sha256(json.dumps(settings, default=str).encode())
     for doc in docs:
         digest.update(json.dumps(doc, sort_keys=True, default=str).encode())
     return {**options, "tokenizer_name": f"{options.get('tokenizer_name', '')}-content{digest.hexdigest()[:32]}"}

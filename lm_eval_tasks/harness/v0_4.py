@@ -15,8 +15,6 @@ from lm_eval.api.task import ConfigurableTask
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure
 
-_MARK = "_lm_eval_grounded"
-
 
 class RecordingAggregation(Aggregation):
     """An aggregation that records its calls: value, standard error and bounds come from one computation.
@@ -108,14 +106,12 @@ class HostTask(ConfigurableTask):  # type: ignore[misc]
 
 
 def extend(evaluator_utils: ModuleType) -> None:
-    """Extend ``lm_eval.evaluator_utils``, once.
+    """Extend ``lm_eval.evaluator_utils``.
 
     - ``stderr_for_metric`` returns the ``standard_error`` of our ``Aggregation``.
     - ``_compute_task_aggregations`` passes the metrics of our tasks through ``GroundedTask.reported``.
     """
     ask, compute = evaluator_utils.stderr_for_metric, evaluator_utils._compute_task_aggregations
-    if hasattr(compute, _MARK):
-        return
 
     @wraps(ask)
     def stderr_for_metric(metric: Any, bootstrap_iters: int) -> Any:
@@ -128,6 +124,5 @@ def extend(evaluator_utils: ModuleType) -> None:
         metrics, number = compute(task, *args, **kwargs)
         return (task.reported(metrics) if isinstance(task, HostTask) else metrics), number
 
-    setattr(_compute_task_aggregations, _MARK, True)
     evaluator_utils.stderr_for_metric = stderr_for_metric  # type: ignore[attr-defined]
     evaluator_utils._compute_task_aggregations = _compute_task_aggregations  # type: ignore[attr-defined]

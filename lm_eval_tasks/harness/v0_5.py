@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -89,6 +89,15 @@ def _given(entry: Mapping[str, Any], output_type: str) -> Any:
     return Metric(entry["metric"], compute, aggregation=function, higher_is_better=better, output_type={output_type})
 
 
+class _Sent(dict[str, Any]):
+    """A document that another process gets without some columns. (Its digest, made before, is of all.)"""
+
+    left_out: Collection[str]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, ({column: value for column, value in self.items() if column not in self.left_out},)
+
+
 class HostTask(GenerateTask):  # type: ignore[misc]
     """The harness's task, with what :class:`lm_eval_tasks.harness.task.GroundedTask` asks of every version of it."""
 
@@ -147,6 +156,8 @@ class HostTask(GenerateTask):  # type: ignore[misc]
         """Filter and score. Then the one filtered answer of a document is no list, in samples as in those of 0.4."""
         super().process_instances()
         for request in self._instances or ():
+            request.doc = _Sent(request.doc)
+            request.doc.left_out = getattr(self.config.custom_dataset, "logged_elsewhere", ())
             for name, filtered in request.filtered_resps.items():
                 request.filtered_resps[name] = filtered[0] if len(filtered) == 1 else filtered
 
@@ -160,7 +171,7 @@ class HostTask(GenerateTask):  # type: ignore[misc]
         the documents of the requests, with their digests by now."""
         metrics, number = super().aggregate(bootstrap_iters if self._has_errors else 0)
         for request in self._instances or ():
-            for column in getattr(self.config.custom_dataset, "logged_elsewhere", ()):
+            for column in request.doc.left_out:
                 request.doc.pop(column, None)
         return self.reported(metrics), number
 

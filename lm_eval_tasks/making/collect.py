@@ -38,7 +38,7 @@ def collect(places: Sequence[Path], output: Path, step: str | None = None, faith
 
     A row has ``id``, ``title``, ``url``, ``article`` (address, or else title), ``language``, ``question``, ``reference``,
     and from the step ``answers`` on ``answer``, ``spans`` (``[start, end, category]``, in characters of the answer) and
-    ``model`` (who wrote the answer). The next step reads it with ``--metadata articles=FILE``, training as it is.
+    ``model`` (who wrote the answer). The next step reads it as ``--metadata '{"articles": "FILE"}'``, training as it is.
 
     Args:
         places: samples files, or folders of them, as ``lm_eval --log_samples`` writes; of a folder the newest file of each
@@ -149,7 +149,7 @@ def _without_duplicates(rows: Sequence[Row], reasons: Counter[str]) -> Iterator[
 
 
 def write_mirror(places: Sequence[Path], folder: Path) -> tuple[dict[str, int], Counter[str]]:
-    """Write rows in the layout of mFAVA's public files, so that its tasks read them: ``--metadata mirror=<folder>``.
+    """Write rows in the layout of mFAVA's public files, so that its tasks read them: ``--metadata '{"mirror": "FOLDER"}'``.
 
     Questions become the articles of ``mfava_<language>``; answers with spans become the silver annotations of
     ``mfava_detection_<language>_silver``. Files that are in the folder are replaced.

@@ -74,9 +74,9 @@ def load(
     metadata.choice("translation_prompt", translation_prompt, (CHAT, TEXT), task)
     if not isinstance(articles, str) or not articles:
         raise UsageError(
-            f"{task}: name a file of articles, JSON lines with title, text, url and language: --metadata articles=FILE "
-            "(a pattern such as mfava_* names the tasks that make data, too; the task mfava is the evaluation in all "
-            "languages, mfava_detection_gold the detection)"
+            f"{task}: name a file of articles, JSON lines with title, text, url and language: --metadata "
+            """'{"articles": "FILE"}' (a pattern such as mfava_* names the tasks that make data, too; the task mfava is """
+            "the evaluation in all languages, mfava_detection_gold the detection)"
         )
     kinds = _selection("categories", categories, CATEGORIES, task)
     chosen = _selection("parts", parts, PARTS, task)
@@ -142,7 +142,7 @@ def read_rows(path: Path, language: str, seen: Counter[str]) -> Iterator[Row]:
     """
     if not path.is_file():
         raise MissingSource(
-            f"{path.resolve()}: no such file (--metadata articles=FILE, JSON lines with title, text, url)"
+            f'{path.resolve()}: no such file (--metadata \'{{"articles": "FILE"}}\', JSON lines with title, text, url)'
         )
     ids: dict[str, int] = {}
     for number, row in read_json_lines(path, seen):

@@ -55,7 +55,7 @@ def _warn_uncalibrated() -> None:
         "mfava: without a calibration of the detector in the language there are no estimated_rate and rogan_gladen_rate. "
         "Measure the detector on annotated answers (`lm_eval --model hallucination-detector --model_args detector=NAME "
         "--tasks mfava_detection_gold,mfava_detection_silver --log_samples --output_path RESULTS`), make a file of that "
-        "(`lm-eval-grounded calibrate RESULTS -o FILE`), and name it with `--metadata calibration=FILE`."
+        '(`lm-eval-grounded calibrate RESULTS -o FILE`), and name it with `--metadata \'{"calibration": "FILE"}\'`.'
     )
 
 

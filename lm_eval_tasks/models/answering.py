@@ -10,12 +10,13 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, NoReturn
 
-from custom_metrics.harness.host import LM, simple_parse_args_string
+from custom_metrics.usage.assignments import assignments
 from custom_metrics.usage.options import refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.secrets import blank
 from detector_plugin import processes
 from lm_eval_tasks.data.provenance import PACKAGE
+from lm_eval_tasks.harness.host import LM
 
 _TABLE = "answers that follow from documents"  # of the harness's cache of answers
 _TO_EVERY_MODEL = ("batch_size", "device", "max_batch_size", "trust_remote_code")
@@ -79,7 +80,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         cls, arg_string: str, additional_config: Mapping[str, Any] | None = None
     ) -> DocumentAnswerer:
         """Create the model from ``name=value,name=value``."""
-        return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
+        return cls.create_from_arg_obj(assignments(arg_string), additional_config)
 
     def all_gather(self, tensor: Any) -> Any:
         import torch
@@ -132,7 +133,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
 def options_of(model_args: Mapping[str, Any] | str | None) -> dict[str, Any]:
     """``--model_args`` by name, without secrets and the options that the harness passes to every model."""
-    options = simple_parse_args_string(model_args) if isinstance(model_args, str) else model_args or {}
+    options = assignments(model_args) if isinstance(model_args, str) else model_args or {}
     return {key: value for key, value in blank(options).items() if key not in _TO_EVERY_MODEL}
 
 

@@ -15,10 +15,9 @@ from typing import Any
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.secrets import blank
-from detector_plugin.automatic import AutomaticDetector
 from detector_plugin.detector import DEFAULT_DETECTOR, SPEED, Detector, describe
 from detector_plugin.filters import as_text
-from detector_plugin.loading import has_option, load_detector, resolve
+from detector_plugin.loading import AutomaticDetector, has_option, load_detector, resolve
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.answering import DocumentAnswerer
@@ -92,7 +91,7 @@ class HallucinationDetector(DocumentAnswerer):
                     f"hallucination-detector: {request.task_name} asks for answers, and a detector writes none (the "
                     f"document has no {' and no '.join(missing)}, only {sorted(request.doc)}). Run it on "
                     f"mfava_detection_*, mushroom_* or memerag_* tasks, or let another model answer mfava_* or clapnq_* "
-                    f"tasks and name it with `--metadata detector=NAME`."
+                    f'tasks and name it with `--metadata \'{{"detector": "NAME"}}\'`.'
                 )
         answers = [str(doc["answer"]) for doc in docs]
         began = time.monotonic()

@@ -114,7 +114,7 @@ def load(
     if kind not in entry.references:
         raise UsageError(
             f"{task}: the public repository has annotated answers in {entry.name}, but not their Wikipedia pages; "
-            f"leave out --metadata reference={kind}, or say reference={entry.references[0]}"
+            f"leave reference={kind} out of --metadata, or make it {entry.references[0]}"
         )
     metadata.refuse_misspelt(ignored, load_task.user_options, task)
     folder = sources.mirror_folder(mirror)

@@ -113,7 +113,7 @@ def load(
     if seed != PAPER_SEED:
         log.warning(
             "%s: the questions are sampled with seed %s, not the paper's %s. (A model argument named `seed` arrives here "
-            "too; `--metadata seed=%s` keeps the paper's sample.)",
+            "too; `--metadata '{\"seed\": %s}'` keeps the paper's sample.)",
             *(task, seed, PAPER_SEED, PAPER_SEED),
         )
     folder = sources.mirror_folder(mirror)

@@ -30,9 +30,9 @@ from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import processes
-from detector_plugin.automatic import AutomaticDetector
 from detector_plugin.detector import DEFAULT_DETECTOR, RAG, describe
 from detector_plugin.filters import as_text, given_options, shared_detector
+from detector_plugin.loading import AutomaticDetector
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
 from lm_eval_tasks.data import provenance
@@ -153,7 +153,7 @@ def read_line(line: bytes, language: str | None = None) -> tuple[dict[str, Any],
 
     def text_in(fields: Mapping[str, Any], name: str) -> str:
         if not isinstance(value := fields.get(name), str | None):
-            raise ValueError(f"{name} is no text")
+            raise ValueError(f"{name} is not text")
         return without_surrogates(value or "")
 
     if len(line) > LONGEST_LINE:
@@ -161,9 +161,9 @@ def read_line(line: bytes, language: str | None = None) -> tuple[dict[str, Any],
     try:
         row = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        raise ValueError("no JSON") from None
+        raise ValueError("not JSON") from None
     if not isinstance(row, dict):
-        raise ValueError("no JSON object")
+        raise ValueError("not a JSON object")
     answer, question, reference = (text_in(row, name) for name in ("answer", "question", "reference"))
     given: Any = row.get("passages")
     passages = [
@@ -175,7 +175,7 @@ def read_line(line: bytes, language: str | None = None) -> tuple[dict[str, Any],
     try:
         code = code_of(tag) if (tag := text_in(row, "language").strip()) else language
     except UsageError:
-        raise ValueError("language is no BCP 47 tag") from None
+        raise ValueError("language is not a BCP 47 tag") from None
     doc = {
         "language": code or guess(answer, reference).code or UNKNOWN,
         "guessed": code is None,

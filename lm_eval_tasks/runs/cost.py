@@ -5,23 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 from custom_metrics.scores import balanced_error
 from custom_metrics.statistics.strata import mean_of_shares
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import excerpt
 from lm_eval_tasks.definition.schema import BALANCED
 from lm_eval_tasks.runs.run import Run, TaskRun
 
 
-def with_cost(run: Run, cost: float) -> Run:
-    """The run as if its balanced errors had been computed with this cost of a made-up answer.
+def checked_cost(cost: Any) -> float:
+    """A cost as a float; a UsageError unless it is a finite number larger than 0."""
+    is_number = isinstance(cost, Real) and not isinstance(cost, bool)
+    try:
+        number = float(cost) if is_number else math.nan
+    except OverflowError:  # an integer of hundreds of digits
+        number = math.inf
+    if not (math.isfinite(number) and number > 0):
+        given = f"{number:g}" if is_number else excerpt(cost)
+        raise UsageError(f"--cost takes how many wrong refusals a made-up answer costs, such as 3, got {given}")
+    return number
 
-    Raises:
-        UsageError: the cost is not larger than 0.
-    """
-    if not (math.isfinite(cost) and cost > 0):
-        raise UsageError(f"--cost takes how many wrong refusals a made-up answer costs, such as 3, got {cost:g}")
+
+def with_cost(run: Run, cost: float) -> Run:
+    """The run as if its balanced errors had been computed with this cost of a made-up answer; errors are those of
+    :func:`checked_cost`."""
+    cost = checked_cost(cost)
     if all(task.cost == cost for task in run.tasks.values()):
         return run
     tasks = {name: _task_with_cost(task, cost) for name, task in run.tasks.items()}
@@ -39,9 +50,9 @@ def with_cost(run: Run, cost: float) -> Run:
 def _task_with_cost(task: TaskRun, cost: float) -> TaskRun:
     figures, results = dict(task.figures), dict(task.results)
     for filter_name, by_metric in task.figures.items():
-        if (entry := by_metric.get(BALANCED)) is not None:
+        if BALANCED in by_metric:
             figure = balanced_error.with_cost(task.figure(BALANCED, filter_name), cost)
-            weighed = figure.as_json(str(entry.get("denominator") or ""))
+            weighed = figure.as_json(task.metric(BALANCED).with_cost(cost).denominator)
             figures[filter_name] = {**by_metric, BALANCED: weighed}
             results |= {
                 f"{BALANCED},{filter_name}": figure.value,

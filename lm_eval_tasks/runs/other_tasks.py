@@ -28,6 +28,8 @@ from lm_eval_tasks.runs.run import LARGEST, Run, TaskRun
 WHY_NO_MEAN = "why_no_mean"
 """Key of a figure that is not the mean of its documents' values: the reason."""
 
+_LONGEST = 20  # characters of a reported number that is quoted
+
 # The harness's aggregations that are no means, though some are of numbers; of one that is not listed the values decide.
 _OF_ALL = "median perplexity weighted_perplexity bits_per_byte f1 matthews_corrcoef brier_score bypass".split()
 
@@ -57,7 +59,8 @@ def described(task: TaskRun, answers: Answers, bounds: bool = True) -> TaskRun:
         column = readings.columns.get(name) if readings is not None else None
         reason = _why_no_mean(task, metric, len(answers), column, reported.value)
         if math.isnan(reported.value):
-            reason = f"its number in the results file is {json.dumps(task.results[key]):.60}"
+            text = json.dumps(task.results[key])
+            reason = f"its number in the results file is {text if len(text) <= _LONGEST else f'{text[:_LONGEST]}…'}"
         if reason or column is None:
             figure = reported._replace(n=task.size.get("effective", len(answers)))
             entry = {**figure.as_json(f"documents ({reason})"), WHY_NO_MEAN: reason}

@@ -14,10 +14,8 @@ from custom_metrics.usage.secrets import blank
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_TEXTS = re.compile(
-    "system_instruction$|chat_template$|description$|gen_prefix$|doc_to_|process_|fewshot_|target_delim"
-)
-"""Keys of prompts and code, which are no settings."""
+_TEXTS = re.compile("chat_template$|description$|gen_prefix$|doc_to_|process_|fewshot_|target_delim")
+"""Keys of prompts and code, which are no settings. The system instruction is one: pages show it among the others."""
 _ENTRIES = {  # what objects of a results file hold
     "configs": "configuration of a task",
     "results": "list of metrics",

@@ -115,7 +115,9 @@ class TaskRun:
         entry = self.figures.get(filter_name, {}).get(metric)
         if isinstance(entry, Mapping):
             value, low, high, error = (_number(entry.get(key)) for key in ("value", "low", "high", "standard_error"))
-            figure, strata = Figure(value, low, high, error, int(entry.get("n") or 0)), _strata(entry.get("strata"))
+            number = _number(entry.get("n"))
+            figure = Figure(value, low, high, error, 0 if math.isnan(number) else int(number))
+            strata = _strata(entry.get("strata"))
             return FigureOfStrata.of(figure, strata) if strata else figure
         value = _number(self.results.get(f"{metric},{filter_name}"))
         if math.isnan(value):
@@ -145,9 +147,10 @@ def _number(value: Any) -> float:
 def _strata(recorded: Any) -> tuple[Stratum, ...]:
     """The strata of a recorded figure; none where they are damaged."""
     try:
-        return tuple(Stratum(float(s["share"]), int(s["n"]), float(s["weight"])) for s in recorded or ())
-    except (TypeError, ValueError, LookupError):
+        strata = tuple(Stratum(float(s["share"]), int(s["n"]), float(s["weight"])) for s in recorded or ())
+    except (TypeError, ValueError, LookupError, OverflowError):
         return ()
+    return strata if all(0 <= s.share <= 1 and 0 < s.n <= LARGEST and 0 <= s.weight <= 1 for s in strata) else ()
 
 
 def headline_filter(filters: Sequence[str], metrics: Sequence[Metric]) -> str:

@@ -302,11 +302,11 @@ def lexical() -> None:
     from detector_plugin.lexical import WEIGHTS, LexicalDetector
     from lm_eval_tasks.data.atomic import cache_folder
     from lm_eval_tasks.detection.labelled_answers import labelled_answers
-    from lm_eval_tasks.mfava.held_out import predictions, summary
+    from tests.development.lexical.held_out import predictions, summary
 
     mirror, folder = str(SHARED / "hub"), cache_folder() / f"lexical-{LexicalDetector().version}"
     if not (folder / "calibration.json").is_file():
-        training = [Path(sys.executable).with_name("lm-eval-grounded"), "train", "--mirror", mirror, "-o", folder]
+        training = [sys.executable, "-m", "tests.development.lexical", "--mirror", mirror, "-o", folder]
         subprocess.run(training, check=True)
     figures = {}
     for name in ("mfava-gold", "mushroom-page", "mushroom-context"):

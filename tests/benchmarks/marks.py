@@ -7,8 +7,8 @@ language by weights that never saw it. Two more detectors guess, and say the opp
 Models that make up 1 to 12 % of their words are simulated: of the real answers of all languages, whose lengths are spread
 wider, most lose their marks. Two halves of them are two models that answered the same questions.
 
-Bounds are to hold 93 % of the time or more, and not more than 99.9 % but where rates are under 5 %. The command fails where
-they do not, and chance does not explain it: a standard error is allowed for.
+Bounds are to hold 93 % of the time or more, and not more than 99.9 % but where rates are under 5 %. What does not in 1,000
+rounds, which leave 0.8 points to chance, is drawn 10,000 times. The command fails where bounds do not hold then.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from custom_metrics.statistics.marked import Draws, marked_difference, marked_me
 from custom_metrics.statistics.random_effects import expected_errors
 from lm_eval_tasks.detection.marked import expected_share
 
-ROUNDS = 1000
+ROUNDS, MORE_ROUNDS = 1_000, 10_000
 NUMBERS = (25, 50, 100)
 LOW_RATES = ((0.01, 0.01), (0.01, 0.03), (0.02, 0.06), (0.06, 0.12), (0.12, 0.12))
 """Shares of words that two simulated models make up."""
@@ -64,8 +64,7 @@ class Held(NamedTuple):
     @property
     def meets(self) -> bool:
         """Whether they hold as often as they are to."""
-        chance = (LEAST * (1 - LEAST) / ROUNDS) ** 0.5
-        return self.share >= LEAST - chance and (self.share <= MOST or self.rate < LOW)
+        return self.share >= LEAST and (self.share <= MOST or self.rate < LOW)
 
     def __str__(self) -> str:
         return f"{100 * self.share:.1f} %, {self.width:.3f}"
@@ -74,7 +73,7 @@ class Held(NamedTuple):
 def annotated_answers(mirror: str) -> dict[tuple[str, str], Answers]:
     """(language, kind) to the answers, read by held-out weights."""
     from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
-    from lm_eval_tasks.mfava.held_out import predictions
+    from tests.development.lexical.held_out import predictions
 
     documents = readable(labelled_answers(mirror, ["mushroom", "mfava-gold"]))
     rows = defaultdict(list)
@@ -92,25 +91,28 @@ def annotated_answers(mirror: str) -> dict[tuple[str, str], Answers]:
     }
 
 
-def rounds(chances: Floats, number: int, seed: int = _SEED) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Which answers are drawn in each round, and how often."""
-    rng = np.random.default_rng(seed)
-    for _ in range(ROUNDS):
+def rounds(chances: Floats, number: int, times: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Which answers are drawn in each of so many rounds, and how often."""
+    rng = np.random.default_rng(_SEED)
+    for _ in range(times):
         yield np.unique(rng.choice(len(chances), number, p=chances), return_counts=True)
 
 
-def of_rates(answers: Answers, expected: Floats, number: int) -> tuple[Held, Held]:
+def of_rates(answers: Answers, expected: Floats, number: int, times: int = ROUNDS) -> tuple[Held, Held]:
     """Bounds of draws of this size: of marks joined with what is expected, and of marks alone."""
     share = answers.words / answers.words.sum()
     of_all = float(share @ expected)
     joined, alone = [], []
-    for drawn, times in rounds(share, number):
-        draws = Draws.of(times, clusters=[answers.texts[place] for place in drawn])
+    for drawn, counts in rounds(share, number, times):
+        draws = Draws.of(counts, clusters=[answers.texts[place] for place in drawn])
         mean = marked_mean(draws, answers.marked[drawn], expected[drawn], of_all)
         joined.append(mean.figure[1:3])
         alone.append(mean.alone[1:3])
     truth = float(share @ answers.marked)
-    return Held.of(joined, truth, truth), Held.of(alone, truth, truth)
+    found = Held.of(joined, truth, truth), Held.of(alone, truth, truth)
+    if times == ROUNDS and not all(each.meets for each in found):
+        return of_rates(answers, expected, number, MORE_ROUNDS)
+    return found
 
 
 def halves(answers: Answers) -> tuple[Answers, Answers]:
@@ -124,21 +126,21 @@ def halves(answers: Answers) -> tuple[Answers, Answers]:
     return first, second
 
 
-def of_pair(models: tuple[Answers, Answers], number: int) -> tuple[Held, Held, Held, Held]:
+def of_pair(models: tuple[Answers, Answers], number: int, times: int = ROUNDS) -> tuple[Held, Held, Held, Held]:
     """Bounds of both rates and of their difference, by draws for both; and of the difference by Student's t."""
     shares = [each.words / each.words.sum() for each in models]
     chances = (shares[0] + shares[1]) / 2
     of_all = [float(share @ each.expected) for share, each in zip(shares, models, strict=True)]
     truths = [float(share @ each.marked) for share, each in zip(shares, models, strict=True)]
     bounds: list[list[tuple[float, float]]] = [[], [], [], []]
-    for drawn, times in rounds(chances, number):
-        draws = [Draws.of(times, share[drawn] / chances[drawn]) for share in shares]
+    for drawn, counts in rounds(chances, number, times):
+        draws = [Draws.of(counts, share[drawn] / chances[drawn]) for share in shares]
         means = [
             marked_mean(draw, each.marked[drawn], each.expected[drawn], expected)
             for draw, each, expected in zip(draws, models, of_all, strict=True)
         ]
         result = marked_difference((draws[0], *means))
-        residuals = np.repeat(means[0].residuals - means[1].residuals, times)
+        residuals = np.repeat(means[0].residuals - means[1].residuals, counts)
         half = t.ppf(0.975, number - 1) * float(np.sqrt(residuals @ residuals / number / (number - 1)))
         by_t = result.difference - half, result.difference + half
         for each, (low, high) in zip(bounds, [*(m.bounds() for m in means), result[3:5], by_t], strict=True):
@@ -146,6 +148,8 @@ def of_pair(models: tuple[Answers, Answers], number: int) -> tuple[Held, Held, H
     difference, mean = truths[0] - truths[1], (truths[0] + truths[1]) / 2
     targets = [(truths[0], truths[0]), (truths[1], truths[1]), (difference, mean), (difference, mean)]
     first, second, mover, by_t = (Held.of(each, *target) for each, target in zip(bounds, targets, strict=True))
+    if times == ROUNDS and not all(each.meets for each in (first, second, mover)):
+        return of_pair(models, number, MORE_ROUNDS)
     return first, second, mover, by_t
 
 

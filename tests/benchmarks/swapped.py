@@ -17,7 +17,7 @@ from typing import NamedTuple
 from detector_plugin.detector import Detector
 from detector_plugin.labelled import REAL, LabelledAnswer
 from detector_plugin.lexical import LexicalDetector
-from detector_plugin.lexical.copies import (
+from tests.development.lexical.copies import (
     COPIED,
     collect_names,
     draw_copy,

@@ -17,14 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector
+from detector_plugin.transformers.inputs import Window
 from detector_plugin.transformers.model import ModelDescription
-from detector_plugin.transformers.windows import Window
-
-__all__ = ["Engine", "FailingInput", "LoopThread", "Setup", "direction_probe"]
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
-
 
 _SAME_LOGITS = 0.03
 """Of what the last token's logits change by: rounding in bfloat16, in a batch with others, is a third of it."""
@@ -40,7 +37,7 @@ def direction_probe(vocabulary: int) -> NDArray[np.int64]:
 
 
 class Setup(NamedTuple):
-    """What an engine is made of: options of :class:`detector_plugin.transformers.TransformersDetector`, read."""
+    """What an engine is made of: options of :class:`detector_plugin.transformers.TransformersDetector`, parsed."""
 
     model: ModelDescription
     bidirectional: bool  # whether a decoder's tokens see those after them
@@ -60,7 +57,7 @@ class Setup(NamedTuple):
 
     @property
     def task(self) -> str:
-        """What vLLM calls the model's work."""
+        """vLLM's name of the model's work."""
         return "classify" if self.model.of_texts else "token_classify"
 
     def check_direction(
@@ -114,10 +111,8 @@ class Engine:
 
 
 class LoopThread:
-    """An event loop in a thread of its own: many questions under way at once, and answers as they come.
-
-    The caller needs no loop, and may be in one of his own.
-    """
+    """An event loop in a thread of its own: many questions under way at once, and answers as they come. The caller needs no
+    loop, and may be in one of his own."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -131,9 +126,8 @@ class LoopThread:
     def as_completed(
         self, ask: Callable[[Question], Coroutine[Any, Any, Answer]], questions: Iterable[Question], at_once: int
     ) -> Iterator[tuple[Question, Answer]]:
-        """Questions with their answers, in the order in which these come, of which at most `at_once` are under way.
-
-        What fails first ends it: the answers that have come by then are given first, what is under way is called off.
+        """Questions with their answers, in the order in which these come, of which at most `at_once` are under way. The
+        first failure ends it: the answers that have come by then are given first, what is under way is called off.
         """
         under_way: dict[Future[Answer], Question] = {}
         remaining = iter(questions)
@@ -145,8 +139,7 @@ class LoopThread:
                     return
                 done, _ = wait(under_way, return_when=FIRST_COMPLETED)
                 for future in sorted(done, key=lambda future: future.exception() is not None):
-                    question = under_way.pop(future)
-                    yield question, future.result()
+                    yield under_way.pop(future), future.result()
         finally:
             for future in under_way:
                 future.cancel()

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.engines import Engine, Setup, direction_probe
-from detector_plugin.transformers.model import learned_positions, load_model, padding_of
-from detector_plugin.transformers.repository import first_line, library
-from detector_plugin.transformers.windows import Window
+from detector_plugin.transformers.inputs import Window
+from detector_plugin.transformers.model import first_line, learned_positions, library, load_model, padding_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,29 +27,23 @@ from numpy.typing import NDArray
 from custom_metrics.usage.secrets import blank
 from detector_plugin.detector import UnusableDetector, parse_flag, parse_number
 from detector_plugin.transformers.engines import Engine, FailingInput, LoopThread, Setup, direction_probe
-from detector_plugin.transformers.repository import first_line, library
-from detector_plugin.transformers.windows import Window
+from detector_plugin.transformers.inputs import Window
+from detector_plugin.transformers.model import first_line, library
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-IN_FLIGHT = 64  # requests under way
-RETRIES = 8  # of a request, with the waits below two minutes
-TIMEOUT = 600.0  # seconds until an answer must have come
+DEFAULTS = {"in_flight": 64, "retries": 8, "timeout": 600.0, "skip_failing": False}
+"""Requests under way; retries of a request, with waits of less than two minutes together; seconds for an answer."""
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; the wait doubles with each failure
 LONGEST_ASKED_WAIT = 600.0  # seconds that a server's Retry-After may ask for
-_LISTING_TIMEOUT = 10.0  # seconds for a server to say what it serves
+_LISTING_TIMEOUT = 10.0  # seconds for a server to list its models
 _LONGEST_BODY = 1 << 26
-_RETRYABLE = {408, 425, 429}  # what a server says that may take the request later; and all from 500 on
-_REJECTED = {400, 413, 422}  # what it says of an input that it cannot take
-
-
-class ServedModel(NamedTuple):
-    """A model that a server has: the name by which it is asked for, where it was loaded from, and the tokens of an input,
-    ``None`` where the server does not say."""
-
-    name: str
-    root: str
-    longest: int | None
+_RETRYABLE = {408, 425, 429}  # statuses of a server that may take the request later; and all from 500 on
+_REJECTED = {400, 413, 422}  # statuses for an input that it cannot take
+_HINTS = {
+    404: " (a server that classifies is started with `vllm serve MODEL --runner pooling`)",
+    401: " (a server that wants a key finds it in OPENAI_API_KEY)",
+}
 
 
 class RequestFailed(Exception):
@@ -62,18 +56,20 @@ class RequestFailed(Exception):
 
 
 class InvalidReply(RequestFailed):
-    """A body that is no answer of this protocol. The message says what is wrong with it."""
+    """A body that is not an answer of this protocol. The message says what is wrong with it."""
 
     def __init__(self, why: str) -> None:
-        super().__init__("garbled", f"its body is no answer: {why}")
+        super().__init__("garbled", f"its body is not an answer: {why}")
 
 
 @dataclass
-class _ServerState:
-    """A server: requests under way there, and the time before which it is not asked again."""
+class ServedModel:
+    """A model that a server has, requests under way there, and the time before which the server is not asked again."""
 
-    url: str
-    model: str
+    name: str  # by which it is asked for
+    root: str  # from which it was loaded
+    longest: int | None  # tokens of an input; None where the server does not say
+    url: str = ""
     busy: int = 0
     paused_until: float = 0.0
 
@@ -84,11 +80,10 @@ class Server(Engine):
     of what goes wrong.
     """
 
-    OPTIONS = ("base_url", "served_model", "in_flight", "retries", "timeout", "skip_failing")
+    OPTIONS = ("base_url", "served_model", *DEFAULTS)
 
     def __init__(self, setup: Setup) -> None:
-        defaults = {"in_flight": IN_FLIGHT, "retries": RETRIES, "timeout": TIMEOUT, "skip_failing": False}
-        options = defaults | {name: value for name, value in setup.options.items() if value is not None}
+        options = DEFAULTS | {name: value for name, value in setup.options.items() if value is not None}
         self.name, self.classes, self.task = setup.model.name, len(setup.model.labels), setup.task
         self.in_flight: int = parse_number("in_flight", options["in_flight"], int, 1)
         self.retries: int = parse_number("retries", options["retries"], int, 0)
@@ -99,9 +94,8 @@ class Server(Engine):
                 f"detector {self.name}: tells reference from answer by token types, which a server does not take; use "
                 f"engine=vllm or engine=transformers, or the option form=paper if it was trained so"
             )
-        models = find_servers(self.name, options)
-        self.servers = [_ServerState(url, served.name) for url, served in models.items()]
-        self.longest = min((served.longest for served in models.values() if served.longest), default=None)
+        self.servers = find_servers(self.name, options)
+        self.longest = min((server.longest for server in self.servers if server.longest), default=None)
         self.sent_again: Counter[str] = Counter()
         self.loop = LoopThread()
         self._session: Any = None
@@ -139,26 +133,14 @@ class Server(Engine):
     # Not tenacity, whose waits are each call's own: a server that wants to rest rests from all requests under way.
     async def _logits(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         for failures in range(self.retries + 1):
-            server = min(
-                self.servers, key=lambda candidate: (candidate.paused_until > time.monotonic(), candidate.busy)
-            )
-            await asyncio.sleep(max(0.0, server.paused_until - time.monotonic()))
+            now = time.monotonic()
+            server = min(self.servers, key=lambda candidate: (candidate.paused_until > now, candidate.busy))
+            await asyncio.sleep(max(0.0, server.paused_until - now))
             server.busy += 1
             try:
                 return await self._request_logits(server, ids)
             except RequestFailed as failed:
-                # The server rests as long as it asks for, else the longer, the more often the request has failed.
-                pause = (
-                    min(LONGEST_WAIT, FIRST_WAIT * 2**failures) if failed.retry_after is None else failed.retry_after
-                )
-                until = time.monotonic() + min(pause, LONGEST_ASKED_WAIT)
-                if (
-                    failed.retry_after is not None and until > server.paused_until + 1
-                ):  # once, not for each request under way
-                    capped = f", of which {LONGEST_ASKED_WAIT:.0f} are waited" if pause > LONGEST_ASKED_WAIT else ""
-                    message = f"{server.url} asks to wait {pause:.0f} seconds (Retry-After){capped}"
-                    log.warning("detector %s: %s", self.name, blank(message))
-                server.paused_until = max(server.paused_until, until)
+                self._pause(server, failed.retry_after, failures)
                 if failures == self.retries:
                     message = blank(f"{server.url}: {failed}; so it went {self.retries + 1} times")
                     if await self._still_answers():
@@ -172,6 +154,16 @@ class Server(Engine):
                 server.busy -= 1
         raise AssertionError("a request is answered or fails")
 
+    def _pause(self, server: ServedModel, asked: float | None, failures: int) -> None:
+        """Let a server rest as long as it asks for; otherwise the longer, the more often the request has failed."""
+        seconds = min(LONGEST_WAIT, FIRST_WAIT * 2**failures) if asked is None else asked
+        until = time.monotonic() + min(seconds, LONGEST_ASKED_WAIT)
+        if asked is not None and until > server.paused_until + 1:  # logged once, not for each request under way
+            capped = f", of which {LONGEST_ASKED_WAIT:.0f} are waited" if seconds > LONGEST_ASKED_WAIT else ""
+            message = f"{server.url} asks to wait {seconds:.0f} seconds (Retry-After){capped}"
+            log.warning("detector %s: %s", self.name, blank(message))
+        server.paused_until = max(server.paused_until, until)
+
     async def _still_answers(self) -> bool:
         """Whether a server answers a short question now: then the input that failed is to blame."""
         for server in self.servers:
@@ -182,33 +174,22 @@ class Server(Engine):
             return True
         return False
 
-    async def _request_logits(self, server: _ServerState, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    async def _request_logits(self, server: ServedModel, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         if self._session is None:
             self._session = _session(self.timeout)
-        request = {
-            "model": server.model,
-            "task": self.task,
-            "input": ids.tolist(),
-            "use_activation": False,  # the logits, as numbers of four bytes
-            "encoding_format": "base64",
-            "embed_dtype": "float32",
-            "endianness": "little",
-        }
+        request = {"model": server.name, "task": self.task, "input": ids.tolist()}
+        request["use_activation"] = False  # the logits, as numbers of four bytes
+        request |= {"encoding_format": "base64", "embed_dtype": "float32", "endianness": "little"}
         status, body, headers = await _fetch(self._session, "POST", f"{server.url}/pooling", json=request)
         if status == 200:
-            return parse_logits(body, server.model, 1 if self.task == "classify" else len(ids), self.classes)
+            return parse_logits(body, server.name, 1 if self.task == "classify" else len(ids), self.classes)
         problem = f"status {status}: {error_message(body)}"
         if status >= 500 or status in _RETRYABLE:
-            raise RequestFailed(
-                f"with status {status}", problem, parse_retry_after(headers.get("Retry-After"), time.time())
-            )
+            wait = parse_retry_after(headers.get("Retry-After"), time.time())
+            raise RequestFailed(f"with status {status}", problem, wait)
         if status in _REJECTED and ids is not self._short_input and await self._still_answers():
             raise FailingInput(blank(f"{server.url}: {problem}"))
-        hints = {
-            404: " (a server that classifies is started with `vllm serve MODEL --runner pooling`)",
-            401: " (a server that wants a key finds it in OPENAI_API_KEY)",
-        }
-        raise UnusableDetector(f"detector {self.name}: {server.url}: {problem}{hints.get(status, '')}")
+        raise UnusableDetector(f"detector {self.name}: {server.url}: {problem}{_HINTS.get(status, '')}")
 
     def close(self) -> None:
         atexit.unregister(self.close)
@@ -244,9 +225,9 @@ async def _fetch(session: Any, method: str, url: str, **options: Any) -> tuple[i
         raise RequestFailed("without a connection", first_line(error)) from error
 
 
-def find_servers(name: str, options: Mapping[str, Any]) -> dict[str, ServedModel]:
-    """The servers that answer, and what each calls the model; UnusableDetector where no address was named, none answers, or
-    one serves another model.
+def find_servers(name: str, options: Mapping[str, Any]) -> list[ServedModel]:
+    """The model on each server that answers; UnusableDetector where no address was named, none answers, or one serves
+    another model.
     """
     start = f"vllm serve {name} --runner pooling"
     urls = parse_addresses(options.get("base_url"))
@@ -256,67 +237,62 @@ def find_servers(name: str, options: Mapping[str, Any]) -> dict[str, ServedModel
             f"base_url=http://localhost:8000"
         )
     wanted = str(options.get("served_model") or name).rstrip("/")
-    folder = str(Path(wanted).expanduser().resolve()) if Path(wanted).expanduser().is_dir() else None
-    loop = LoopThread()
-    try:
-        answers = loop.run(_list_models(urls))
-    finally:
-        loop.close()
-    models: dict[str, ServedModel] = {}
-    silent: dict[str, str] = {}
-    for url, answer in answers.items():
-        if isinstance(answer, str):
-            silent[url] = answer
-            continue
-        matches = [
-            served
-            for served in answer
-            if wanted in (served.name, served.root) or folder in (served.name.rstrip("/"), served.root.rstrip("/"))
-        ]
-        if not matches:
-            names = ", ".join(repr(served.name) for served in answer) or "nothing"
-            raise UnusableDetector(
-                f"detector {name}: {url} serves {names}, not {wanted!r}. Start `{start}`, or, if it is the same model "
-                f"under another name, say so: served_model={answer[0].name if answer else 'NAME'}"
-            )
-        models[url] = matches[0]
-    silent_servers = "; ".join(f"{url}: {why}" for url, why in silent.items())
-    if not models:
-        raise UnusableDetector(f"detector {name}: no server answers ({silent_servers}). Start one with `{start}`")
-    if silent:
-        log.warning("detector %s: goes on without the servers that do not answer (%s)", name, blank(silent_servers))
-    return models
+    known_as = {wanted}
+    if (folder := Path(wanted).expanduser()).is_dir():
+        known_as.add(str(folder.resolve()))
 
-
-async def _list_models(urls: list[str]) -> dict[str, list[ServedModel] | str]:
-    """What each server says that it serves, or what went wrong."""
-
-    async def ask(session: Any, url: str) -> list[ServedModel] | str:
+    async def models_of(session: Any, url: str) -> list[ServedModel] | str:
+        """The models that a server lists, or what went wrong."""
         try:
             status, body, _ = await _fetch(session, "GET", f"{url}/v1/models")
             return parse_models(body) if status == 200 else f"status {status}: {error_message(body)}"
         except RequestFailed as failed:
             return str(failed)
 
-    async with _session(_LISTING_TIMEOUT) as session:
-        return dict(zip(urls, await asyncio.gather(*(ask(session, url) for url in urls)), strict=True))
+    async def listings() -> list[list[ServedModel] | str]:
+        async with _session(_LISTING_TIMEOUT) as session:
+            return await asyncio.gather(*(models_of(session, url) for url in urls))
+
+    loop = LoopThread()
+    try:
+        answers = dict(zip(urls, loop.run(listings()), strict=True))
+    finally:
+        loop.close()
+    servers: list[ServedModel] = []
+    for url, models in answers.items():
+        if isinstance(models, str):
+            continue
+        match = next((model for model in models if known_as & {model.name.rstrip("/"), model.root.rstrip("/")}), None)
+        if match is None:
+            names = ", ".join(repr(model.name) for model in models) or "nothing"
+            raise UnusableDetector(
+                f"detector {name}: {url} serves {names}, not {wanted!r}. Start `{start}`, or, if it is the same model "
+                f"under another name, say so: served_model={models[0].name if models else 'NAME'}"
+            )
+        match.url = url
+        servers.append(match)
+    silent = "; ".join(f"{url}: {answer}" for url, answer in answers.items() if isinstance(answer, str))
+    if not servers:
+        raise UnusableDetector(f"detector {name}: no server answers ({silent}). Start one with `{start}`")
+    if silent:
+        log.warning("detector %s: goes on without the servers that do not answer (%s)", name, blank(silent))
+    return servers
 
 
-# What requests and answers hold
+# The content of requests and answers
 
 
 def parse_addresses(option: Any) -> list[str]:
     """The servers' addresses: one, several in a list, or several with ``+`` or white space between them. What an OpenAI
-    client would add (``/v1``, ``/pooling``) is taken off. UnusableDetector where one of them is no http address.
+    client would add (``/v1``, ``/pooling``) is taken off. UnusableDetector where one of them is not an http address.
     """
     texts = [str(text) for text in option] if isinstance(option, (list, tuple)) else [str(option or "")]
-    addresses = [
-        address.strip() for text in texts for address in re.split(r"[\s+|]+(?=https?://)", text) if address.strip()
-    ]
+    parts = (part.strip() for text in texts for part in re.split(r"[\s+|]+(?=https?://)", text))
+    addresses = [*dict.fromkeys(filter(None, parts))]
     for address in addresses:
         if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", address):
-            raise UnusableDetector(f"option base_url: {address!r} is no address such as http://localhost:8000")
-    return [re.sub(r"(/v1|/pooling)*/*$", "", address.rstrip("/")) for address in dict.fromkeys(addresses)]
+            raise UnusableDetector(f"option base_url: {address!r} is not an address such as http://localhost:8000")
+    return [re.sub(r"(/v1|/pooling)*/*$", "", address.rstrip("/")) for address in addresses]
 
 
 def parse_logits(body: bytes, model: str, tokens: int, classes: int) -> NDArray[np.float32]:
@@ -328,34 +304,27 @@ def parse_logits(body: bytes, model: str, tokens: int, classes: int) -> NDArray[
     try:
         (item,) = content["data"]
         data = item["data"]
-        logits = (
-            np.frombuffer(base64.b64decode(data, validate=True), "<f4")
-            if isinstance(data, str)
-            else np.array(data, np.float32).ravel()
-        )
+        is_text = isinstance(data, str)
+        decoded = np.frombuffer(base64.b64decode(data, validate=True), "<f4") if is_text else np.array(data, np.float32)
     except (KeyError, TypeError, ValueError, binascii.Error, OverflowError) as error:
         raise InvalidReply(f"it has no data of one input ({type(error).__name__})") from error
-    if logits.size != tokens * classes:
-        raise InvalidReply(f"it has {logits.size} numbers for {tokens} tokens of {classes} classes")
-    if not np.isfinite(logits).all():
+    if decoded.size != tokens * classes:
+        raise InvalidReply(f"it has {decoded.size} numbers for {tokens} tokens of {classes} classes")
+    if not np.isfinite(decoded).all():
         raise InvalidReply("not all of its numbers are finite")
-    return logits.reshape(tokens, classes)
+    return decoded.reshape(tokens, classes)
 
 
 def parse_models(body: bytes) -> list[ServedModel]:
-    """The models in an answer of ``/v1/models``; InvalidReply where it is none."""
-    content = _json_object(body)
+    """The models in an answer of ``/v1/models``; InvalidReply where it is not one."""
+    models = []
     try:
-        return [
-            ServedModel(
-                str(model["id"]),
-                str(model.get("root") or model["id"]),
-                int(model["max_model_len"]) if model.get("max_model_len") else None,
-            )
-            for model in content["data"]
-        ]
+        for entry in _json_object(body)["data"]:
+            name, longest = str(entry["id"]), int(entry.get("max_model_len") or 0) or None
+            models.append(ServedModel(name, str(entry.get("root") or name), longest))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidReply(f"it lists no models ({type(error).__name__})") from error
+    return models
 
 
 def error_message(body: bytes) -> str:
@@ -385,7 +354,7 @@ def _json_object(body: bytes) -> dict[str, Any]:
     try:
         content = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise InvalidReply(f"it is no JSON ({len(body)} bytes)") from error
+        raise InvalidReply(f"it is not JSON ({len(body)} bytes)") from error
     if not isinstance(content, dict):
-        raise InvalidReply("it is no JSON object")
+        raise InvalidReply("it is not a JSON object")
     return content

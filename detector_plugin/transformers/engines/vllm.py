@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.engines import Engine, LoopThread, Setup
-from detector_plugin.transformers.model import LONGEST, max_positions
-from detector_plugin.transformers.repository import first_line
-from detector_plugin.transformers.windows import Window
+from detector_plugin.transformers.inputs import Window
+from detector_plugin.transformers.model import LONGEST, first_line, max_positions
 
 _AT_ONCE = 512  # inputs that vLLM has at once: twice what it runs in one step by default
 _USE_TRANSFORMERS = "; use engine=transformers, which runs it"

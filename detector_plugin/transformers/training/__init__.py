@@ -7,22 +7,17 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.transformers.classifier import TransformersDetector
-from detector_plugin.transformers.engines.runner import reads_types
-from detector_plugin.transformers.forms import Encoder
-from detector_plugin.transformers.repository import first_line, library
-from detector_plugin.transformers.training import measuring, saving
-from detector_plugin.transformers.training import trainer as hf_trainer
-from detector_plugin.transformers.training.examples import LABELS, Examples, collated, examples_of
+from detector_plugin.transformers.inputs import Encoder
+from detector_plugin.transformers.model import library
+from detector_plugin.transformers.training import measuring, saving, trainer
+from detector_plugin.transformers.training.examples import LABELS, examples_of
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.saving import Ingredient, Trained
 from detector_plugin.transformers.training.splitting import Parts, synthetic
-from detector_plugin.transformers.training.trainer import Base, TrainingFailed
 
 __all__ = ["train_detector"]
 
@@ -58,20 +53,20 @@ def train_detector(
 
     Raises:
         UsageError: the recipe does not fit the data, the model or the machine, or the folder holds another training.
-        TrainingFailed: the loss is no number, memory runs out at one example at once, or a checkpoint cannot be written.
+        TrainingFailed: the loss is not a number, memory runs out at one example at once, or a checkpoint cannot be written.
     """
     for needed in ("torch", "transformers", "accelerate", *(("peft",) if recipe.adapter == "lora" else ())):
         library(needed, "train")
     if calibrate and not parts.measure and not parts.left_out:
         raise UsageError("--calibrate: nothing is held out or left out to be measured; set --held_out or --without")
-    torch, transformers = library("torch"), library("transformers")
+    torch = library("torch")
     made = synthetic(parts.learn, made_up, recipe.split_seed) if made_up else []
-    arguments = hf_trainer.arguments_of(recipe, folder / saving.CHECKPOINTS, seed, parts.choose)
+    arguments = trainer.arguments_of(recipe, folder / saving.CHECKPOINTS, seed, parts.choose)
     with arguments.main_process_first():
         if arguments.should_save:
             saving.claim(folder, recipe, seed, [*parts.learn, *made, *parts.choose])
-    transformers.set_seed(seed)
-    base = hf_trainer.load_base(recipe, arguments)
+    library("transformers").set_seed(seed)
+    base = trainer.load_base(recipe, arguments)
     form, longest = base.settings.form, base.settings.max_length
     assert form is not None and longest is not None  # noqa: PT018 - load_base says both
     encoder = Encoder(base.tokenizer, form, longest)
@@ -95,17 +90,17 @@ def train_detector(
         *(recipe.base, len(learn.all), len(parts.learn) + len(made), cut, len(choose.all)),
         ", ".join(f"{name} {number}" for name, number in tokens.items() if number),
     )
-    trainer = _trained(base, recipe, arguments, learn, choose)
-    curve = trainer.state.log_history
-    saving.save(trainer, base, folder)
-    trainer.accelerator.free_memory()
+    fitted = trainer.fit(base, recipe, arguments, learn, choose)
+    curve = fitted.state.log_history
+    saving.save(fitted, base, folder)
+    fitted.accelerator.free_memory()
     # Measuring takes one process, and the others would wait for it longer than they may.
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
     if not arguments.should_save:
         return None
-    del trainer
+    del fitted
     base = base._replace(model=None)
     gc.collect()
     torch.cuda.empty_cache()
@@ -119,68 +114,13 @@ def train_detector(
     if counts[measuring.TOO_LONG]:
         log.warning("%s: %d", measuring.TOO_LONG, counts[measuring.TOO_LONG])
     detector = TransformersDetector(str(folder), device="cpu" if arguments.use_cpu else "auto")
-    detector.threshold = measuring.best_threshold(detector, parts.choose)
-    if not parts.choose:
+    detector.threshold = measuring.best_threshold(detector, choose_by)
+    if not choose_by:
         log.warning("no document was held out to choose a threshold by; it is %s", detector.threshold)
-    rows = measuring.measure(detector, parts.left_out, "left out") + measuring.measure(
-        detector, parts.measure, "measured"
-    )
+    rows = measuring.measure(detector, left_out, "left out") + measuring.measure(detector, measured, "measured")
     replace(base.settings, threshold=detector.threshold).save(folder)
-    reasons = [why for row in rows if (why := measuring.not_calibrated(row))]
-    calibrated = calibrate and len(reasons) < len(rows)
-    if calibrate and reasons:
-        some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
-        log.warning("%s: %d of %d rows are not calibrated: %s", folder, len(reasons), len(rows), some)
     trained = Trained(
         *(folder, recipe, seed, base, ingredients, parts, made, without, dict(+counts), detector.threshold, rows, curve)
     )
-    saving.write_card(trained, calibrated)
-    if calibrated:
-        saving.write_calibration(trained)
-    saving.finish(trained)
+    saving.write_results(trained, calibrate)
     return trained
-
-
-def _trained(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose: Examples) -> Any:
-    """The trainer, its training done. Where a GPU's memory runs out, half as many examples go at once, twice as often."""
-    torch, transformers = library("torch"), library("transformers")
-    weights = hf_trainer.balanced(learn.tokens[:-1]) if recipe.class_weights == "balanced" else None
-    while True:
-        stopping = [transformers.EarlyStoppingCallback(recipe.patience)] if recipe.patience and choose.all else []
-        padding = base.tokenizer.pad_token_id
-        try:
-            trainer = hf_trainer.trainer_class()(
-                model=base.model,
-                args=arguments,
-                train_dataset=learn.all,
-                eval_dataset=choose.all or None,
-                data_collator=partial(collated, padding=padding, types=reads_types(base.model, base.tokenizer)),
-                compute_metrics=hf_trainer.token_f1,
-                preprocess_logits_for_metrics=hf_trainer.flagged_probability,
-                callbacks=stopping,
-                bidirectional=base.settings.attention == "bidirectional",
-                weights=weights,
-            )
-        except (ImportError, RuntimeError, ValueError) as error:  # a reporter that is not installed, say
-            raise UsageError(f"transformers' Trainer cannot start: {first_line(error)}") from error
-        last = hf_trainer.last_checkpoint(Path(arguments.output_dir), sweep=arguments.should_save)
-        if last:
-            log.info("going on from %s", last)
-        try:
-            trainer.train(resume_from_checkpoint=str(last) if last else None)
-            return trainer
-        except torch.cuda.OutOfMemoryError as error:
-            at_once = arguments.per_device_train_batch_size
-            if at_once == 1 or arguments.world_size > 1:
-                raise TrainingFailed(
-                    f"{arguments.device} has too little memory for {at_once} examples of up to {base.settings.max_length} "
-                    "tokens at once; set --gradient_checkpointing true, --max_length or a smaller --base"
-                ) from error
-            arguments.per_device_train_batch_size = at_once // 2
-            arguments.gradient_accumulation_steps *= 2
-            log.warning(
-                "out of memory with %d examples at once; going on with %d, twice as often", at_once, at_once // 2
-            )
-        del trainer
-        gc.collect()
-        torch.cuda.empty_cache()

@@ -13,9 +13,8 @@ from tqdm import tqdm
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, covered, without_space
 from detector_plugin.labelled import LabelledAnswer, annotator_shares
 from detector_plugin.transformers.engines.runner import padded
-from detector_plugin.transformers.forms import Encoded, Encoder
+from detector_plugin.transformers.inputs import Encoded, Encoder, room_for, window_bounds
 from detector_plugin.transformers.training.recipe import Recipe
-from detector_plugin.transformers.windows import room_for, window_bounds
 
 IGNORED = -100
 """The label of tokens that the loss passes over: reference, prompt, special tokens, white space."""
@@ -54,8 +53,7 @@ def examples_of(
     """
     examples: list[Example] = []
     counts: Counter[str] = Counter()
-    classes = len(LABELS[recipe.labels])
-    tokens = np.zeros(classes + 1, np.int64)
+    tokens = np.zeros(len(LABELS[recipe.labels]) + 1, np.int64)
     for document in tqdm(documents, desc="tokens", unit="answer", disable=None if progress else True):
         encoded = encoder.encode(document.reference, document.answer, document.question, document.language)
         room = room_for(encoded, max_length)
@@ -64,11 +62,11 @@ def examples_of(
                 counts[f"left out, longer than {max_length} tokens"] += 1
                 continue
             counts[f"longer than {max_length} tokens, cut"] += 1
-        of_answer, shares = token_labels(document, encoded.offsets, recipe.labels, recipe.soft_labels)
-        for example in _cut(encoded, of_answer, shares, room):
+        labels, shares = token_labels(document, encoded.offsets, recipe.labels, recipe.soft_labels)
+        for example in _cut(encoded, labels, shares, room):
             learned = example.labels[example.labels != IGNORED]
             if len(learned):
-                tokens += np.bincount(learned, minlength=classes + 1)
+                tokens += np.bincount(learned, minlength=len(tokens))
                 examples.append(example)
     return Examples(examples, tuple(map(int, tokens)), counts)
 
@@ -83,15 +81,14 @@ def token_labels(
     answer, classes = document.answer, LABELS[labels]
     edges = [without_space(answer, int(start), int(end)) for start, end in offsets]
     place = {name: number for number, name in enumerate(classes)}
-    of_tokens = covered(edges, document.spans)
-    hard = np.array([0 if kind is None else place.get(kind, len(classes)) for kind in of_tokens], np.int16)
-    if labels == "binary":
-        hard = np.minimum(hard, 1).astype(np.int16)
+    unnamed = 1 if labels == "binary" else len(classes)
+    categories = covered(edges, document.spans)
+    hard = np.array([0 if category is None else place.get(category, unnamed) for category in categories], np.int16)
     shares = (hard > 0).astype(np.float32)
     if soft and document.soft is not None:
         shares = annotator_shares(document, edges).astype(np.float32)
-        # Marked by some, but not by most: whatever category it was, nobody says.
-        hard = np.where((hard == 0) & (shares > 0), 1 if labels == "binary" else len(classes), hard).astype(np.int16)
+        # Marked by some, but not by most: nobody says in which category.
+        hard[(hard == 0) & (shares > 0)] = unnamed
     empty = np.array([start >= end for start, end in edges], bool).reshape(-1)
     hard[empty] = IGNORED
     shares[empty] = 0
@@ -109,14 +106,15 @@ def _cut(encoded: Encoded, labels: NDArray[np.int16], shares: NDArray[np.float32
             parts_with[token].append(number)
     for part, (decided, until) in answer_parts:
         # A token of more than `COMMON` parts tells next to nothing; without it, time is in proportion to both lengths.
-        listed = (parts_with.get(token, []) for token in np.unique(encoded.ids[encoded.answer[slice(*part)]]).tolist())
-        shared = Counter(number for numbers in listed if len(numbers) <= COMMON for number in numbers)
+        tokens = np.unique(encoded.ids[encoded.answer[slice(*part)]]).tolist()
+        cuts_with_token = (parts_with.get(token, []) for token in tokens)
+        shared = Counter(number for numbers in cuts_with_token if len(numbers) <= COMMON for number in numbers)
         nearest = min(shared, key=lambda number: (-shared[number], number), default=0)  # the first of several
         row = encoded.window(reference_cuts[nearest], part)
-        of_row, share_of_row = np.full(len(row), IGNORED, np.int16), np.zeros(len(row), np.float32)
+        row_labels, row_shares = np.full(len(row), IGNORED, np.int16), np.zeros(len(row), np.float32)
         at = np.searchsorted(row, encoded.answer[decided:until])
-        of_row[at], share_of_row[at] = labels[decided:until], shares[decided:until]
-        yield Example(encoded.ids[row].astype(np.int32), encoded.types[row].astype(np.int8), of_row, share_of_row)
+        row_labels[at], row_shares[at] = labels[decided:until], shares[decided:until]
+        yield Example(encoded.ids[row].astype(np.int32), encoded.types[row].astype(np.int8), row_labels, row_shares)
 
 
 def collated(examples: Sequence[Example], padding: int, types: bool) -> dict[str, Any]:

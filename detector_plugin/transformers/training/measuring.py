@@ -15,30 +15,20 @@ from custom_metrics.reading.words import words
 from custom_metrics.scores.character_labels import iou
 from custom_metrics.scores.detection import WordCounts, count_words
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
-from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, why_too_few
-from detector_plugin.calibration import from_counts as calibration_of_counts
+from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, from_counts, why_too_few
 from detector_plugin.labelled import REAL, LabelledAnswer
-from detector_plugin.transformers.forms import Encoder
-from detector_plugin.transformers.windows import room_for, window_bounds
+from detector_plugin.transformers.inputs import Encoder, room_for, window_bounds
 
 USUAL_THRESHOLD = 0.5
-"""Where there is nothing to choose one by."""
+"""The threshold where no document can choose one."""
 
 _THRESHOLDS = np.round(np.arange(0.02, 0.99, 0.01), 2)
+_AS_GOOD = 0.001  # of F1, within which a threshold is as good as the best
+
 MOST_WINDOWS = 4096
 """Of a document that is measured. Each window of the answer is read with each of the reference, so that the time grows
 with both. A reference and an answer of some 12,000 tokens each have as many, at 512 tokens."""
 TOO_LONG = f"too long to choose the threshold by or to measure, more than {MOST_WINDOWS} windows"
-
-_AS_GOOD = 0.001  # of F1, within which a threshold is as good as the best
-
-
-class Measured(NamedTuple):
-    """A document, its words counted, and its characters' intersection over union."""
-
-    document: LabelledAnswer
-    counts: WordCounts
-    iou: float
 
 
 class Row(NamedTuple):
@@ -47,12 +37,9 @@ class Row(NamedTuple):
     part: str  # "left out" (the language or model was left out whole) or "measured" (other articles were learned from)
     language: str
     annotations: str
-    documents: Sequence[Measured]
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """(documents, 4) true positives, false positives, false negatives, true negatives."""
-        return np.array([document.counts for document in self.documents], np.int64)
+    documents: Sequence[LabelledAnswer]
+    counts: NDArray[np.int64]  # (documents, 4) true positives, false positives, false negatives, true negatives
+    overlaps: Sequence[float]  # intersection over union of each document's characters
 
     @property
     def total(self) -> WordCounts:
@@ -62,16 +49,16 @@ class Row(NamedTuple):
     @property
     def iou(self) -> float:
         """Mean over the documents."""
-        return float(np.mean([document.iou for document in self.documents]))
+        return float(np.mean(self.overlaps))
 
     @property
     def clusters(self) -> list[str]:
-        """Of each document, the article that it is about; those of one article hang together."""
-        return [measured.document.article or measured.document.reference for measured in self.documents]
+        """The article of each document; documents of one article depend on each other."""
+        return [document.article or document.reference for document in self.documents]
 
     @property
     def f1_bounds(self) -> tuple[float, float]:
-        """95 % bounds of F1, by a bootstrap over articles; ``nan`` of a single one, or where F1 is not defined."""
+        """95 % bounds of F1, by a bootstrap over articles; ``nan`` for a single article, or where F1 is not defined."""
         sums = sums_by_cluster(self.counts, self.clusters)
         if len(sums) < 2:
             return math.nan, math.nan
@@ -82,22 +69,30 @@ class Row(NamedTuple):
     @property
     def errors(self) -> LanguageCalibration:
         """As a calibration has them."""
-        models = [measured.document.model for measured in self.documents]
+        models = [document.model for document in self.documents]
         named = self.annotations == REAL and any(models)
         source = f"training, {self.part}: {self.language} {self.annotations}"
-        return calibration_of_counts(self.counts, source, models if named else (), self.clusters)
+        return from_counts(self.counts, source, models if named else (), self.clusters)
+
+    @property
+    def why_not_calibrated(self) -> str:
+        """Why the row makes no calibration; empty where it makes one."""
+        if self.annotations not in ANNOTATIONS:
+            return f"{self.language} {self.annotations}: not a kind that a calibration has"
+        if not self.total.precision > 0:
+            return f"{self.language} {self.annotations}: the detector flags no hallucinated word of what was held out"
+        return why_too_few(self.errors)
 
 
 def short_enough(
     documents: Sequence[LabelledAnswer], encoder: Encoder, max_length: int, counts: Counter[str]
 ) -> list[LabelledAnswer]:
-    """The documents that can be read in `MOST_WINDOWS`; the others are counted."""
+    """The documents that `MOST_WINDOWS` suffice for; `counts` gets the number of the others."""
     kept = []
     for document in documents:
         encoded = encoder.encode(document.reference, document.answer, document.question, document.language)
-        of_reference, of_answer = window_bounds(
-            len(encoded.reference), len(encoded.answer), room_for(encoded, max_length)
-        )
+        room = room_for(encoded, max_length)
+        of_reference, of_answer = window_bounds(len(encoded.reference), len(encoded.answer), room)
         if len(of_reference) * len(of_answer) <= MOST_WINDOWS:
             kept.append(document)
         else:
@@ -116,12 +111,13 @@ def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
     for reading in detector.token_probabilities(*_columns(documents)):
         document = documents[reading.index]
         offsets, classes = reading.units()
-        of_units = 1 - classes[:, supported].sum(1)
         of_characters = np.zeros(len(document.answer) + 1, np.float32)
-        for (start, end), probability in zip(offsets.tolist(), of_units.tolist(), strict=True):
+        for (start, end), probability in zip(
+            offsets.tolist(), (1 - classes[:, supported].sum(1)).tolist(), strict=True
+        ):
             of_characters[start:end] = np.maximum(of_characters[start:end], probability)
-        spaces = [at for at, character in enumerate(document.answer) if character.isspace()]
-        of_characters[spaces] = 0  # a token may begin with the space before its word
+        # A token may begin with the space before its word.
+        of_characters[[at for at, character in enumerate(document.answer) if character.isspace()]] = 0
         places = words(document.answer, document.language)
         probabilities, hallucinated = groups[document.language, document.annotations]
         probabilities += [of_characters[start:end].max() for start, end in places]
@@ -141,19 +137,23 @@ def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
 def f1_at(
     thresholds: NDArray[np.float64], probabilities: NDArray[np.float32], hallucinated: NDArray[np.bool_]
 ) -> list[float]:
-    """F1 at each threshold, of words or tokens of which one at least is hallucinated."""
+    """F1 at each threshold, of words or tokens of which at least one is hallucinated."""
     flagged = [probabilities >= threshold for threshold in thresholds]
     return [2 * float((hallucinated & these).sum()) / float(these.sum() + hallucinated.sum()) for these in flagged]
 
 
 def measure(detector: Any, documents: Sequence[LabelledAnswer], part: str) -> list[Row]:
     """A detector's errors on documents that it has not learned from, by language and kind of annotation."""
-    groups: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[tuple[LabelledAnswer, WordCounts, float]]] = defaultdict(list)
     for document, spans in zip(documents, detector.detect(*_columns(documents)), strict=True):
         counts = count_words(document.answer, document.language, document.spans, spans)
         overlap = iou(((s.start, s.end) for s in document.spans), ((s.start, s.end) for s in spans))
-        groups[document.language, document.annotations].append(Measured(document, counts, overlap))
-    return [Row(part, *key, measured) for key, measured in sorted(groups.items(), key=lambda group: group[0])]
+        groups[document.language, document.annotations].append((document, counts, overlap))
+    rows = []
+    for key, group in sorted(groups.items(), key=lambda item: item[0]):
+        answers, counts_of_answers, overlaps = zip(*group, strict=True)
+        rows.append(Row(part, *key, answers, np.array(counts_of_answers, np.int64), overlaps))
+    return rows
 
 
 def _columns(documents: Sequence[LabelledAnswer]) -> tuple[list[str], ...]:
@@ -162,43 +162,35 @@ def _columns(documents: Sequence[LabelledAnswer]) -> tuple[list[str], ...]:
     return tuple([getattr(document, name) for document in documents] for name in names)
 
 
-def not_calibrated(row: Row) -> str:
-    """Why a row makes no calibration; empty where it makes one."""
-    if row.annotations not in ANNOTATIONS:
-        return f"{row.language} {row.annotations}: not a kind that a calibration has"
-    if not row.total.precision > 0:
-        return f"{row.language} {row.annotations}: not one hallucinated word of what was held out is flagged"
-    return why_too_few(row.errors)
-
-
 def calibration_of(rows: Sequence[Row], detector: dict[str, str], note: str) -> Calibration:
     """The calibration that rows make. What was left out whole counts before articles that were held out."""
     languages: dict[str, dict[str, LanguageCalibration]] = {}
     for row in sorted(rows, key=lambda row: row.part != "left out"):
-        if not not_calibrated(row):
+        if not row.why_not_calibrated:
             languages.setdefault(row.language, {}).setdefault(row.annotations, row.errors)
     return Calibration(detector, languages, note=note)
 
 
-def over_languages(rows: Sequence[Row]) -> list[Row]:
-    """For each part and kind of annotation that has several languages, one row of all their documents."""
+def table(rows: Sequence[Row]) -> str:
+    """Rows as a Markdown table, in percent; ``–`` where a share is not defined (nothing flagged, say). The first rows are
+    of all languages together, for each part and kind of annotation that has several."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row.part, row.annotations].append(row)
-    return [
-        Row(part, "all", annotations, [measured for row in those for measured in row.documents])
-        for (part, annotations), those in sorted(groups.items(), key=lambda group: group[0])
-        if len(those) > 1
+    over_languages = [
+        Row(
+            *(part, "all", annotations, [document for row in group for document in row.documents]),
+            np.concatenate([row.counts for row in group]),
+            [overlap for row in group for overlap in row.overlaps],
+        )
+        for (part, annotations), group in sorted(groups.items(), key=lambda item: item[0])
+        if len(group) > 1
     ]
-
-
-def table(rows: Sequence[Row]) -> str:
-    """Rows as a Markdown table, in percent; ``–`` where a share is not defined (nothing flagged, say)."""
-    lines = [
-        "| | language | annotations | documents | precision | recall | F1 (95 % bounds) | hallucinated | flagged | IoU |"
-    ]
-    lines.append("|---" * (lines[0].count("|") - 1) + "|")
-    for row in (*over_languages(rows), *rows):
+    columns = (
+        "| language | annotations | documents | precision | recall | F1 (95 % bounds) | hallucinated | flagged | IoU |"
+    )
+    lines = [f"| {columns}", "|---" * columns.count("|") + "|"]
+    for row in (*over_languages, *rows):
         counts = row.total
         low, high = row.f1_bounds
         bounds = "" if math.isnan(low) else f" ({_percent(low)} – {_percent(high)})"

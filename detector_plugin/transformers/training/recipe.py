@@ -12,18 +12,7 @@ import yaml
 from custom_metrics.usage.options import misspelt
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import check_choice, parse_flag, parse_number
-from detector_plugin.transformers.forms import FORMS
-
-_CHOICES: Mapping[str, Sequence[str]] = {
-    "form": ("auto", *FORMS),
-    "attention": ("auto", "bidirectional", "causal"),
-    "labels": ("binary", "category"),
-    "too_long": ("cut", "skip"),
-    "adapter": ("none", "lora"),
-    "quantization": ("none", "4bit", "8bit"),
-    "precision": ("auto", "bf16", "fp16", "fp32"),
-    "class_weights": ("none", "balanced"),
-}
+from detector_plugin.transformers.inputs import FORMS
 
 
 @dataclass(frozen=True)
@@ -65,16 +54,28 @@ class Recipe:
 _KINDS = {
     field.name: str(field.type) for field in fields(Recipe) if field.name not in ("name", "says", "source", "trainer")
 }
+_CHOICES: Mapping[str, Sequence[str]] = {
+    "form": ("auto", *FORMS),
+    "attention": ("auto", "bidirectional", "causal"),
+    "labels": ("binary", "category"),
+    "too_long": ("cut", "skip"),
+    "adapter": ("none", "lora"),
+    "quantization": ("none", "4bit", "8bit"),
+    "precision": ("auto", "bf16", "fp16", "fp32"),
+    "class_weights": ("none", "balanced"),
+}
 _RANGES: Mapping[str, tuple[float, float]] = {
     **{"max_length": (16, 1 << 20), "lora_r": (1, 4096), "lora_alpha": (1, 1 << 16), "lora_dropout": (0, 0.99)},
     **{"held_out": (0, 0.9), "patience": (0, 1000), "split_seed": (0, 1 << 32)},
 }
-_OURS = set("output_dir remove_unused_columns label_names bf16 fp16 seed data_seed do_train do_eval".split())
-"""Arguments of the trainer that follow from ours."""
+_INSTEAD = {"seed": "--seeds", "output_dir": "-o", "bf16": "--precision", "fp16": "--precision"} | dict.fromkeys(
+    "remove_unused_columns label_names data_seed do_train do_eval".split()
+)
+"""Arguments of the trainer that follow from ours, and the option to use instead."""
 
 
 def read(name: str) -> Recipe:
-    """A recipe by name; UsageError where there is none."""
+    """A recipe by name; UsageError for an unknown one."""
     folder = resources.files("detector_plugin.transformers.training").joinpath("recipes")
     files = {entry.name.removesuffix(".yaml"): entry for entry in folder.iterdir() if entry.name.endswith(".yaml")}
     if name not in files:
@@ -84,14 +85,14 @@ def read(name: str) -> Recipe:
     return Recipe(name=name, **table, **values)
 
 
-def overridden(recipe: Recipe, words: Sequence[str], values: Mapping[str, Any] | None = None) -> Recipe:
+def overridden(recipe: Recipe, words: Sequence[str], values: Mapping[str, Any]) -> Recipe:
     """A recipe with other values; UsageError where a name or a value is not known.
 
     Args:
         recipe: the table.
         words: of the command line, ``--name value`` or ``--name=value``; those that are not ours are the trainer's. An
             option without a value is ``true``.
-        values: more of ours; ``None`` among them leaves the recipe's value.
+        values: more of ours; ``None`` leaves the recipe's value.
     """
     given: list[tuple[str, str | None]] = []
     for word in words:
@@ -102,24 +103,24 @@ def overridden(recipe: Recipe, words: Sequence[str], values: Mapping[str, Any] |
             raise UsageError(f"{word!r} belongs to no option; a value of a recipe is set with --name value")
         else:
             given[-1] = given[-1][0], word
-    ours: dict[str, Any] = {name: value for name, value in (values or {}).items() if value is not None}
+    ours: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     trainer = dict(recipe.trainer or {})
     for name, value in given:
-        if name in _OURS:
-            instead = {"seed": "--seeds", "output_dir": "-o", "bf16": "--precision", "fp16": "--precision"}.get(name)
-            raise UsageError(f"--{name} follows from other options{f'; use {instead}' if instead else ''}")
+        if name in _INSTEAD:
+            hint = f"; use {_INSTEAD[name]}" if _INSTEAD[name] else ""
+            raise UsageError(f"--{name} follows from other options{hint}")
         (ours if name in _KINDS else trainer)[name] = "true" if value is None else value
     return replace(recipe, **{name: _value(name, value) for name, value in ours.items()}, trainer=trainer)
 
 
 def _value(name: str, value: Any) -> Any:
-    """A value of the kind that the recipe has, as YAML or the command line gives it."""
+    """A value of the kind that the recipe has, from YAML or the command line."""
     option, kind = f"--{name}", _KINDS[name]
     if name == "seeds":
-        listed = value.replace(",", " ").split() if isinstance(value, str) else value
-        seeds = tuple(parse_number(option, seed, int, 0) for seed in listed)
+        texts = value.replace(",", " ").split() if isinstance(value, str) else value
+        seeds = tuple(parse_number(option, seed, int, 0) for seed in texts)
         if not seeds or len(set(seeds)) < len(seeds):
-            raise UsageError(f"option {option}: {value!r} is no list of different whole numbers")
+            raise UsageError(f"option {option}: {value!r} is not a list of different whole numbers")
         return seeds
     if kind == "bool":
         return parse_flag(option, value)

@@ -18,8 +18,7 @@ import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.model import describe_model
-from detector_plugin.transformers.repository import first_line
+from detector_plugin.transformers.model import describe_model, first_line
 from detector_plugin.transformers.training.measuring import Row, calibration_of, table
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.splitting import Parts
@@ -43,13 +42,13 @@ class Ingredient(NamedTuple):
     """A collection or file that went into a detector."""
 
     name: str  # as ``--data`` has it
-    source: str  # who made it; empty of a file of one's own
+    source: str  # who made it; empty for a file of the user
     licence: str
     documents: int  # labelled answers that were read
 
 
 class Trained(NamedTuple):
-    """A finished training, as the folder's card and record tell of it."""
+    """A finished training, for the folder's card and record."""
 
     folder: Path
     recipe: Recipe
@@ -70,7 +69,7 @@ class FinishedAlready(UsageError):
 
 
 def claim(folder: Path, recipe: Recipe, seed: int, documents: Sequence[LabelledAnswer]) -> None:
-    """Make the folder ours, or refuse another training's: weights of other settings cannot be gone on from."""
+    """Make the folder ours, or refuse another training's: a training cannot go on from weights of other settings."""
     digest = hashlib.sha256()
     for document in documents:
         digest.update(repr(document).encode("utf-8", "surrogatepass"))
@@ -80,30 +79,23 @@ def claim(folder: Path, recipe: Recipe, seed: int, documents: Sequence[LabelledA
         if not name.startswith(_OF_THE_MACHINE)
     }
     settings = {"documents": digest.hexdigest()[:16], "seed": seed, **recipe.values, "seeds": None, **trainer}
+    record, unfinished = folder / RECORD, folder / CHECKPOINTS / "settings.json"
+    if not record.is_file() and not unfinished.is_file():
+        unfinished.parent.mkdir(parents=True, exist_ok=True)
+        _replace(unfinished, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
+        return
     wanted = json.loads(json.dumps(settings))  # as JSON has them: a number that was written is read as it was
-
-    def different(known: Mapping[str, Any]) -> str:
-        return ", ".join(sorted(name for name in {*known, *wanted} if known.get(name) != wanted.get(name)))
-
-    if (folder / RECORD).is_file():
-        other = different(json.loads((folder / RECORD).read_text("utf-8")).get("settings", {}))
-        if not other:
-            raise FinishedAlready(
-                f"{folder} holds this very detector, finished ({RECORD}); to train it again, remove it"
-            )
+    known = json.loads((record if record.is_file() else unfinished).read_text("utf-8"))
+    state, to_remove = "an unfinished training", str(unfinished.parent)
+    if record.is_file():
+        known, state, to_remove = known.get("settings", {}), f"a finished detector ({RECORD})", "it"
+    other = ", ".join(sorted(name for name in {*known, *wanted} if known.get(name) != wanted.get(name)))
+    if other:
         raise UsageError(
-            f"{folder} holds a finished detector ({RECORD}) with other settings ({other}); name another folder with -o, or "
-            f"remove it"
+            f"{folder} holds {state} with other settings ({other}); name another folder with -o, or remove {to_remove}"
         )
-    place = folder / CHECKPOINTS / "settings.json"
-    if not place.is_file():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _replace(place, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
-    elif other := different(json.loads(place.read_text("utf-8"))):
-        raise UsageError(
-            f"{folder} holds an unfinished training with other settings ({other}); name another folder with -o, or remove "
-            f"{folder / CHECKPOINTS}"
-        )
+    if record.is_file():
+        raise FinishedAlready(f"{folder} holds this very detector, finished ({RECORD}); to train it again, remove it")
 
 
 def _replace(place: Path, text: str) -> None:
@@ -136,31 +128,25 @@ def save(trainer: Any, base: Base, folder: Path) -> None:
     shutil.rmtree(partial)
 
 
-def write_calibration(trained: Trained) -> None:
-    """Write what the rows say of a finished detector, whose card and settings are written: they are of its version."""
-    known = describe_model(str(trained.folder))
-    described = {"name": known.name, "version": known.version, "licence": known.licence}
-    without, translated = ", ".join(trained.without), trained.parts.translated
-    note = "Measured by lm-eval-grounded train on texts that were not learned from in any language"
-    note += f"; left out whole: {without}" if without else "; no language or model was left out whole"
-    if translated:
-        note += f", but {translated} of these documents have a text that was learned from in another language"
-    calibration = calibration_of(trained.rows, described, f"{note}.")
-    few = sorted(
-        f"{code} {kind}"
-        for code, kinds in calibration.languages.items()
-        for kind, known in kinds.items()
-        if known.documents is not None and len(known.documents) < _FEW
-    )
-    if few:
-        log.warning("calibrated on fewer than %d documents, which says little: %s", _FEW, ", ".join(few))
-    _replace(trained.folder / "calibration.json", calibration.to_json())
-
-
-def finish(trained: Trained) -> None:
-    """Write the record, with the settings of the training, and remove the checkpoints."""
-    folder, recipe, base, parts = trained.folder, trained.recipe, trained.base, trained.parts
+def write_results(trained: Trained, calibrate: bool) -> None:
+    """Write the model card, the calibration of the rows that make one, and the record; and remove the checkpoints."""
+    reasons = [why for row in trained.rows if (why := row.why_not_calibrated)]
+    calibrated = calibrate and len(reasons) < len(trained.rows)
+    if calibrate and reasons:
+        some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
+        log.warning("%s: %d of %d rows are not calibrated: %s", trained.folder, len(reasons), len(trained.rows), some)
+    _replace(trained.folder / "README.md", _card(trained, calibrated))
+    if calibrated:  # after the card and the settings, which decide the version
+        _write_calibration(trained)
+    recipe, base, parts = trained.recipe, trained.base, trained.parts
     numbers = {name: len(getattr(parts, name)) for name in ("choose", "measure", "left_out")}
+    rows = [
+        {
+            **{"part": row.part, "language": row.language, "annotations": row.annotations},
+            **{"documents": len(row.documents), **row.total._asdict()},
+        }
+        for row in trained.rows
+    ]
     record = {
         "recipe": recipe.name,
         "seed": trained.seed,
@@ -172,19 +158,38 @@ def finish(trained: Trained) -> None:
         "left_out_with_translation": parts.translated,
         "counts": dict(trained.counts),
         "threshold": trained.threshold,
-        "held_out": [{**row._asdict(), "documents": len(row.documents), **row.total._asdict()} for row in trained.rows],
+        "held_out": rows,
         "curve": trained.curve,
-        "settings": json.loads((folder / CHECKPOINTS / "settings.json").read_text("utf-8")),
+        "settings": json.loads((trained.folder / CHECKPOINTS / "settings.json").read_text("utf-8")),
     }
-    # JSON has no word for what is no number: null
-    content = json.loads(json.dumps(record), parse_constant=lambda _: None)
-    _replace(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
-    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    content = json.loads(json.dumps(record), parse_constant=lambda _: None)  # JSON has no word for NaN: null
+    _replace(trained.folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    shutil.rmtree(trained.folder / CHECKPOINTS, ignore_errors=True)
 
 
-def write_card(trained: Trained, calibrated: bool) -> None:
-    """Write the model card: what the detector is, what went in, and how good it is on what it has not seen. `calibrated`
-    says whether ``calibration.json`` lies beside it."""
+def _write_calibration(trained: Trained) -> None:
+    known = describe_model(str(trained.folder))
+    described = {"name": known.name, "version": known.version, "licence": known.own.licence()}
+    without, translated = ", ".join(trained.without), trained.parts.translated
+    note = "Measured by lm-eval-grounded train on texts that were not learned from in any language"
+    note += f"; left out whole: {without}" if without else "; no language or model was left out whole"
+    if translated:
+        note += f", but {translated} of these documents have a text that was learned from in another language"
+    calibration = calibration_of(trained.rows, described, f"{note}.")
+    few = sorted(
+        f"{code} {kind}"
+        for code, kinds in calibration.languages.items()
+        for kind, errors in kinds.items()
+        if errors.documents is not None and len(errors.documents) < _FEW
+    )
+    if few:
+        log.warning("calibrated on fewer than %d documents, which says little: %s", _FEW, ", ".join(few))
+    _replace(trained.folder / "calibration.json", calibration.to_json())
+
+
+def _card(trained: Trained, calibrated: bool) -> str:
+    """The model card: what the detector is, what went in, and how good it is on what it has not seen. `calibrated` says
+    whether ``calibration.json`` lies beside it."""
     recipe, base, parts = trained.recipe, trained.base, trained.parts
     licences = {f"{recipe.base}: {base.licence}": None}
     licences |= {f"{data.name}: {data.licence}": None for data in trained.ingredients}
@@ -199,89 +204,93 @@ def write_card(trained: Trained, calibrated: bool) -> None:
     }
     settings = {**asdict(base.settings), "threshold": trained.threshold}
     labels = settings.pop("labels")
-    both_ways = base.settings.attention == "bidirectional"
-    libraries = ("lm-eval-grounded", "torch", "transformers", "accelerate")
+    said = ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
+    number = f", num_labels={len(labels)}" if recipe.adapter == "lora" else ""
+    causal = "; the attention mask is then the library's own, causal one."
     left = f"`{', '.join(trained.without)}`" if trained.without else "nothing"
-    lines = [
-        "---",
-        yaml.safe_dump(front, allow_unicode=True, sort_keys=False).strip(),
-        "---",
-        "",
-        "# A hallucination detector",
-        "",
-        f"Token classifier over {recipe.base}, trained by `lm-eval-grounded train`. It reads a reference and an answer and",
-        "flags the tokens of the answer that the reference does not bear out.",
-        "",
-        "## Use",
-        "",
-        "```bash",
-        'lm_eval --tasks mfava_de --model ... --metadata \'{"detector": "THIS_FOLDER"}\'',
-        "```",
-        "",
-        "The folder's `detector.json` has the settings that it was trained and measured with: "
-        + ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
-        + f". Classes: {', '.join(labels)}.",
-        "`AutoModelForTokenClassification.from_pretrained(THIS_FOLDER"
-        + (f", num_labels={len(labels)}" if recipe.adapter == "lora" else "")
-        + ")` loads it without this package"
-        + ("; the attention mask is then the library's own, causal one." if both_ways else "."),
-        "",
-        "## Held-out figures",
-        "",
-        "In percent of words, counts summed over documents before dividing, with the threshold of `detector.json`.",
-        f"`left out`: languages or models that were left out whole ({left}). `measured`: texts that were neither",
-        "learned from nor used to choose the threshold, in languages that were learned from.",
+    translations = (
         f"Of {parts.translated} documents that were left out, a translation was learned from: their figures are too good."
         if parts.translated
-        else "No translation of any of these texts was learned from, as far as numbers, names and the data's keys tell.",
-        "`real`: people marked what a model wrote on its own; `gold` and `silver`: people or GPT-4 marked inserted errors,",
-        "which says little of real answers.",
-        "",
-        table(trained.rows) if trained.rows else "Nothing was held out, so nothing is known of its errors.",
-        "",
-        '`calibration.json` holds the counts behind these rows; `--metadata \'{"detector": "THIS_FOLDER"}\'` finds it.'
-        if calibrated
-        else "There is no calibration: `lm-eval-grounded calibrate` makes one.",
-        "",
-        "## What went in",
-        "",
-        "| data | documents read | source | licence |",
-        "|---|---|---|---|",
-        *(
-            f"| {data.name} | {data.documents} | {data.source or 'own'} | {data.licence} |"
-            for data in trained.ingredients
-        ),
-        "",
-        "| part | texts | documents | languages and kinds of annotation |",
-        "|---|---|---|---|",
-        *(
-            f"| {part} | {parts.texts.get(key, '–')} | {len(documents)} | {_kinds(documents)} |"
-            for part, key, documents in (
-                ("learned from", "learn", parts.learn),
-                ("learned from, made of others", "made", trained.made),
-                ("threshold chosen by", "choose", parts.choose),
-                ("measured", "measure", parts.measure),
-                ("left out", "left_out", parts.left_out),
-            )
-        ),
-        "",
-        "A text counts once, in however many languages: a reference, its translations, and pages on one subject.",
-        "",
-        *(f"- {what}: {number}" for what, number in trained.counts.items()),
-        "",
-        "## Recipe",
-        "",
-        f"`{recipe.name}` ({recipe.source}), seed {trained.seed}.",
-        "",
-        "| value | |",
-        "|---|---|",
-        *(f"| {name} | {value} |" for name, value in recipe.values.items() if name != "seeds"),
-        *(f"| {name} | {value} |" for name, value in sorted((recipe.trainer or {}).items())),
-        "",
-        "Libraries: " + ", ".join(f"{name} {version(name)}" for name in libraries) + ".",
-        "",
+        else "No translation of any of these texts was learned from, as far as numbers, names and the data's keys tell."
+    )
+    beside = "There is no calibration: `lm-eval-grounded calibrate` makes one."
+    if calibrated:
+        metadata = '`--metadata \'{"detector": "THIS_FOLDER"}\'`'
+        beside = f"`calibration.json` holds the counts behind these rows; {metadata} finds it."
+    data_rows = [
+        f"| {data.name} | {data.documents} | {data.source or 'own'} | {data.licence} |" for data in trained.ingredients
     ]
-    _replace(trained.folder / "README.md", "\n".join(lines))
+    part_rows = [
+        f"| {part} | {parts.texts.get(key, '–')} | {len(documents)} | {_kinds(documents)} |"
+        for part, key, documents in (
+            ("learned from", "learn", parts.learn),
+            ("learned from, made of others", "made", trained.made),
+            ("threshold chosen by", "choose", parts.choose),
+            ("measured", "measure", parts.measure),
+            ("left out", "left_out", parts.left_out),
+        )
+    ]
+    values = {name: value for name, value in recipe.values.items() if name != "seeds"}
+    values_of_trainer = dict(sorted((recipe.trainer or {}).items()))
+    value_rows = [f"| {name} | {value} |" for name, value in (*values.items(), *values_of_trainer.items())]
+    libraries = ("lm-eval-grounded", "torch", "transformers", "accelerate")
+    new_line = "\n"
+    return f"""---
+{yaml.safe_dump(front, allow_unicode=True, sort_keys=False).strip()}
+---
+
+# A hallucination detector
+
+Token classifier over {recipe.base}, trained by `lm-eval-grounded train`. It reads a reference and an answer and
+flags the tokens of the answer that the reference does not bear out.
+
+## Use
+
+```bash
+lm_eval --tasks mfava_de --model ... --metadata '{{"detector": "THIS_FOLDER"}}'
+```
+
+The folder's `detector.json` has the settings that it was trained and measured with: {said}. Classes: {", ".join(labels)}.
+`AutoModelForTokenClassification.from_pretrained(THIS_FOLDER{number})` loads it without this package\
+{causal if base.settings.attention == "bidirectional" else "."}
+
+## Held-out figures
+
+In percent of words, counts summed over documents before dividing, with the threshold of `detector.json`.
+`left out`: languages or models that were left out whole ({left}). `measured`: texts that were neither
+learned from nor used to choose the threshold, in languages that were learned from.
+{translations}
+`real`: people marked what a model wrote on its own; `gold` and `silver`: people or GPT-4 marked inserted errors,
+which says little of real answers.
+
+{table(trained.rows) if trained.rows else "Nothing was held out, so nothing is known of its errors."}
+
+{beside}
+
+## What went in
+
+| data | documents read | source | licence |
+|---|---|---|---|
+{new_line.join(data_rows)}
+
+| part | texts | documents | languages and kinds of annotation |
+|---|---|---|---|
+{new_line.join(part_rows)}
+
+A text counts once, in however many languages: a reference, its translations, and pages on one subject.
+
+{new_line.join(f"- {what}: {number}" for what, number in trained.counts.items())}
+
+## Recipe
+
+`{recipe.name}` ({recipe.source}), seed {trained.seed}.
+
+| value | |
+|---|---|
+{new_line.join(value_rows)}
+
+Libraries: {", ".join(f"{name} {version(name)}" for name in libraries)}.
+"""
 
 
 def _kinds(documents: Sequence[LabelledAnswer]) -> str:

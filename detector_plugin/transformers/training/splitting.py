@@ -45,14 +45,14 @@ def split(
     without: Sequence[str] = (),
     keep_translations: bool = False,
 ) -> Parts:
-    """Split documents by text, evenly over languages and kinds of annotation.
+    """Split documents by text, evenly over languages and kinds of annotation, in the same way whatever their order.
 
     A text falls on one side in all its languages. Where a language is left out, the other languages' answers about its
     texts are not learned from, up to `MOST_GIVEN_UP` of them. Texts beyond that are learned from in the other languages,
     and not measured in the one that is left out.
 
     Args:
-        documents: in any order; the same documents are split in the same way.
+        documents: labelled answers.
         share: of the texts that are held out. Half of them choose, the other half measure.
         seed: of the choice.
         without: language codes, models and families of models that are left out whole.
@@ -77,37 +77,34 @@ def split(
     set_aside = article_groups(documents) if keep_translations else texts
     room = float("inf") if keep_translations else MOST_GIVEN_UP * sum(not is_left_out(answer) for answer in documents)
     measured: set[int] = set()
-    usable: list[LabelledAnswer] = []
+    by_text: dict[int, list[LabelledAnswer]] = defaultdict(list)
     for group in sorted(set_aside, key=lambda group: _order(group, seed)[-1]):
         outside = [document for document in group if is_left_out(document)]
         inside = [document for document in group if not is_left_out(document)]
-        if outside and len(inside) > room:
-            counts[NOT_MEASURED] += len(outside)
-        elif outside:
+        if outside and len(inside) <= room:
             room -= len(inside)
             counts[GIVEN_UP] += len(inside)
             measured.update(map(id, outside))
             continue
-        usable += inside
-    left_out = [document for document in documents if id(document) in measured]
-    by_text: dict[int, list[LabelledAnswer]] = defaultdict(list)
-    for document in usable:
-        by_text[text_of[id(document)]].append(document)
+        counts[NOT_MEASURED] += len(outside)
+        for document in inside:
+            by_text[text_of[id(document)]].append(document)
     kept = sorted(by_text.values(), key=lambda group: _order(group, seed))
     held_out = [at for at in range(len(kept)) if int((at + 1) * share + 1e-9) > int(at * share + 1e-9)]
     if share and not held_out and len(kept) > 2:
         held_out = [len(kept) - 2, len(kept) - 1]
     part_of = dict.fromkeys(held_out[::2], "choose") | dict.fromkeys(held_out[1::2], "measure")
-    parts: dict[str, list[LabelledAnswer]] = {"learn": [], "choose": [], "measure": [], "left_out": left_out}
+    parts: dict[str, list[LabelledAnswer]] = {"learn": [], "choose": [], "measure": []}
     for at, group in enumerate(kept):
         parts[part_of.get(at, "learn")] += group
+    parts["left_out"] = [document for document in documents if id(document) in measured]
     apart = f" without {', '.join(without)}" if without else ""
     if not parts["learn"]:
         raise UsageError(
             f"none of {len(documents)} labelled answers is left to learn from{apart}; name more data with --data, or leave "
             "less out"
         )
-    if without and not left_out:
+    if without and not measured:
         raise UsageError(
             f"nothing is left to measure{apart}, for the other answers are about the same texts; --keep-translations "
             "measures it"
@@ -118,7 +115,7 @@ def split(
         **parts,
         counts=+counts,
         texts={name: len(those) for name, those in numbers.items()},
-        translated=sum(text_of[id(document)] in seen for document in left_out),
+        translated=sum(text_of[id(document)] in seen for document in parts["left_out"]),
     )
 
 
@@ -126,14 +123,13 @@ def _left_out(documents: Sequence[LabelledAnswer], without: Sequence[str]) -> Ca
     languages = {document.language for document in documents}
     models = {name.casefold() for document in documents for name in (document.model, document.family) if name}
     names = {name if name in languages else name.casefold() for name in without}
-    unknown = sorted(names - languages - models)
-    if unknown:
+    if unknown := sorted(names - languages - models):
         raise UsageError(
             f"--without {', '.join(unknown)}: no language, model or family of a model that the data has"
             f"{close_to(unknown[0], [*languages, *models])}. There are {', '.join(sorted(languages) + sorted(models))}"
         )
     return lambda document: (
-        document.language in names or document.model.casefold() in names or document.family.casefold() in names
+        not names.isdisjoint((document.language, document.model.casefold(), document.family.casefold()))
     )
 
 
@@ -168,9 +164,8 @@ def synthetic(documents: Sequence[LabelledAnswer], number: int, seed: int = 0) -
         if len(unrelated) < (number + 1) // 2 and others:
             page = others[int(digest(document, seed + 1)[:8], 16) % len(others)]
             whole = (Span(0, len(document.answer)),)
-            unrelated.append(
-                replace(document, reference=page, article="", spans=whole, soft=None, annotations=UNRELATED)
-            )
+            changed = replace(document, reference=page, article="", spans=whole, soft=None, annotations=UNRELATED)
+            unrelated.append(changed)
         elif len(cleaned) < number // 2 and document.spans:
             answer = without_spans(document.answer, document.spans)
             if answer.strip():

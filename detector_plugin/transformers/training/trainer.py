@@ -6,12 +6,13 @@ The loss is of tokens whose label is a class, a share of annotators, or "halluci
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
 import logging
 import shutil
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,16 +22,21 @@ import numpy as np
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.engines.runner import bidirectional_mask, bidirectional_problem
+from detector_plugin.transformers.engines.runner import bidirectional_mask, bidirectional_problem, reads_types
 from detector_plugin.transformers.model import (
+    Repository,
+    StoredSettings,
+    check_configuration,
     fast_tokenizer,
+    first_line,
     is_decoder,
     learned_positions,
+    library,
     load_classifier,
+    load_configuration,
     max_positions,
 )
-from detector_plugin.transformers.repository import Repository, StoredSettings, check_configuration, first_line, library
-from detector_plugin.transformers.training.examples import IGNORED, LABELS
+from detector_plugin.transformers.training.examples import IGNORED, LABELS, Examples, collated
 from detector_plugin.transformers.training.measuring import f1_at
 from detector_plugin.transformers.training.recipe import Recipe, close_to
 
@@ -42,13 +48,12 @@ _WHOLE = "whole"
 HEAVIEST = 20.0
 """How many times the mean a class may weigh."""
 
+_HEADS = ("score", "classifier")
+"""What transformers calls the layer that is made anew. It is trained whole and stays out of LoRA and quantization."""
+
 
 class TrainingFailed(PlainError):
     """The training cannot go on. The message says why, and what to do."""
-
-
-_HEADS = ("score", "classifier")
-"""What transformers calls the layer that is made anew. It is trained whole and stays out of LoRA and quantization."""
 
 
 class Base(NamedTuple):
@@ -67,22 +72,18 @@ def load_base(recipe: Recipe, arguments: Any) -> Base:
     repository = Repository(recipe.base, None)
     try:
         check_configuration(repository, None)
-        tokenizer = fast_tokenizer(transformers, [repository], False, recipe.base)
+        tokenizer = fast_tokenizer([repository], False, recipe.base)
     except UnusableDetector as error:
         raise UsageError(str(error).replace("detector ", "base model ", 1)) from error
-    config = transformers.AutoConfig.from_pretrained(repository.source)
+    labels = LABELS[recipe.labels]
+    config = load_configuration(repository)
+    config.id2label = dict(enumerate(labels))  # sets num_labels, too
+    config.label2id = {label: number for number, label in enumerate(labels)}
     decoder = is_decoder(config)
     form = recipe.form if recipe.form != "auto" else "paper" if decoder else "pair"
     if not decoder and recipe.attention == "causal":
         raise UsageError(f"--attention causal is for decoders, and {recipe.base} is an encoder")
     both = recipe.attention == "bidirectional" or (recipe.attention == "auto" and form == "paper")
-    labels = LABELS[recipe.labels]
-    config.num_labels = len(labels)
-    config.id2label = dict(enumerate(labels))
-    config.label2id = {label: number for number, label in enumerate(labels)}
-    config.use_cache = False
-    if hasattr(config, "reference_compile"):
-        config.reference_compile = False
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     tokenizer.padding_side = "right"
@@ -128,15 +129,11 @@ def _quantization(torch: Any, transformers: Any, recipe: Recipe) -> Any:
         raise UsageError(f"{option} needs a GPU, and torch finds none; {instead}")
     if find_spec("bitsandbytes") is None:
         raise UsageError(f"{option} needs bitsandbytes (pip install bitsandbytes); {instead}")
-    if recipe.quantization == "8bit":
-        return transformers.BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=list(_HEADS))
-    return transformers.BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=torch.bfloat16,
-        llm_int8_skip_modules=list(_HEADS),
-    )
+    kind: dict[str, Any] = {"load_in_8bit": True}
+    if recipe.quantization == "4bit":
+        kind = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
+        kind["bnb_4bit_compute_dtype"] = torch.bfloat16
+    return transformers.BitsAndBytesConfig(llm_int8_skip_modules=list(_HEADS), **kind)
 
 
 def _with_lora(model: Any, recipe: Recipe) -> Any:
@@ -153,15 +150,9 @@ def _with_lora(model: Any, recipe: Recipe) -> Any:
         model = peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing=bool(checkpointing))
     elif checkpointing:
         model.enable_input_require_grads()  # the first checkpoint's input is frozen, and would pass no gradient
-    options = peft.LoraConfig(
-        task_type="TOKEN_CLS",
-        r=recipe.lora_r,
-        lora_alpha=recipe.lora_alpha,
-        lora_dropout=recipe.lora_dropout,
-        target_modules=targets,
-    )
+    values = {"r": recipe.lora_r, "lora_alpha": recipe.lora_alpha, "lora_dropout": recipe.lora_dropout}
     try:
-        model = peft.get_peft_model(model, options)
+        model = peft.get_peft_model(model, peft.LoraConfig(task_type="TOKEN_CLS", target_modules=targets, **values))
     except ValueError as error:
         raise UsageError(f"--lora_target_modules {wanted}: {first_line(error)}") from error
     for parameter in model.parameters():
@@ -177,11 +168,9 @@ def dtype_of(arguments: Any) -> Any:
 
 
 def arguments_of(recipe: Recipe, folder: Path, seed: int, choose: Sequence[LabelledAnswer]) -> Any:
-    """transformers' ``TrainingArguments``; creating them joins the processes of ``accelerate launch``.
-
-    The recipe's `trainer` holds the arguments, the folder is that of the checkpoints. The checkpoint is chosen by the F1 on
-    some documents, by the loss where nothing in them is hallucinated. UsageError for an argument that is not known, or
-    whose value does not fit.
+    """transformers' ``TrainingArguments``, with those of the recipe and checkpoints in `folder`; creating them joins the
+    processes of ``accelerate launch``. The checkpoint is chosen by the F1 on some documents, by the loss where nothing in
+    them is hallucinated. UsageError for an argument that is not known, or whose value does not fit.
     """
     torch, transformers = library("torch"), library("transformers")
     values = dict(recipe.trainer or {})
@@ -207,9 +196,8 @@ def arguments_of(recipe: Recipe, folder: Path, seed: int, choose: Sequence[Label
         *((f"--{precision}", "true") if precision != "fp32" else ()),
     ]
     parser = transformers.HfArgumentParser(transformers.TrainingArguments, allow_abbrev=False, add_help=False)
-    stderr = io.StringIO()
     try:
-        with contextlib.redirect_stderr(stderr):
+        with contextlib.redirect_stderr(io.StringIO()) as stderr:
             arguments, unknown = parser.parse_args_into_dataclasses(
                 words, return_remaining_strings=True, look_for_args_file=False
             )
@@ -220,19 +208,14 @@ def arguments_of(recipe: Recipe, folder: Path, seed: int, choose: Sequence[Label
         raise UsageError(f"options of transformers' Trainer do not fit: {first_line(error)}") from error
     if unknown:
         name = next((word for word in unknown if word.startswith("--")), unknown[0]).lstrip("-")
-        known = [*vars(arguments), *recipe.values]
-        raise UsageError(
-            f"no option --{name} of train, of the recipe or of transformers' Trainer{close_to(name, known)}"
-        )
+        near = close_to(name, [*vars(arguments), *recipe.values])
+        raise UsageError(f"no option --{name} of train, of the recipe or of transformers' Trainer{near}")
     return arguments
 
 
 def balanced(tokens: Sequence[int]) -> list[float]:
-    """Weights of classes by the inverse of their shares, scaled to a mean of 1 over all tokens.
-
-    Args:
-        tokens: number of tokens of each class. A class that does not occur weighs 1, which changes nothing.
-    """
+    """Weights of classes by the inverse of their shares, scaled to a mean of 1 over all tokens. `tokens` is the number of
+    tokens of each class; a class that does not occur weighs 1, which changes nothing."""
     present = [number for number in tokens if number]
     capped = [min(sum(present) / (len(present) * number), HEAVIEST) if number else 0.0 for number in tokens]
     mean = sum(weight * number for weight, number in zip(capped, tokens, strict=True)) / max(sum(present), 1)
@@ -247,8 +230,7 @@ def token_loss(logits: Any, labels: Any, shares: Any, weights: Any | None = None
 
     Args:
         logits: (batch, tokens, classes).
-        labels: (batch, tokens), see :class:`detector_plugin.transformers.training.examples.Example`.
-        shares: (batch, tokens).
+        labels, shares: (batch, tokens), see :class:`detector_plugin.transformers.training.examples.Example`.
         weights: (classes,); a token that nobody named weighs the mean of the hallucinated classes.
     """
     classes = logits.shape[-1]
@@ -269,8 +251,7 @@ def token_loss(logits: Any, labels: Any, shares: Any, weights: Any | None = None
     return -terms.sum()
 
 
-@lru_cache(maxsize=1)
-def trainer_class() -> Any:
+def _trainer_class() -> Any:
     """The class, made when torch is there."""
     transformers, torch = library("transformers"), library("torch")
 
@@ -319,11 +300,11 @@ def trainer_class() -> Any:
             try:
                 super()._save_checkpoint(*arguments, **options)
                 if self.args.should_save and place.is_dir():
-                    (place / _WHOLE).write_text("", "utf-8")
+                    (place / _WHOLE).touch()
             except Exception as error:  # OSError, safetensors' own, torch's RuntimeError: what says that a disk is full
                 if self.args.should_save:
                     shutil.rmtree(place, ignore_errors=True)
-                before = last_checkpoint(Path(self.args.output_dir))
+                before = _last_checkpoint(Path(self.args.output_dir))
                 raise TrainingFailed(
                     f"{place} cannot be written ({first_line(error)}) and was removed; "
                     f"{f'{before.name} stays' if before else 'there is none before it'}. Free some space and run the same "
@@ -333,7 +314,57 @@ def trainer_class() -> Any:
     return DetectorTrainer
 
 
-def last_checkpoint(folder: Path, sweep: bool = False) -> Path | None:
+def fit(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose: Examples) -> Any:
+    """Train, from the last whole checkpoint on, and return the trainer. Where a GPU's memory runs out, half as many
+    examples go at once, twice as often.
+
+    Raises:
+        TrainingFailed: memory runs out at one example at once, the loss is not a number, or a checkpoint cannot be written.
+    """
+    torch, transformers = library("torch"), library("transformers")
+    weights = balanced(learn.tokens[:-1]) if recipe.class_weights == "balanced" else None
+    types = reads_types(base.model, base.tokenizer)
+    while True:
+        stopping = [transformers.EarlyStoppingCallback(recipe.patience)] if recipe.patience and choose.all else []
+        try:
+            trainer = _trainer_class()(
+                model=base.model,
+                args=arguments,
+                train_dataset=learn.all,
+                eval_dataset=choose.all or None,
+                data_collator=partial(collated, padding=base.tokenizer.pad_token_id, types=types),
+                compute_metrics=_token_f1,
+                preprocess_logits_for_metrics=_flagged_probability,
+                callbacks=stopping,
+                bidirectional=base.settings.attention == "bidirectional",
+                weights=weights,
+            )
+        except (ImportError, RuntimeError, ValueError) as error:  # a reporter that is not installed, say
+            raise UsageError(f"transformers' Trainer cannot start: {first_line(error)}") from error
+        last = _last_checkpoint(Path(arguments.output_dir), sweep=arguments.should_save)
+        if last:
+            log.info("going on from %s", last)
+        try:
+            trainer.train(resume_from_checkpoint=str(last) if last else None)
+            return trainer
+        except torch.cuda.OutOfMemoryError as error:
+            at_once = arguments.per_device_train_batch_size
+            if at_once == 1 or arguments.world_size > 1:
+                raise TrainingFailed(
+                    f"{arguments.device} has too little memory for {at_once} examples of up to {base.settings.max_length} "
+                    "tokens at once; set --gradient_checkpointing true, --max_length or a smaller --base"
+                ) from error
+            arguments.per_device_train_batch_size = at_once // 2
+            arguments.gradient_accumulation_steps *= 2
+            log.warning(
+                "out of memory with %d examples at once; going on with %d, twice as often", at_once, at_once // 2
+            )
+        del trainer
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def _last_checkpoint(folder: Path, sweep: bool = False) -> Path | None:
     """The newest checkpoint of a folder that is whole; `sweep` removes those that are not."""
     checkpoints = [place for place in folder.glob("checkpoint-*") if place.name.rpartition("-")[2].isdecimal()]
     whole = [place for place in checkpoints if (place / _WHOLE).is_file()]
@@ -344,17 +375,15 @@ def last_checkpoint(folder: Path, sweep: bool = False) -> Path | None:
     return max(whole, key=lambda place: int(place.name.rpartition("-")[2]), default=None)
 
 
-def flagged_probability(logits: Any, labels: Any) -> Any:
-    """(batch, tokens) probability to be hallucinated, which is all that :func:`token_f1` needs of the logits."""
+def _flagged_probability(logits: Any, labels: Any) -> Any:
+    """(batch, tokens) probability to be hallucinated, which is all that :func:`_token_f1` needs of the logits."""
     logits = logits[0] if isinstance(logits, tuple) else logits
     return 1 - logits.float().softmax(-1)[..., 0]
 
 
-def token_f1(predicted: Any) -> dict[str, float]:
-    """F1 of the hallucinated tokens at the threshold that is best for them; the loss alone where there are none."""
+def _token_f1(predicted: Any) -> dict[str, float]:
+    """F1 of the hallucinated tokens at the threshold that is best for them; nothing where there are none."""
     probabilities, labels = np.asarray(predicted.predictions), np.asarray(predicted.label_ids)
     learned = labels != IGNORED
     p, y = probabilities[learned], labels[learned] > 0
-    if not y.any():
-        return {}
-    return {"f1": max(f1_at(np.arange(0.05, 1, 0.05), p, y))}
+    return {"f1": max(f1_at(np.arange(0.05, 1, 0.05), p, y))} if y.any() else {}

@@ -57,7 +57,9 @@ def load_ratings(
     systems = _read_systems(samples, RATINGS)
     if len(systems) > 1:
         files = "\n  ".join(str(system.file) for system in systems)
-        raise UsageError(f"{RATINGS} rates one run; say which of these with --metadata samples=FILE:\n  {files}")
+        raise UsageError(
+            f'{RATINGS} rates one run; say which of these with --metadata \'{{"samples": "FILE"}}\':\n  {files}'
+        )
     system = _reference(systems) if judge_reference else systems[0]
     if not system.answers:
         raise UsageError(f"{RATINGS}: none of the questions in {systems[0].file} has a gold answer")
@@ -224,8 +226,8 @@ def _read_systems(samples: Any, task: str, names: Sequence[str] | None = None) -
     """Read the runs of CLAPnq tasks in samples files or folders; of a folder, the newest file of each task counts."""
     if not samples:
         raise UsageError(
-            f"{task} judges the answers of an earlier run: --metadata samples=PATH, what `lm_eval --tasks clapnq_... "
-            f"--log_samples --output_path PATH` wrote"
+            f'{task} judges the answers of an earlier run: --metadata \'{{"samples": "PATH"}}\', what `lm_eval --tasks '
+            f"clapnq_... --log_samples --output_path PATH` wrote"
         )
     files: list[tuple[Path, str]] = []
     places: list[Path] = []
@@ -233,7 +235,7 @@ def _read_systems(samples: Any, task: str, names: Sequence[str] | None = None) -
         path = Path(str(place)).expanduser()
         if not path.exists():
             raise MissingSource(
-                f"{task}: {path.resolve()} does not exist (--metadata samples=PATH: a samples file or folder)"
+                f'{task}: {path.resolve()} does not exist (--metadata \'{{"samples": "PATH"}}\': a samples file or folder)'
             )
         listed = [(file, name) for tasks in samples_files(path).values() for name, file in tasks.items()]
         clapnq = [(file, name) for file, name in listed if name.startswith(("clapnq_gold", "clapnq_rag"))]

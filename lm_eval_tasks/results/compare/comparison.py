@@ -122,17 +122,23 @@ class Column:
 
     @classmethod
     def of(cls, rows: Sequence[Difference]) -> Column:
-        """The column of all its differences."""
+        """The column of all its differences. A model that lacks some of a group's tasks has a value, over those that it
+        has, and no rank."""
         values: dict[int, float] = {}
         competes: dict[int, bool] = {}
+        most = max(row.tasks for row in rows)
+        whole = [row for row in rows if row.tasks == most]
         for row in rows:
             values |= {row.first: row.first_own, row.second: row.second_own}
+        for row in whole:
             competes |= {row.first: row.first_competes, row.second: row.second_competes}
         won = {
-            (row.better, row.second if row.better == row.first else row.first) for row in rows if row.better is not None
+            (row.better, row.second if row.better == row.first else row.first)
+            for row in whole
+            if row.better is not None
         }
-        tested = frozenset(frozenset((row.first, row.second)) for row in rows if not math.isnan(row.p))
-        able = frozenset(model for model, value in values.items() if competes[model] and not math.isnan(value))
+        tested = frozenset(frozenset((row.first, row.second)) for row in whole if not math.isnan(row.p))
+        able = frozenset(model for model, value in values.items() if competes.get(model) and not math.isnan(value))
         return cls(values, able, frozenset(won), tested, rows[0].higher_is_better)
 
     @property

@@ -38,16 +38,18 @@ class Costs:
 
 def best_by_cost(tasks: Sequence[Measured], competing: Collection[int], asked: float) -> Costs | None:
     """The best of the runs that compete on the balanced error of a task, or of its mean over several, at the usual costs
-    and the one `asked` for. ``None`` for fewer than two runs that have all tasks."""
+    and the one `asked` for. ``None`` for fewer than two that have all tasks. Holm's family is that of the ranks: all pairs
+    of runs that have all tasks, whether they compete or not."""
     shares: dict[int, tuple[float, float]] = {}
-    for run in sorted(competing):
+    for run in sorted({run for task in tasks for run in task.values}):
         if all(run in task.values for task in tasks):
             made_up, missed = (
                 float(np.mean([np.nanmean(task.strata()[kind][0][run]) for task in tasks])) for kind in (0, 1)
             )
             if not math.isnan(made_up + missed):
                 shares[run] = made_up, missed
-    if len(shares) < 2:
+    able = {run: of_run for run, of_run in shares.items() if run in competing}
+    if len(able) < 2:
         return None
     pairs, at = [*combinations(shares, 2)], []
     for cost in sorted({*COSTS, asked}):
@@ -59,11 +61,11 @@ def best_by_cost(tasks: Sequence[Measured], competing: Collection[int], asked: f
             for pair, result in zip(pairs, found, strict=True)
             if better(result.difference, p_values[pair].p, False) is not None
         }
-        values = {run: float(np.dot(parts, of_run)) for run, of_run in shares.items()}
+        values = {run: float(np.dot(parts, of_run)) for run, of_run in able.items()}
         order = sorted(values, key=lambda run: values[run])
         equals = tuple(run for run in order[1:] if frozenset((run, order[0])) not in differ)
         at.append(AtCost(cost, order[0], values[order[0]], equals))
-    return Costs(tuple(at), tuple(_turns(shares)))
+    return Costs(tuple(at), tuple(_turns(able)))
 
 
 def _turns(shares: Mapping[int, tuple[float, float]]) -> list[tuple[float, int]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import on_one_line
+from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.compare.comparison import Column, Comparison, Difference
 from lm_eval_tasks.results.compare.rendering import Section, explanations, number, sections
 
@@ -17,8 +18,8 @@ _LONGEST_NAME = 40  # characters: a table fits into 100 columns
 
 _HOW_TO_READ = (
     f"Rank: one more than the number of models that are significantly better (p < {SIGNIFICANCE}, by paired differences). "
-    "A model that gives every question the same verdict has none. Better than: the numbers of those models. --pairs prints "
-    "every difference with its bounds and p, also by language."
+    "A model that gives every question the same verdict has none, and over a mean one that lacks a task. Better than: the "
+    "numbers of those models. --pairs prints every difference with its bounds and p, also by language."
 )
 
 
@@ -27,8 +28,11 @@ def tables_of(comparison: Comparison, pairs: bool = False) -> list[Section]:
     return matrices(comparison) if len(comparison.models) > 2 and not pairs else sections(comparison)
 
 
-def matrices(comparison: Comparison) -> list[Section]:
-    """A table of each metric of a group, or of a task that is in no group here."""
+def matrices(
+    comparison: Comparison, write: Callable[[float, Metric], str] = lambda value, metric: number(value)
+) -> list[Section]:
+    """A table of each metric of a group, or of a task that is in no group here. `write` gives a value's text: on a terminal
+    and in files, fractions."""
     in_groups = {(row.benchmark, row.metric, row.filter) for row in comparison.differences if row.group}
     tables: dict[tuple[str, str, str], list[Difference]] = {}
     for row in comparison.differences:
@@ -36,7 +40,7 @@ def matrices(comparison: Comparison) -> list[Section]:
             tables.setdefault((row.task, row.metric, row.filter), []).append(row)
     names = [shortened(on_one_line(name)) for name in comparison.models]
     across = f"across {', '.join(comparison.across)}" if comparison.across else ""
-    sections = [_matrix(rows, names, across) for rows in tables.values()]
+    sections = [_matrix(rows, names, across, write) for rows in tables.values()]
     notes = tuple(map(on_one_line, (_HOW_TO_READ, *explanations(comparison, names, pairs=False))))
     return [*sections[:-1], *(replace(last, after=notes) for last in sections[-1:])]
 
@@ -53,9 +57,11 @@ def shortened(name: str, most: int = _LONGEST_NAME) -> str:
     return f"{name[: head - 1]}…{name[head - most :]}"
 
 
-def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Section:
+def _matrix(
+    rows: Sequence[Difference], names: Sequence[str], across: str, write: Callable[[float, Metric], str]
+) -> Section:
     first, most = rows[0], max(row.tasks for row in rows)
-    column = Column.of(sorted(rows, key=lambda row: row.tasks))  # of most tasks last, where models lack some
+    column = Column.of(rows)
     shown: dict[int, bool] = {}
     for row in rows:
         shown |= {row.first: row.first_measurable, row.second: row.second_measurable}
@@ -65,13 +71,13 @@ def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Se
         (
             str(place[model]),
             names[model],
-            number(column.values[model]) if shown[model] else NOT_MEASURABLE,
+            write(column.values[model], first.measured) if shown[model] else NOT_MEASURABLE,
             str(ranks.get(model, "-")),
             _ranges(sorted(place[other] for other in column.beaten_by(model))) or "-",
         )
         for model in models
     ]
-    partly = ", or of those that a model shares with another" if any(row.tasks < most for row in rows) else ""
+    partly = ", or of those that a model has" if any(row.tasks < most for row in rows) else ""
     where = f"{first.task} (mean of {most} tasks{partly})" if first.group else first.task
     better = {True: ", higher is better", False: ", lower is better", None: ""}[first.higher_is_better]
     filtered = f", {first.filter}" if first.filter not in ("answer", "tags", "none") else ""
@@ -83,6 +89,8 @@ def _matrix(rows: Sequence[Difference], names: Sequence[str], across: str) -> Se
 
 def _detectable(rows: Sequence[Difference]) -> str:
     """How small a difference the pairs show, in words; empty where that is not known."""
+    most = max(row.tasks for row in rows)
+    rows = [row for row in rows if row.tasks == most]
     smallest = sorted(row.detectable for row in rows if not math.isnan(row.detectable))
     ends = " to ".join(dict.fromkeys(map(number, (*smallest[:1], *smallest[-1:]))))
     counts = " to ".join(dict.fromkeys(f"{f((row.n for row in rows if row.n), default=0):,}" for f in (min, max)))

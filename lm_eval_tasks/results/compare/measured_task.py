@@ -60,6 +60,7 @@ def measure_task(
     for metric in chosen:
         try:
             measured[metric.name] = measure(task, metric.name, read_by, metric.aggregation)
+            notes += [f"{metric.name} is not compared for all runs: {why}" for why in measured[metric.name].left_out]
         except NotMeasured as error:
             figures = {of_run.model: of_run.task.figure(metric.name, read_by).value for of_run in task.runs.values()}
             known = ", ".join(f"{value:.5g} for {model}" for model, value in figures.items() if not math.isnan(value))

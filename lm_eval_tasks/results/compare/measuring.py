@@ -34,10 +34,11 @@ from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.definition.schema import BALANCED
 from lm_eval_tasks.detection.calibrated import CalibrationKey, errors_of, in_force
-from lm_eval_tasks.detection.marked import METRIC, PREFIX, MarkedAnswer, draw_of, marked_rate
+from lm_eval_tasks.detection.marked import METRIC, PREFIX, MarkedAnswer, draw_of, marked_rate, shared_draw
 from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
 from lm_eval_tasks.runs import Answers, FilteredAnswers
 from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN, too_large
+from lm_eval_tasks.runs.run import LARGEST
 
 _COUNTED_SCORES = ("precision", "recall", "f1", "balanced_accuracy")  # of summed tp, fp, fn, tn
 _OF_DETECTOR = (*RATES, "hallucinated_share", "hallucinated_words")  # metrics that count what a detector tagged
@@ -71,6 +72,7 @@ class Measured:
     marked: Mapping[int, Marked] | None = None  # by the number of the run, where people marked answers
     answerable: NDArray[np.bool_] | None = None  # (documents,) of a balanced error, whose two shares count by `weights`
     weights: Sequence[float] = (1.0,)
+    left_out: Sequence[str] = ()  # why some runs have no values
 
     def strata(self) -> list[tuple[dict[int, Floats], float]]:
         """The values whose means the figure is made of, each (documents,) by run, with what it counts: of a balanced error
@@ -315,8 +317,9 @@ def _number(value: Any) -> float:
     if value is None:
         return math.nan
     if isinstance(value, (bool, int, float)):
-        number = float(value)
-        return number if math.isfinite(number) else math.nan
+        if abs(value) > LARGEST:
+            raise NotMeasured("a document's value is too large to compute with")
+        return float(value)
     raise NotMeasured(f"the values are {type(value).__name__}, not numbers")
 
 
@@ -325,8 +328,8 @@ def _numbers(answers: Answers, readings: FilteredAnswers, metric: str) -> Floats
     column = readings.columns.get(metric)
     if column is None:
         return None
-    if (first := next(column.non_numeric_values(), None)) is not None:
-        _number(first[1])
+    for _, value in column.non_numeric_values():
+        _number(value)
     if reason := too_large(column):
         raise NotMeasured(reason)
     return column.numbers
@@ -390,23 +393,31 @@ def _balanced(task: JoinedTask, filter_name: str) -> Measured:
 
 
 def _marked(task: JoinedTask, filter_name: str) -> Measured:
-    """The rate by people's marks, of runs whose answers were drawn together."""
+    """The rate by people's marks, of the runs whose answers were drawn together."""
     runs: dict[int, Marked] = {}
-    draws: dict[str, str] = {}  # identity to the model of a run
+    draws: dict[int, str] = {}
+    left_out: list[str] = []
     for number, readings in task.readings(filter_name).items():
         column, places = readings.columns.get(METRIC), task.runs[number].places
         values = {int(places[document]): value for document, value in column.non_numeric_values()} if column else {}
         if not values or not all(isinstance(value, Mapping) for value in values.values()):
-            raise NotMeasured(f"the answers of {task.runs[number].model} have no marks (`score --marks`)")
+            left_out.append(f"the answers of {task.runs[number].model} have no marks (`score --marks`)")
+            continue
         runs[number] = {place: MarkedAnswer(**{"article": None, **values[place]}) for place in sorted(values)}
-        draws.setdefault(draw_of(task.runs[number].task.provenance), task.runs[number].model)
-    if len(draws) > 1:
-        raise NotMeasured(
-            f"the marks of {' and '.join(draws.values())} are of different draws: draw once for all runs (`mark RUN RUN "
+        draws[number] = draw_of(task.runs[number].task.provenance)
+    shared = shared_draw(draws.values())
+    together = [number for number, draw in draws.items() if draw == shared]
+    if apart := draws.keys() - {*together}:
+        models = [task.runs[number].model for number in (together[0], *sorted(apart))]
+        left_out.append(
+            f"the marks of {' and '.join(models)} are of different draws: draw once for all runs (`mark RUN RUN "
             f"--tasks ...`), and score them with the same --complete-to"
         )
-    numbers = {number: _marked_numbers(run, len(task.documents)) for number, run in runs.items()}
-    return Measured(METRIC, numbers, np.arange(len(task.documents)), "answers", marked=runs)
+    if left_out and len(together) < 2:
+        raise NotMeasured("; ".join(left_out))
+    numbers = {number: _marked_numbers(runs[number], len(task.documents)) for number in together}
+    marked = {number: runs[number] for number in together}
+    return Measured(METRIC, numbers, np.arange(len(task.documents)), "draws", marked=marked, left_out=left_out)
 
 
 def _marked_numbers(answers: Marked, documents: int) -> Floats:

@@ -140,7 +140,9 @@ def explanations(comparison: Comparison, names: Sequence[str], pairs: bool = Tru
         ]
     if sizes := sorted({row.family for row in rows if row.family > 1}):
         of_many = len(comparison.models) > 2
-        family = "all pairs of models on a task or group" if of_many else "the languages or tasks of a benchmark"
+        family = (
+            "all pairs of models on a task or group" if of_many else "the languages of a task, or the tasks of a group"
+        )
         lines.append(
             f"p is corrected by Holm over {family} ({', '.join(map(str, sizes))} comparisons). Metrics are not corrected "
             f"for each other. Bounds are those of each comparison alone."

@@ -35,10 +35,11 @@ def difference_rows(
         for metric, filter_name in product(tasks[0].metrics, dict.fromkeys(task.filter for task in tasks)):
             measuring = [task for task in tasks if task.filter == filter_name and metric.name in task.measured]
             rows += _rows_of_metric(runs, name, members, metric, filter_name, measuring, notes)
+    families = {name: task.run.family or name for name, task in compared.items()}
     benchmarks = list(dict.fromkeys(row.benchmark for row in rows if not row.group))
     order = list(dict.fromkeys(row.metric for row in rows))
     return sorted(
-        _corrected(rows),
+        _corrected(rows, families),
         key=lambda row: (benchmarks.index(row.benchmark), not row.headline, order.index(row.metric), not row.group),
     )
 
@@ -149,12 +150,19 @@ def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], m
     return value, is_measurable(mean_of(figures, metric.is_share), metric.unit)
 
 
-def _corrected(rows: Sequence[Difference]) -> list[Difference]:
-    """Rows with p corrected over their family (:func:`adjusted`): the columns are the languages of a metric, or groups."""
-    metrics: dict[tuple[object, ...], dict[str, list[int]]] = {}
+def _corrected(rows: Sequence[Difference], families: Mapping[str, str]) -> list[Difference]:
+    """Rows with p corrected over their family (:func:`adjusted`). The columns are the languages of a metric, by the task
+    without its language (`families`, by task); or a group. Pairs of a group that lack some of its tasks are no part of its
+    column."""
+    most: dict[tuple[str, str, str], int] = {}
+    for row in rows:
+        of_column = row.task, row.metric, row.filter
+        most[of_column] = max(row.tasks, most.get(of_column, 0))
+    metrics: dict[tuple[object, ...], dict[object, list[int]]] = {}
     for index, row in enumerate(rows):
-        key = (row.benchmark or row.task, row.metric, row.filter, row.group)
-        metrics.setdefault(key, {}).setdefault(row.task, []).append(index)
+        key = (families.get(row.task, row.task), row.metric, row.filter, row.group)
+        is_whole = row.tasks == most[row.task, row.metric, row.filter]
+        metrics.setdefault(key, {}).setdefault((row.task, is_whole), []).append(index)
     corrected = list(rows)
     for columns in metrics.values():
         found = adjusted([{(rows[i].first, rows[i].second): rows[i].p for i in column} for column in columns.values()])

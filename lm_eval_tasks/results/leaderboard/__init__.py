@@ -39,7 +39,7 @@ from lm_eval_tasks.results.report.page import environment_of
 from lm_eval_tasks.results.report.plots import Plot, ranges
 from lm_eval_tasks.results.report.plots.drawing import Axis, wrapped
 from lm_eval_tasks.runs import Run, labels
-from lm_eval_tasks.runs.cost import with_cost
+from lm_eval_tasks.runs.cost import checked_cost, with_cost
 from lm_eval_tasks.runs.finding import find_files, read_files
 
 __all__ = ["Site", "write_leaderboard"]
@@ -84,9 +84,10 @@ def write_leaderboard(
 
     Raises:
         MissingSource: there is no run in one of the folders.
-        UsageError: `site` holds an ``index.html`` that is no leaderboard, `tags` has no column ``model``, or `url` is no
-            web address.
+        UsageError: `site` holds an ``index.html`` that is no leaderboard, `tags` has no column ``model``, `url` is no web
+            address, or `cost` is not larger than 0.
     """
+    cost = checked_cost(cost)
     if url and not address_of(url):
         raise UsageError(f"--url {url}: give the address of the site, such as https://NAME.github.io/leaderboard/")
     index = site / _INDEX

@@ -44,6 +44,9 @@ from lm_eval_tasks.runs.settings import SettingsOfTask, settings_of_run
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
+MARKS = "marks"
+"""The condition that has the draw of people's marks (:func:`lm_eval_tasks.detection.marked.draw_of`)."""
+
 
 @dataclass(frozen=True)
 class HeadlineFigure:
@@ -267,7 +270,7 @@ def _conditions(task: TaskRun) -> dict[str, str]:
         calibration = task.provenance.get("calibration")
         conditions["calibration"] = _text(calibration.get("file", "")) if isinstance(calibration, Mapping) else "none"
         if draw := draw_of(task.provenance):
-            conditions["marks"] = draw
+            conditions[MARKS] = draw
     return conditions
 
 
@@ -284,7 +287,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 # ----------------------------------------------------------------------------------------------- the runs of a folder
 
-_FORMAT = 10  # of a cache file; earlier ones may hold secrets
+_FORMAT = 11  # of a cache file; earlier ones may hold secrets
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """Errors that reading a damaged results file can raise."""
 

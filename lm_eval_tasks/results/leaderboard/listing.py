@@ -16,8 +16,9 @@ Tags = Mapping[str, str]
 """What a user says of a model: name to value."""
 
 
-FIELDS = "model folder date benchmark group column metric value low high n rank doubts".split()
-"""Of a row: the model, where its figure stands, the figure with its 95 % bounds, its rank, and doubts about the run."""
+FIELDS = "model folder date benchmark group column metric title value low high n rank doubts".split()
+"""Of a row: the model, where its figure stands, the metric's heading (with the cost of a balanced error), the figure with
+its 95 % bounds, its rank, and doubts about the run."""
 
 
 def rows_of(
@@ -38,7 +39,7 @@ def rows_of(
         where = section.family, section.number or None, column.name or section.family, column.metric or table.title
         value = _known(figure.value) if is_measurable(figure, cell.unit) else None
         numbers = value, _known(figure.low), _known(figure.high), figure.n or None, cell.rank
-        values = labels[row.entry], entry.folder, entry.date, *where, *numbers, "; ".join(row.marks)
+        values = labels[row.entry], entry.folder, entry.date, *where, column.title, *numbers, "; ".join(row.marks)
         yield {**dict(zip(FIELDS, values, strict=True)), **no_tags, **tags[row.entry]}
 
 

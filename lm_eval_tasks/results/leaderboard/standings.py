@@ -21,9 +21,10 @@ from custom_metrics.statistics.multiple_comparisons import adjusted, all_pairs, 
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.strata import across_strata, error_across, has_shared, mean_of
 from custom_metrics.statistics.units import Unit, is_measurable
+from lm_eval_tasks.detection.marked import shared_draw
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.compare.measuring import compare_marked
-from lm_eval_tasks.results.leaderboard.entry import Entry, HeadlineFigure, TaskEntry
+from lm_eval_tasks.results.leaderboard.entry import MARKS, Entry, HeadlineFigure, TaskEntry
 
 MEAN_COLUMN = "mean"
 
@@ -128,7 +129,7 @@ class _RunGroup:
         """Add a run if its conditions are the same, `but_for` some of them; return whether they are."""
         conditions = {(task, name): value for task in tasks for name, value in tasks[task].conditions.items()}
         differ = {key[1] for key, value in conditions.items() if self.conditions.get(key, value) != value}
-        if differ <= {*but_for}:
+        if differ <= {*but_for, MARKS}:  # of other draws only the rates by marks are not ranked
             self.members[number] = tasks
             self.varied |= differ
             self.conditions = conditions | self.conditions
@@ -167,6 +168,7 @@ def sections_of(entries: Sequence[Entry]) -> list[Section]:
 
 
 _ASKED = ("prompt", "shots", "system instruction")  # conditions that a model can be tried under
+_OF_DRAWS = "of several draws; rates of that which most runs are of are ranked"
 
 
 def _add_settings(groups: list[_RunGroup], models: Sequence[str]) -> None:
@@ -218,7 +220,13 @@ def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Tab
 
 
 def _section(family: str, number: int, group: _RunGroup) -> Section:
-    tasks = {name: task for members in group.members.values() for name, task in sorted(members.items())}
+    tasks: dict[str, TaskEntry] = {}
+    for members in group.members.values():
+        for name, task in members.items():
+            known = tasks.setdefault(name, task)
+            keys = {headline.key for headline in known.headlines}
+            more = [headline for headline in task.headlines if headline.key not in keys]
+            tasks[name] = replace(known, headlines=[*known.headlines, *more])  # a run without a denominator has fewer
     values: dict[str, dict[str, None]] = {}
     for (_, condition), labels in group.conditions.items():
         values.setdefault(condition, {})[labels] = None
@@ -245,7 +253,7 @@ def _section(family: str, number: int, group: _RunGroup) -> Section:
             condition: ", ".join(labels) if len(labels) < 4 else f"{len(labels)} of them, one a language"
             for condition, labels in values.items()
         }
-        | dict.fromkeys(group.varied, "as the runs are named"),
+        | {name: _OF_DRAWS if name == MARKS else "as the runs are named" for name in group.varied},
         doubts=tuple(
             doubt if len(names) == len(tasks) or len(names) > 3 else f"{', '.join(sorted(names))}: {doubt}"
             for doubt, names in concerned.items()
@@ -322,6 +330,13 @@ def _table(title: str, group: _RunGroup, columns: Sequence[tuple[Column, _Parts]
                 cells[number][column] = _cell(figures, [run_tasks[task] for task, _ in parts])
                 if all(figure.numbers for figure in figures) and not any(run_tasks[t].unranked for t, _ in parts):
                     testable[number] = figures
+        draws = {
+            number: " ".join(runs[number][task].conditions.get(MARKS, "") for task, _ in parts)
+            for number, (first, *_) in testable.items()
+            if first.marked is not None
+        }
+        for number in [number for number, draw in draws.items() if draw != shared_draw(draws.values())]:
+            del testable[number]  # compared with none of the others
     for of_metric in metrics.values():
         for column, won in _won(of_metric, group).items():
             competing = [number for number in of_metric[column] if cells[number][column].competes]

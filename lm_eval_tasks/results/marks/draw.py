@@ -1,15 +1,14 @@
-"""The draw: which answers people mark, so that marks of a few speak for all.
+"""The random draw of answers that people mark, from which a rate of all answers is estimated.
 
-Answers are drawn one after the other, with replacement, in proportion to their words (Hansen and Hurwitz 1943): a share
-of words is then a plain mean over draws, and its bounds hold also where few answers have most of the words. Ratings and
-preferences count answers, not words, and are drawn evenly. A longer draw begins with a shorter one. Of several runs the
-same documents are drawn, so that differences between models are paired.
+Answers are drawn with replacement, in proportion to their words (Hansen and Hurwitz 1943). A share of words is then a
+plain mean over draws, and its bounds hold where few answers have most of the words. Ratings and preferences count answers,
+not words: for them each answer has the same chance. A longer draw begins with a shorter one. All runs get the same
+documents, so that differences between models are paired.
 
-People mark a number of different answers (:func:`draw_answers`). The draws before the next different answer count. How
-many these are is left to chance, and biases nothing: in any other order the same draws would end there, too, so each is
-distributed as the first one, which always counts (inverse sampling: Pathak 1964, Biometrika 51). To end with the draw that
-brings the last answer would be biased: that one is always new. The same holds of marks that break off at an answer, as
-``score --complete-to`` counts them.
+People mark a number of different answers (:func:`draw_answers`). The draws before the next different answer count. Their
+number is random, and biases nothing: in any other order the same draws would end there, too, so each is distributed as the
+first one, which always counts (inverse sampling: Pathak 1964, Biometrika 51). A draw that ended with the last new answer
+would be biased, because its last answer is always new. ``score --complete-to`` counts incomplete marks in the same way.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.words import words
 from custom_metrics.statistics.marked import FEWEST_DRAWS, Draws, marked_mean
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import without_surrogates
 from detector_plugin.filters import as_text
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.detection.marked import expected_share
 from lm_eval_tasks.harness.detector_task import LOGGED, is_tagged
+from lm_eval_tasks.results.report.documents.document import tagged_answer
 from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
 
 REPEATS = 10
-"""So many draws for each different answer that is asked for, at most: a run may have few, or one with most of the words."""
+"""The largest number of draws for each different answer: a run may have few answers, or one with most of the words."""
 
 KINDS = ("spans", "ratings", "preferences")
-"""What people say of an answer: which parts are made up; how good it is, from 1 to 4; which of two is better."""
+"""Kinds of marks: the made-up parts of an answer, its ratings from 1 to 4, and the better of two answers."""
 
 
 class TaskAnswers(NamedTuple):
@@ -52,7 +51,7 @@ class TaskAnswers(NamedTuple):
     logged: Answers
     ids: Sequence[str]  # of the documents
     texts: Sequence[str]  # of the answers, as a detector gets them
-    words: NDArray[np.float64]  # that count: none of an answer that abstains, where the passages of CLAPnq were given
+    words: NDArray[np.float64]  # that count; 0 for an answer that abstains, where the prompt gave passages
     expected: NDArray[np.float64]  # share of an answer's words that the detector expects to be made up
     answerable: NDArray[np.bool_]  # whether a question has an answer in its passages
     is_tagged: bool  # whether a detector has read the answers
@@ -114,14 +113,14 @@ class Draw(NamedTuple):
     seed: int
     runs: tuple[str, ...]  # digests of the runs' answers
     order: tuple[str, ...]  # ids, one for each draw
-    chances: Mapping[str, float]  # id of each document to the probability by which one draw picks it
+    chances: Mapping[str, float] = {}  # id of each document to the probability by which one draw picks it
 
     def distinct(self, number: int | None = None) -> list[str]:
         """The ids of the first draws, each once; of all draws without a number."""
         return list(dict.fromkeys(self.order[:number]))
 
     def fields(self, name: str) -> dict[str, Any]:
-        """What the line of a document says of the draw; one line of a file has the ``order``, too."""
+        """The fields of a document's line about the draw; one line of a file has the ``order``, too."""
         digest = chance_digest(name, self.chances[name], self.seed, self.runs)
         return {
             "chance": self.chances[name],
@@ -142,19 +141,6 @@ def run_digest(answers: Mapping[str, str]) -> str:
         text = hashlib.sha256(answer.encode("utf-8", "surrogatepass")).hexdigest()
         digest.update(f"{name}\t{text}\n".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:16]
-
-
-def tagged_answer(output: Any, response: str) -> tuple[str, list[Any] | None]:
-    """An answer and a detector's spans in it, from what a filter made of a response; no spans where no detector ran."""
-    if isinstance(output, str) and output.startswith("{"):
-        try:
-            tagged = json.loads(output)
-        except (ValueError, RecursionError):
-            tagged = None
-        if isinstance(tagged, dict) and tagged.keys() >= {"answer", "spans", "detector"}:
-            spans = tagged["spans"]
-            return without_surrogates(str(tagged["answer"])), spans if isinstance(spans, list) else None
-    return (output if isinstance(output, str) else response), None
 
 
 def reference_of(doc: Mapping[str, Any]) -> str:
@@ -196,16 +182,14 @@ def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans
     if not chances.any():
         raise UsageError(f"{first.task}: nothing to draw: no answer has a word to mark, or no question an answer")
     places = np.searchsorted(np.cumsum(chances) / chances.sum(), np.random.default_rng(seed).random(number), "right")
-    last = int(np.flatnonzero(chances)[-1])  # rounding
+    last = int(np.flatnonzero(chances)[-1])  # for sums that rounding leaves below 1
     order = tuple(first.ids[min(place, last)] for place in places.tolist())
     return Draw(seed, tuple(run.digest for run in runs), order, dict(zip(first.ids, chances.tolist(), strict=True)))
 
 
 def draw_answers(runs: Sequence[TaskAnswers], answers: int, seed: int, kind: str = "spans") -> Draw:
-    """Draw so many different answers of each run, or as many as :data:`REPEATS` times as many draws bring.
-
-    The other arguments and errors are those of :func:`draw`.
-    """
+    """Draw a number of different answers of each run, with at most :data:`REPEATS` times as many draws. The other arguments
+    and errors are those of :func:`draw`."""
     drawn = draw(runs, answers if answers < FEWEST_DRAWS else REPEATS * answers, seed, kind)
     possible = sum(chance > 0 for chance in drawn.chances.values())
     number = max(FEWEST_DRAWS, REPEATS * min(answers, possible))
@@ -233,22 +217,22 @@ def _check_same_documents(first: TaskAnswers, second: TaskAnswers) -> None:
 # ------------------------------------------------------------------------------------------------------ what to expect
 
 NUMBERS = (25, 50, 100, 200)
-_GUESSES = 40  # of the marks that are to come
+_SIMULATIONS = 40
 
 
 class Expectation(NamedTuple):
-    """What a number of answers will come to."""
+    """The work and the precision of a number of answers."""
 
-    answers: int  # of a run, different ones
+    answers: int  # different ones of a run
     draws: int
     items: int  # to mark, of all runs
-    width: float  # about how wide the 95 % bounds of the rate will be, of the run where they are widest; nan of other means
+    width: float  # approximate width of the rate's 95 % bounds, of the run where they are widest; nan for other kinds
 
 
 def expectations(
     runs: Sequence[TaskAnswers], seed: int, kind: str = "spans", numbers: Sequence[int] = NUMBERS
 ) -> list[Expectation]:
-    """What numbers of answers will come to, or all answers where there are fewer. The other arguments are those of
+    """Forecasts for numbers of answers, or for all answers where there are fewer. The other arguments are those of
     :func:`draw`."""
     with_words = [{name for name, number in zip(run.ids, run.words, strict=True) if number} for run in runs]
     to_mark = {"spans": with_words, "ratings": [{*run.ids} for run in runs], "preferences": [{*runs[0].ids}]}[kind]
@@ -263,13 +247,13 @@ def expectations(
 
 
 def _width(run: TaskAnswers, drawn: Draw) -> float:
-    """The mean width of these draws' bounds, with their repetitions and articles, over guesses of the marks. Marked shares
-    are guessed to be spread as those of annotated answers of Mu-SHROOM are.
+    """The mean width of these draws' bounds, with their repetitions and articles, over simulated marks, whose shares have
+    the spread of Mu-SHROOM's annotated answers.
 
-    Of their variance the detector's reading leaves a quarter of m (1 - m) there (eight languages: 0.13 to 0.45), m being
-    the share of all words, as in a beta distribution with parameters 3 m and 3 (1 - m). What a detector expects is only a
-    hint at m (14 % where people mark 48 %, 44 % where they mark 10 %): m is taken halfway between that and a half. Without
-    a detector the shares are taken to be uniform.
+    There the detector's reading leaves a variance of a quarter of m (1 - m) (eight languages: 0.13 to 0.45), where m is
+    the share of all words: that of a beta distribution with parameters 3 m and 3 (1 - m). A detector's expectation is only
+    a hint at m (14 % where people mark 48 %, 44 % where they mark 10 %), so m is halfway between it and a half. Without a
+    detector the shares are uniform.
     """
     share = (float(run.shares @ run.expected) + 0.5) / 2 if run.is_tagged else 0.5
     size = 3 if run.is_tagged else 2
@@ -282,7 +266,7 @@ def _width(run: TaskAnswers, drawn: Draw) -> float:
     clusters = None if articles is None else [articles[place] for place in places]
     draws, rng = Draws.of([times[run.ids[place]] for place in places], weights, clusters), np.random.default_rng(0)
     nothing, widths = np.zeros(len(places)), []
-    for _ in range(_GUESSES):
+    for _ in range(_SIMULATIONS):
         shares = rng.beta(size * share, size * (1 - share), len(places))
         figure = marked_mean(draws, shares, nothing, 0.0).figure
         widths.append(figure.high - figure.low)

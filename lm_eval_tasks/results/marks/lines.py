@@ -1,7 +1,7 @@
-"""Files of marks: read, checked, and joined with the run that they are of.
+"""Reads files of marks, checks them, and joins them with their run.
 
-A line is an object of one annotator and one answer; ``lm_eval_tasks/results/marks/README.md`` describes it. All files are
-read and all lines checked before anything is computed: one error names the first lines that cannot be used.
+A line is a JSON object of one annotator and one answer; ``lm_eval_tasks/results/marks/README.md`` describes it. All lines
+of all files are checked before anything is computed: one error names the first lines that cannot be used.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations
+from math import isnan
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -26,25 +27,17 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.detection.marked import DrawnAnswer, MarksOfTask
-from lm_eval_tasks.results.marks.draw import KINDS, TaskAnswers, chance_digest, reference_of
+from lm_eval_tasks.results.marks.draw import KINDS, Draw, TaskAnswers, chance_digest, reference_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _SHOWN = 5  # faults that an error names
 
 
-class DrawRecord(NamedTuple):
-    """The draw that a mark is of."""
-
-    seed: int
-    runs: tuple[str, ...]  # digests of the runs' answers
-    order: tuple[str, ...]  # ids of the documents in the order drawn, with repetitions
-
-
 class Mark(NamedTuple):
-    """What one annotator says of one answer, or of two side by side."""
+    """One annotator's marks of an answer, ratings of it, or preference between two answers."""
 
-    where: str  # file and line, for messages
+    where: str  # file and line
     kind: str  # one of draw.KINDS
     task: str
     id: str  # of the document
@@ -55,7 +48,7 @@ class Mark(NamedTuple):
     answers: tuple[str, ...]  # of the runs
     chance: float  # of the document, by one draw
     digest: Any  # of that, as it was drawn; None in lines of earlier pages
-    draw: DrawRecord
+    draw: Draw  # without chances
     spans: tuple[Span, ...] | None  # None: the annotator cannot tell
     ratings: Mapping[str, float | None]  # of an aspect, 1 to 4; of a preferred run 1, of the other 0, of a tie's a half
     suggested: bool  # whether the detector's spans were shown first
@@ -78,41 +71,35 @@ class Mark(NamedTuple):
 
 
 def read_marks(paths: Iterable[Path]) -> list[Mark]:
-    """The marks, of any kind, in files of JSON lines, or exports of Label Studio (``.json``).
-
-    A line that occurs twice counts once.
-
-    Raises:
-        CorruptSource: lines are damaged, or an annotator has marked an answer twice; the message names them.
-    """
+    """The marks, of any kind, in files of JSON lines, or exports of Label Studio (``.json``). A line that occurs twice
+    counts once. A CorruptSource names lines that are damaged, and answers that an annotator has marked twice."""
     marks: dict[tuple[Any, ...], Mark] = {}
     chances: dict[tuple[Any, ...], Mark] = {}
     faults: list[str] = []
     rows = [(f"{path}, line {number}", row) for path in paths for number, row in read_rows(path)]
-    stated: dict[str, DrawRecord] = {}  # each draw, with the longest order that a line says
+    draws: dict[str, Draw] = {}  # each draw, with the longest order that a line has
     for _, row in rows:
         with suppress(ValueError):
             record = draw_record(row.get("draw"))
-            stated[_draw_key(row)] = max(stated.get(_draw_key(row), record), record, key=lambda each: len(each.order))
+            draws[_draw_key(row)] = max(draws.get(_draw_key(row), record), record, key=lambda each: len(each.order))
     for where, row in rows:
         try:
-            mark = _mark(where, row, stated.get(_draw_key(row)))
+            mark = _mark(where, row, draws.get(_draw_key(row)))
         except ValueError as error:
             faults.append(f"{where}: {error}")
             continue
-        key = (mark.kind, mark.task, mark.runs, mark.id, mark.annotator)
-        earlier = marks.setdefault(key, mark)
+        earlier = marks.setdefault((mark.kind, mark.task, mark.runs, mark.id, mark.annotator), mark)
         if (earlier.spans, earlier.ratings, earlier.answers) != (mark.spans, mark.ratings, mark.answers):
             faults.append(f"{where}: {mark.annotator} has marked {mark.id} in {earlier.where}, and otherwise")
         other = chances.setdefault((_draw_key(row), mark.id), mark)
         if other.chance != mark.chance:
-            said = f"the chance of {mark.id} is {mark.chance:g}, and {other.chance:g} in {other.where}"
-            faults.append(f"{where}: {said}; take the lines as the page saved them")
+            difference = f"the chance of {mark.id} is {mark.chance:g}, and {other.chance:g} in {other.where}"
+            faults.append(f"{where}: {difference}; take the lines as the page saved them")
     if faults:
-        raise CorruptSource(_listed("marks that cannot be used", faults))
+        raise CorruptSource(_first_faults("marks that cannot be used", faults))
     if not marks:
         raise CorruptSource(f"{', '.join(map(str, paths))}: no mark in it")
-    return list(marks.values())
+    return [*marks.values()]
 
 
 def read_rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
@@ -125,75 +112,73 @@ def read_rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
 
 
 def _draw_key(row: Mapping[str, Any]) -> str:
-    """What lines of one draw have in common."""
+    """A key that lines of one draw share."""
     draw = row.get("draw")
     fields = draw if isinstance(draw, Mapping) else {}
     return json.dumps([row.get("task"), row.get("kind"), fields.get("seed"), fields.get("runs")])
 
 
-def _mark(where: str, row: Mapping[str, Any], stated: DrawRecord | None) -> Mark:
-    """The mark of a line, of a draw that another line may state; ValueError says what is wrong."""
-    kind = row.get("kind")
-    if kind not in KINDS:
-        raise ValueError(f"kind is {kind!r:.80}, none of {', '.join(KINDS)}")
-    texts: dict[str, str] = {}
-    for name in ("task", "id", "annotator", "language", "reference"):
-        value = row.get(name)
-        if not isinstance(value, str) or (not value and name != "reference"):
-            raise ValueError(f"{name} is {value!r:.80}, not a text")
-        texts[name] = value
-    chance, draw = row.get("chance"), row.get("draw")
-    if isinstance(chance, bool) or not isinstance(chance, (int, float)) or not 0 < chance <= 1:
-        raise ValueError(f"chance is {chance!r:.80}, not a number between 0 and 1")
-    if not isinstance(draw, Mapping) or "order" in draw:
-        record = draw_record(draw)
-    elif stated is None:
-        raise ValueError("no line says the order of its draw; name the whole saved file, whose first line does")
+def _mark(where: str, row: Mapping[str, Any], draw: Draw | None) -> Mark:
+    """The mark of a line; `draw` is its draw as any line has it. A ValueError says what is wrong."""
+    kind = _field(row, "kind", lambda value: value in KINDS, f"none of {', '.join(KINDS)}")
+    names = ("task", "id", "annotator", "language", "reference")
+    texts = {name: _text(row, name, may_be_empty=name == "reference") for name in names}
+    chance = _field(row, "chance", lambda it: type(it) in (int, float) and 0 < it <= 1, "not a number between 0 and 1")
+    if draw is None or "order" in (row.get("draw") or ()):
+        draw = draw_record(row.get("draw"))
+    if kind == "preferences":
+        pair = zip(_texts_of_pair(row, "runs"), _texts_of_pair(row, "answers"), strict=True)
     else:
-        record = stated
-    answers = sorted(zip(_texts(row, "run", kind), _texts(row, "answer", kind), strict=True))
-    runs = tuple(run for run, _ in answers)
-    lacking = [name for name in (texts["id"],) if name not in record.order] + [*({*runs} - {*record.runs})]
+        pair = zip([_text(row, "run")], [_text(row, "answer", may_be_empty=kind == "ratings")], strict=True)
+    answers = sorted(pair)
+    run_digests = tuple(run for run, _ in answers)
+    lacking = [name for name in (texts["id"],) if name not in draw.order] + [*({*run_digests} - {*draw.runs})]
     if lacking:
         raise ValueError(f"its draw does not have {lacking[0]!r}")
-    spans = None
-    if kind == "spans" and row.get("cannot_tell") is not True:
-        spans = _spans(row.get("spans"), len(answers[0][1]))
+    has_spans = kind == "spans" and row.get("cannot_tell") is not True
     return Mark(
         where=where,
         kind=kind,
         **texts,
-        runs=runs,
+        runs=run_digests,
         answers=tuple(answer for _, answer in answers),
         chance=float(chance),
         digest=row.get("chance_digest"),
-        draw=record,
-        spans=spans,
+        draw=draw,
+        spans=_spans(row.get("spans"), len(row["answer"])) if has_spans else None,
         ratings=_ratings(row) if kind == "ratings" else _preference(row) if kind == "preferences" else {},
         suggested=row.get("suggested") is True,
     )
 
 
-def _texts(row: Mapping[str, Any], name: str, kind: str) -> list[str]:
-    """The text of a field, or those of both answers of a preference, in the order shown."""
-    if kind == "preferences":
-        values = row.get(f"{name}s")
-        if not isinstance(values, list) or len(values) != 2 or not all(isinstance(value, str) for value in values):
-            raise ValueError(f"{name}s is {values!r:.80}, not a list of two texts")
-        return values
+def _field(row: Mapping[str, Any], name: str, is_valid: Callable[[Any], bool], otherwise: str) -> Any:
     value = row.get(name)
-    if not isinstance(value, str) or (not value and (name == "run" or kind == "spans")):
-        raise ValueError(f"{name} is {value!r:.80}, not a text")
-    return [value]
+    if not is_valid(value):
+        raise ValueError(f"{name} is {value!r:.80}, {otherwise}")
+    return value
+
+
+def _text(row: Mapping[str, Any], name: str, may_be_empty: bool = False) -> str:
+    return str(_field(row, name, lambda it: isinstance(it, str) and (may_be_empty or it != ""), "not a text"))
+
+
+def _texts_of_pair(row: Mapping[str, Any], name: str) -> list[str]:
+    """The texts of both answers of a preference, in the order shown."""
+
+    def is_pair(value: Any) -> bool:
+        return isinstance(value, list) and len(value) == 2 and all(isinstance(text, str) for text in value)
+
+    return [*_field(row, name, is_pair, "not a list of two texts")]
 
 
 def _ratings(row: Mapping[str, Any]) -> dict[str, float | None]:
-    values = row.get("ratings")
-    for aspect in ASPECTS:
-        value = values.get(aspect, "missing") if isinstance(values, Mapping) else "missing"
+    ratings = row.get("ratings")
+    fields: Mapping[str, Any] = ratings if isinstance(ratings, Mapping) else {}
+    by_aspect = {aspect: fields.get(aspect, "missing") for aspect in ASPECTS}
+    for aspect, value in by_aspect.items():
         if value is not None and (type(value) is not int or not 1 <= value <= 4):
             raise ValueError(f"the rating of {aspect} is {value!r:.80}, not 1 to 4 or null")
-    return {aspect: row["ratings"][aspect] for aspect in ASPECTS}
+    return by_aspect
 
 
 def _preference(row: Mapping[str, Any]) -> dict[str, float | None]:
@@ -204,14 +189,16 @@ def _preference(row: Mapping[str, Any]) -> dict[str, float | None]:
     return dict(zip(row["runs"], (first, None if first is None else 1 - first), strict=True))
 
 
-def draw_record(value: Any) -> DrawRecord:
-    """The field ``draw`` of a line with the order; ValueError where it is damaged."""
+def draw_record(value: Any) -> Draw:
+    """The field ``draw`` of a line with the order; ValueError where it is damaged or has no order."""
     fields = value if isinstance(value, Mapping) else {}
-    seed, runs, order = (fields.get(name) for name in DrawRecord._fields)
+    if fields and "order" not in fields:
+        raise ValueError("no line says the order of its draw; name the whole saved file, whose first line does")
+    seed, runs, order = (fields.get(name) for name in Draw._fields[:3])
     lists = [values for values in (runs, order) if isinstance(values, list) and values]
     if type(seed) is not int or len(lists) != 2 or not all(isinstance(text, str) for text in (*lists[0], *lists[1])):
-        raise ValueError("draw is no object with seed, runs and order")
-    return DrawRecord(seed, tuple(lists[0]), tuple(lists[1]))
+        raise ValueError("draw is not an object with seed, runs and order")
+    return Draw(seed, tuple(lists[0]), tuple(lists[1]))
 
 
 def _spans(values: Any, length: int) -> tuple[Span, ...]:
@@ -227,60 +214,51 @@ def _spans(values: Any, length: int) -> tuple[Span, ...]:
 
 
 def join(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = None) -> MarksOfTask:
-    """The marks of spans in a run's answers to a task.
+    """The marks of spans in a run's answers to a task; without an answer where no mark is of this task and run.
 
     Args:
         marks: of any kinds, tasks and runs.
         answers: of the run.
-        complete_to: count only the first draws, so many; default: all that were drawn, of which none may lack a mark.
-
-    Returns:
-        The marks; without an answer where no mark is of this task and run.
+        complete_to: the number of draws that count, from the first; default all, of which none may lack a mark.
 
     Raises:
         UsageError: a mark of this task is of another answer, reference or draw; marks are of several draws; or a drawn
             answer has no mark.
     """
-    task, digest = answers.task, answers.digest
+    task, digest, places = answers.task, answers.digest, {name: place for place, name in enumerate(answers.ids)}
     of_task = [mark for mark in marks if mark.task == task and mark.kind == "spans"]
     mine = [mark for mark in of_task if mark.run == digest]
+    if of_task and not any(digest in mark.draw.runs for mark in of_task):
+        raise UsageError(
+            f"{of_task[0].where}: this mark of {task} is of another run: its answers have the digest {of_task[0].run}, "
+            f"those here {digest}. Name the run that the answers were drawn from"
+        )
     if not mine:
-        own_draw = [mark for mark in of_task if digest in mark.draw.runs]
-        if of_task and not own_draw:
-            raise UsageError(
-                f"{of_task[0].where}: this mark of {task} is of another run: its answers have the digest {of_task[0].run}, "
-                f"those here {digest}. Name the run that the answers were drawn from"
-            )
         return MarksOfTask({}, {})
-    places = {identity: place for place, identity in enumerate(answers.ids)}
-    shares_of_words = answers.shares.tolist()
-    refuse(
-        f"marks that are not of this run of {task}", mine, lambda mark: _difference(mark, answers, places.get(mark.id))
-    )
+    refuse(f"marks that are not of this run of {task}", mine, lambda mark: _difference(mark, answers, places))
     # An answer without words that count has nothing to mark in this run. Another run of the draw may have answered: it
     # stays among the draws of both, with weight 0.
-    without_words = {identity for identity, place in places.items() if not shares_of_words[place]}
-    counted, by_id = counted_draws(mine, task, complete_to, without_words)
+    shares = dict(zip(answers.ids, answers.shares.tolist(), strict=True))
+    counted, by_id = counted_draws(mine, task, complete_to, {name for name, share in shares.items() if not share})
     drawn = {}
-    for identity, times in Counter(counted).items():
-        place, text = places[identity], answers.texts[places[identity]]
-        if identity in without_words:
-            drawn[identity] = DrawnAnswer(text, times, 0.0, 0.0)
+    for name, times in Counter(counted).items():
+        text = answers.texts[places[name]]
+        if not shares[name]:
+            drawn[name] = DrawnAnswer(text, times, 0.0, 0.0)
             continue
-        shares = [mark.share for mark in by_id[identity] if mark.spans is not None]
-        weight = shares_of_words[place] / by_id[identity][0].chance
-        drawn[identity] = DrawnAnswer(text, times, weight, fmean(shares) if shares else None)
+        marked = [mark.share for mark in by_id[name] if mark.spans is not None]
+        drawn[name] = DrawnAnswer(text, times, shares[name] / by_id[name][0].chance, fmean(marked) if marked else None)
     counting = [mark for mark in mine if mark.id in drawn]
-    kappa, pairs = kappa_of_words(counting)
-    more = {"kappa": kappa, "answers_of_several": pairs, "suggested": sum(mark.suggested for mark in counting)}
+    kappa, several = kappa_of_words(counting)
+    more = {"kappa": kappa, "answers_of_several": several, "suggested": sum(mark.suggested for mark in counting)}
     return MarksOfTask(drawn, {**basis_of(counting, counted), **more})
 
 
 def refuse(what: str, marks: Iterable[Mark], why: Callable[[Mark], str]) -> None:
-    """UsageError that names the first lines that cannot be used, and why, where there are any."""
+    """Raise a UsageError that names the first marks that cannot be used, where `why` has a reason."""
     faults = [f"{mark.where}: {reason}" for mark in marks if (reason := why(mark))]
     if faults:
-        raise UsageError(_listed(what, faults))
+        raise UsageError(_first_faults(what, faults))
 
 
 def counted_draws(
@@ -291,7 +269,14 @@ def counted_draws(
     Raises:
         UsageError: the marks are of several draws, or a drawn answer has none and is not among the `unneeded`.
     """
-    order = _common_order(marks)
+    longest = max(marks, key=lambda mark: len(mark.draw.order))  # begins with all other draws
+    order = longest.draw.order
+    for mark in marks:
+        if mark.draw[:2] != longest.draw[:2] or mark.draw.order != order[: len(mark.draw.order)]:
+            raise UsageError(
+                f"{mark.where} and {longest.where} are of different draws; marks can be joined that are of one draw, with "
+                f"the same --seed and runs"
+            )
     if not 1 <= (1 if complete_to is None else complete_to) <= len(order):
         raise UsageError(f"{task}: --complete-to {complete_to}, of {len(order)} draws: name one of 1 to {len(order)}")
     by_id: dict[str, list[Mark]] = defaultdict(list)
@@ -308,7 +293,7 @@ def counted_draws(
 
 
 def basis_of(marks: Sequence[Mark], counted: Sequence[str]) -> dict[str, Any]:
-    """For the results file: which files, draw and annotators the marks that count are of."""
+    """Files, draw and annotators of the marks that count, for the results file."""
     draw = marks[0].draw
     return {
         "files": sorted({Path(mark.where.rpartition(", line ")[0]).name for mark in marks}),
@@ -319,16 +304,17 @@ def basis_of(marks: Sequence[Mark], counted: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _difference(mark: Mark, answers: TaskAnswers, place: int | None) -> str:
-    """Why a mark is not of the run's answer at a place; empty where it is."""
-    if place is None:
+def _difference(mark: Mark, answers: TaskAnswers, places: Mapping[str, int]) -> str:
+    """The reason why a mark does not belong to a run's answer; empty where it does. `places` are those of the documents."""
+    if mark.id not in places:
         return f"the run has no document {mark.id}"
+    place = places[mark.id]
     if mark.answer != answers.texts[place]:
         return f"the answer to {mark.id} is another one"
     if mark.reference != reference_of(answers.logged[place].doc):
         return f"the reference of {mark.id} is another one"
     share, runs = answers.shares[place], len(mark.draw.runs)
-    # The mean of its shares of all runs: of one run known, of several so large at least, and at most.
+    # The chance is the mean of the shares of all runs. The shares of the other runs are between 0 and 1.
     least, most = share / runs, (share + runs - 1) / runs
     if not least - 1e-9 <= mark.chance <= most + 1e-9:
         span = "" if runs == 1 else f", which makes it {least:.6f} to {most:.6f} for {runs} runs"
@@ -338,48 +324,33 @@ def _difference(mark: Mark, answers: TaskAnswers, place: int | None) -> str:
 
 
 def changed_chance(mark: Mark) -> str:
-    """Why the chance of a line is not the one that its document was drawn with; empty where the digest holds or is
-    missing."""
+    """The reason why a line's chance is not that of its draw; empty where the digest holds, or is missing."""
     if mark.digest in (None, chance_digest(mark.id, mark.chance, mark.draw.seed, mark.draw.runs)):
         return ""
     return f"chance {mark.chance:g} of {mark.id} is not that of its draw; take the line as the page saved it"
 
 
-def _common_order(marks: Sequence[Mark]) -> tuple[str, ...]:
-    """The longest draw of the marks, which begins with all others."""
-    longest = max((mark for mark in marks), key=lambda mark: len(mark.draw.order))
-    for mark in marks:
-        seed, runs, order = mark.draw
-        if (seed, runs) != longest.draw[:2] or order != longest.draw.order[: len(order)]:
-            raise UsageError(
-                f"{mark.where} and {longest.where} are of different draws; marks can be joined that are of one draw, with "
-                f"the same --seed and runs"
-            )
-    return longest.draw.order
-
-
 def kappa_of_words(marks: Sequence[Mark]) -> tuple[float | None, int]:
-    """Cohen's kappa of words, marked or not, as the mean over pairs of annotators; and how many answers several marked.
-    ``None`` where no two marked the same, or it is not defined."""
+    """:func:`mean_kappa` of words, marked or not."""
     by_answer: dict[tuple[str, str], dict[str, Sequence[int]]] = defaultdict(dict)
     for mark in marks:
         if mark.spans is not None:
-            by_answer[mark.run, mark.id][mark.annotator] = _labels(mark)
+            categories = covered(words(mark.answer, mark.language), mark.spans)
+            by_answer[mark.run, mark.id][mark.annotator] = [int(category is not None) for category in categories]
     return mean_kappa(by_answer.values(), 2)
 
 
 def mean_kappa(
     labels: Iterable[Mapping[str, Sequence[int]]], size: int, quadratic: bool = False
 ) -> tuple[float | None, int]:
-    """Cohen's kappa, the mean over pairs of raters, and how many items several rated.
+    """Cohen's kappa, the mean over pairs of raters, and the number of items that several rated.
 
     Args:
-        labels: of each item, the labels by each of its raters, in [0, `size`).
-        size: number of labels.
+        labels: of each item, rater to labels in [0, `size`).
         quadratic: whether disagreements have quadratic weights.
 
     Returns:
-        ``None`` for a kappa that is not defined: of no two raters, or of one label only.
+        ``None`` for a kappa without two raters of one item, or without two labels.
     """
     pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     several = 0
@@ -388,15 +359,11 @@ def mean_kappa(
         for first, second in combinations(sorted(by_rater), 2):
             pairs[first, second] += zip(by_rater[first], by_rater[second], strict=True)
     weights = quadratic_weights(range(size)) if quadratic else None
-    kappas = [float(cohen_kappa(contingency_table(each, size), weights)) for each in pairs.values()]
-    defined = [kappa for kappa in kappas if kappa == kappa]
+    kappas = [float(cohen_kappa(contingency_table(of_pair, size), weights)) for of_pair in pairs.values()]
+    defined = [kappa for kappa in kappas if not isnan(kappa)]
     return (fmean(defined) if defined else None), several
 
 
-def _labels(mark: Mark) -> list[int]:
-    return [int(category is not None) for category in covered(words(mark.answer, mark.language), mark.spans or ())]
-
-
-def _listed(what: str, faults: Sequence[str]) -> str:
+def _first_faults(what: str, faults: Sequence[str]) -> str:
     more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     return f"{what}: {'; '.join(faults[:_SHOWN])}{more}"

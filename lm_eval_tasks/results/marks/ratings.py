@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import permutations
 from pathlib import Path
@@ -26,13 +26,11 @@ from lm_eval_tasks.detection.marked import DrawnAnswer, MarksOfTask
 from lm_eval_tasks.results.marks.lines import Mark, basis_of, changed_chance, counted_draws, mean_kappa, refuse
 
 KINDS = {RATINGS: "ratings", PAIRS: "preferences"}
-"""What people say that is joined with a judge's task."""
-
-PREFERENCE = "preference"
+"""A judge's task to the kind of marks that is joined with it."""
 
 
 class Judged(NamedTuple):
-    """What a judge was shown of a question, and how it scored it. Texts are without white space and marks of quotation."""
+    """A question as a judge saw and scored it. Texts are without white space and marks of quotation."""
 
     texts: Mapping[str, str]  # answers by system: one, or two side by side
     passages: str
@@ -44,11 +42,7 @@ JudgedAnswers = Mapping[frozenset[str], Mapping[str, Judged]]
 
 
 def judged_answers(samples: Path, task: str) -> JudgedAnswers:
-    """What the judge of a samples file was shown, and said.
-
-    Raises:
-        CorruptSource: a document is none of the task.
-    """
+    """The questions in a samples file of a judge; a CorruptSource if a document does not belong to the task."""
     judged: dict[frozenset[str], dict[str, Judged]] = defaultdict(dict)
     for sample in read_samples(samples):
         doc, reply = sample["doc"], sample["resps"][0][0]
@@ -75,16 +69,14 @@ def judged_answers(samples: Path, task: str) -> JudgedAnswers:
 def join_ratings(
     marks: Sequence[Mark], task: str, judged: JudgedAnswers, complete_to: int | None = None
 ) -> MarksOfTask:
-    """People's ratings or preferences of the answers that a judge has judged.
+    """People's ratings or preferences of the answers that a judge has judged, by ``<id>/<aspect>`` or ``<id>/<system>``;
+    none where no mark is of this kind.
 
     Args:
         marks: of any kinds, tasks and runs.
         task: of the judge.
         judged: :func:`judged_answers` of its samples file.
-        complete_to: count only the first draws, so many; default: all that were drawn, of which none may lack a mark.
-
-    Returns:
-        The marks, by ``<id>/<aspect>`` or ``<id>/<system>``; none where there are none of this kind.
+        complete_to: as of :func:`lm_eval_tasks.results.marks.lines.join`.
 
     Raises:
         UsageError: a mark is of another answer, reference or draw, marks are of several draws or pairs of runs, or a drawn
@@ -98,13 +90,14 @@ def join_ratings(
     if not groups:
         return MarksOfTask({}, {})
 
-    def equal(group: Iterable[Mark], systems: tuple[str, ...]) -> int:
-        return sum(not _difference(mark, systems, judged) for mark in group)
-
     orders = [systems for together in judged for systems in permutations(sorted(together))]
-    fitting = [(equal(group, systems), group, systems) for group in groups.values() for systems in orders]
-    number, mine, systems = max(fitting, key=lambda each: each[0])
-    others = [group for equal_ones, group, _ in fitting if equal_ones == len(group) and group is not mine]
+    fits = [
+        (sum(not _difference(mark, systems, judged) for mark in group), group, systems)
+        for group in groups.values()
+        for systems in orders
+    ]
+    number, mine, systems = max(fits, key=lambda fit: fit[0])
+    others = [group for fitting, group, _ in fits if fitting == len(group) and group is not mine]
     if others and task == PAIRS and number == len(mine):
         raise UsageError(
             f"{mine[0].where} and {others[0][0].where} are of different pairs of runs; score them one by one"
@@ -120,7 +113,7 @@ def join_ratings(
             mean = fmean(ratings) if ratings else None
             drawn[f"{identity}/{name}"] = DrawnAnswer(texts[place % len(texts)], times, 1.0, mean)
     counting = [mark for mark in mine if mark.id in {*counted}]
-    agreed = {name: name for name in ASPECTS} if task == RATINGS else {PREFERENCE: mine[0].runs[0]}
+    agreed = {name: name for name in ASPECTS} if task == RATINGS else {"preference": mine[0].runs[0]}
     agreement = {
         what: _agreement(counting, key, names[key], judged[frozenset(systems)]) for what, key in agreed.items()
     }
@@ -134,7 +127,7 @@ def _bare(text: str) -> str:
 
 
 def _difference(mark: Mark, systems: Sequence[str], judged: JudgedAnswers) -> str:
-    """Why a mark is not of the judged answers of some systems; empty where it is."""
+    """The reason why a mark does not belong to the judged answers of some systems; empty where it does."""
     of_systems = judged[frozenset(systems)]
     entry = of_systems.get(mark.id)
     if entry is None:

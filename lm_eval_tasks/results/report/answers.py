@@ -10,9 +10,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from custom_metrics.broken_run import Labels, Sign, Signs, count, kind_of
+from custom_metrics.broken_run import Labels, Sign, Signs, as_answered, count, kind_of
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
-from lm_eval_tasks.harness.run_warnings import as_answered
 from lm_eval_tasks.results.doubts import equal_answers
 from lm_eval_tasks.results.report.documents import derive_documents
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun

@@ -71,7 +71,7 @@ def differences(
     metrics = [*_by_metric(comparison, titles)]
     nothing = () if metrics else ("The models are not compared: they were asked nothing that is the same.",)
     if len(runs) >= MANY:
-        tables = matrices(comparison) if metrics else ()
+        tables = matrices(comparison, lambda value, metric: as_text(value, metric.unit)) if metrics else ()
         return Differences(metrics, {}, (*nothing, *refused, *comparison.notes), comparison, tables)
     by_metric: dict[tuple[str, str], list[Headline]] = {}
     for headline in headlines:

@@ -14,11 +14,10 @@ from custom_metrics.broken_run import Signs
 from custom_metrics.hallucination import doubts as doubts_of_correction
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import is_measurable
+from custom_metrics.statistics.units import FEW, is_measurable
 from detector_plugin.detector import RAG
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
-from lm_eval_tasks.harness.run_warnings import FEW
 from lm_eval_tasks.results.doubts import Findings, doubts_about_answers
 from lm_eval_tasks.results.report.answers import READINGS
 from lm_eval_tasks.results.report.families import Family

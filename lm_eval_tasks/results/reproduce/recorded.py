@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.usage.assignments import assignments
 from custom_metrics.usage.printable import shell_word
 from custom_metrics.usage.secrets import BLANK
 from lm_eval_tasks.data import provenance, sources
@@ -146,8 +147,6 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
 def _with_json(words: list[str], more: Mapping[str, Any]) -> list[str]:
     """The words of a command line with all options of ``--metadata``, and `more`, as one JSON object, as every version of
     the harness reads it: 0.4 reads ``name=value`` too, which 0.5 does not."""
-    from custom_metrics.harness.host import simple_parse_args_string
-
     others = _drop_option(words, "--metadata", "")
     left = Counter(words) - Counter(others)
     given: dict[str, Any] = {}
@@ -155,7 +154,7 @@ def _with_json(words: list[str], more: Mapping[str, Any]) -> list[str]:
         for word in words:
             if left[word] and not word.startswith("--"):
                 left[word] -= 1
-                given |= json.loads(word) if word.startswith("{") else simple_parse_args_string(word)
+                given |= json.loads(word) if word.startswith("{") else assignments(word)
     except ValueError:  # not understood: as it was typed
         return [*words, *(["--metadata", json.dumps(more)] if more else [])]
     given |= more

@@ -109,7 +109,8 @@ def score(
         judges = " or ".join(sorted(task for task, kind in KINDS.items() if kind in kinds))
         raise MissingSource(
             f"{path.resolve()}: samples of {others}; people's {' and '.join(sorted(kinds))} are joined with a judge's: let "
-            f"one judge the answers (lm_eval --tasks {judges} --metadata samples=... --log_samples), and score its run"
+            f"one judge the answers (lm_eval --tasks {judges} --metadata '{{\"samples\": ...}}' --log_samples), and score "
+            f"its run"
         )
     if not folders:
         raise MissingSource(
@@ -179,7 +180,7 @@ def _joined(marks: Sequence[Mark], task: str, samples: Path, complete_to: int | 
 
 def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
     """Tag and score the answers of one model, which come from the run of the `earlier` results; return the results file."""
-    from custom_metrics.harness.host import EvaluationTracker, simple_evaluate
+    from lm_eval_tasks.harness.host import EvaluationTracker, simple_evaluate
 
     samples = work.samples()
     order = list(earlier.get("n-samples") or ())  # sampled answers depend on the order of the tasks
@@ -301,8 +302,8 @@ class Work(NamedTuple):
 
     def task_manager(self) -> Any:
         """The harness's task manager for our tasks with the detector and its options."""
-        from custom_metrics.harness.host import TaskManager
         from lm_eval_tasks.harness.autoload import task_folder
+        from lm_eval_tasks.harness.host import TaskManager
 
         return TaskManager(include_path=task_folder(), include_defaults=False, metadata=dict(self.metadata))
 

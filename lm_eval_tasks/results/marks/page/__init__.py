@@ -1,4 +1,5 @@
-"""The page that a person marks answers on: one HTML file that needs no server and no network.
+"""The page that a person marks answers on: one HTML file that needs no server and no network; and its content, the drawn
+answers as lines of a marks file.
 
 Jinja writes the frame and the instructions. Answers, questions and references are in the page as JSON, and its script only
 ever makes text of them. They stay as they are, to the character, because marks are offsets in them.
@@ -8,16 +9,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from custom_metrics.reading.spans import HALLUCINATION
-from lm_eval_tasks.results.report.page import cleaned, environment_of
+import numpy as np
 
-__all__ = ["INSTRUCTIONS", "marking_page"]
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, span_of
+from detector_plugin.detector import RAG
+from detector_plugin.labelled import REAL
+from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, reference_of
+from lm_eval_tasks.results.report.documents.document import tagged_answer
+from lm_eval_tasks.results.report.page import cleaned, direction, environment_of
+from lm_eval_tasks.runs import Answer
 
-# What could end or hide a script element, and what cannot be in a file or would change how its source is read.
+__all__ = ["INSTRUCTIONS", "marking_page", "page_content"]
+
+# Characters that could end or hide a script element, cannot be in a file, or would change how its source is displayed.
 _ESCAPED = re.compile(
     "[<>&\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufeff\ufffe\uffff]"
 )
@@ -53,9 +61,9 @@ INSTRUCTIONS = {
         - Do not skip questions: their order was drawn, too. You may stop after any of them.
     """,
 }
-"""What annotators are told of each kind, in Markdown."""
+"""The instructions for annotators, by kind, in Markdown."""
 
-# Those of CLAPnq's human evaluation (Rosenthal et al. 2025, section 5), with a sentence for each value.
+# The questions of CLAPnq's human evaluation (Rosenthal et al. 2025, section 5), with a sentence for each value.
 _ASPECTS = [
     {
         "name": "faithfulness",
@@ -80,44 +88,110 @@ _ASPECTS = [
 ]
 
 
-def marking_page(content: Mapping[str, Any]) -> str:
-    """The HTML of a page to mark answers on.
+_NAMES = {  # kind to the things to do, and the beginning of the saved file's name
+    "spans": ("answers to mark", "marks"),
+    "ratings": ("answers to rate", "ratings"),
+    "preferences": ("pairs to compare", "preferences"),
+}
+
+
+def page_content(
+    runs: Sequence[TaskAnswers],
+    drawn: Draw,
+    kind: str = "spans",
+    categories: bool = False,
+    suggest: bool = False,
+    instructions: str = "",
+) -> dict[str, Any]:
+    """The content of a page to mark on, or of a project of Label Studio.
 
     Args:
-        content: ``format`` (1), ``kind`` (``spans``, ``ratings`` or ``preferences``), ``title``, ``file`` (how the saved
-            file's name begins), ``direction`` (of texts without letters), ``categories`` (of marks; empty: one kind),
-            ``suggest`` (whether the detector's spans are shown first), ``instructions`` (Markdown's headings, lists,
-            paragraphs, bold; empty: ours), and ``items``: each a ``line`` (the saved one, without what people say) and
-            ``suggested`` spans.
+        runs: of one task, from which answers were drawn.
+        kind: one of :data:`lm_eval_tasks.results.marks.draw.KINDS`; preferences are of two runs.
+        categories: whether parts are marked with mFAVA's categories.
+        suggest: whether the detector's spans are in the page, and shown first.
+        instructions: Markdown's headings, lists, paragraphs and bold; empty for ours.
 
     Returns:
-        a page that loads nothing. The detector's spans are in it only if they are suggested.
-
-    Raises:
-        ValueError: there is nothing to mark, or the format or the kind is unknown.
+        ``items``, each a ``line``, which the annotator completes, and ``suggested`` spans; and what the page needs for all.
     """
+    items = list(_items(runs, drawn, kind, suggest, categories))
+    for item in items[:1]:  # on every line the order would make files grow by the square of the draws
+        item["line"]["draw"] = {**item["line"]["draw"], "order": [*drawn.order]}
+    task, language = runs[0].task, runs[0].language
+    number_of, file = _NAMES[kind]
+    return {
+        "kind": kind,
+        "title": f"{task}: {len(items)} {number_of}",
+        "file": f"{file}_{task}",
+        "language": language,
+        "direction": direction(language),
+        "categories": [*CATEGORIES] if categories else [],
+        "suggest": suggest,
+        "instructions": instructions,
+        "items": items,
+    }
+
+
+def _items(
+    runs: Sequence[TaskAnswers], drawn: Draw, kind: str, suggest: bool, categories: bool
+) -> Iterator[dict[str, Any]]:
+    """The items of each drawn document, in the order of the draw. The order of the runs is shuffled for each document, so
+    that annotators do not learn which model comes first."""
+    names = drawn.distinct()
+    places = [{name: place for place, name in enumerate(run.ids)} for run in runs]
+    logged = [run.logged.select(map(of_run.__getitem__, names)) for run, of_run in zip(runs, places, strict=True)]
+    for number, (name, *answers) in enumerate(zip(names, *logged, strict=True)):
+        shuffled = np.random.default_rng([drawn.seed, number]).permutation(len(runs)).tolist()
+        shown = [(runs[at], answers[at], places[at][name]) for at in shuffled]
+        line = _line(shown[0][1], name, runs[0], drawn, kind)
+        if kind == "preferences":
+            texts = [run.texts[place] for run, _, place in shown]
+            models, digests = ([getattr(run, field) for run, _, _ in shown] for field in ("model", "digest"))
+            yield {"line": {**line, "answers": texts, "models": models, "runs": digests}, "suggested": []}
+            continue
+        for run, answer, place in shown:
+            if kind == "ratings" or run.words[place]:  # an answer without words has nothing to mark
+                yield {
+                    "line": {**line, "answer": run.texts[place], "model": run.model, "run": run.digest},
+                    "suggested": _suggested(answer, categories) if suggest else [],
+                }
+
+
+def _line(answer: Answer, name: str, run: TaskAnswers, drawn: Draw, kind: str) -> dict[str, Any]:
+    """The fields of a document's line that are the same for all runs."""
+    doc = answer.doc
+    return {
+        "id": name,
+        "task": run.task,
+        "kind": kind,
+        "language": str(doc.get("language") or run.language),
+        "question": str(doc.get("query") or doc.get("question") or ""),
+        "reference": reference_of(doc),
+        "article": str(doc["article"]) if "article" in doc else None,
+        "annotations": RAG if run.task.startswith("clapnq_") else REAL,
+        **drawn.fields(name),
+    }
+
+
+def _suggested(answer: Answer, categories: bool) -> list[list[Any]]:
+    """The spans that a detector marked in an answer, with a category that the page offers."""
+    outputs = (tagged_answer(reading.answer, answer.response)[1] for reading in answer.readings.values())
+    spans = map(span_of, next(filter(None, outputs), []))
+    offered = CATEGORIES if categories else (HALLUCINATION,)
+    return [[span.start, span.end, span.category if span.category in offered else offered[0]] for span in spans]
+
+
+def marking_page(content: Mapping[str, Any]) -> str:
+    """The HTML of a page to mark answers on, with a content of :func:`page_content`. It loads nothing."""
     from markupsafe import Markup, escape
 
-    kind, items = content["kind"], content["items"]
-    if content["format"] != 1 or kind not in INSTRUCTIONS:
-        raise ValueError(f"no page can be made of format {content['format']!r} and kind {kind!r}")
-    if not items:
-        raise ValueError("there are no answers to mark")
-    suggest = bool(content["suggest"]) and kind == "spans"
-    aspects = _ASPECTS if kind == "ratings" else []
-    of_items = [
-        {
-            "line": item["line"],
-            "suggested": [_span(span, content["categories"]) for span in item["suggested"] if suggest],
-        }
-        for item in items
-    ]
-    texts = {**content, "suggest": suggest, "aspects": aspects, "items": of_items}
-    written = json.dumps(texts, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    kind, aspects = content["kind"], _ASPECTS if content["kind"] == "ratings" else []
+    written = json.dumps({**content, "aspects": aspects}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     environment = environment_of(__name__, "marking", cleaned)
     environment.filters["bold"] = lambda text: Markup(_BOLD.sub(r"<strong>\1</strong>", str(escape(cleaned(text)))))  # noqa: S704
     html: str = environment.get_template("marking.html.jinja").render(
-        content=Markup(_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", written)),  # noqa: S704 - escaped for a script
+        content=Markup(_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", written)),  # noqa: S704 - escaped for a script
         kind=kind,
         title=content["title"],
         categories=content["categories"],
@@ -125,12 +199,6 @@ def marking_page(content: Mapping[str, Any]) -> str:
         instructions=[*_blocks(content["instructions"].strip() or INSTRUCTIONS[kind])],
     )
     return html
-
-
-def _span(span: list[Any], categories: list[str]) -> list[Any]:
-    """A span of a detector with a category that the page offers."""
-    start, end, category = span[:3]
-    return [start, end, category if category in categories else next(iter(categories), HALLUCINATION)]
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:

@@ -1,9 +1,9 @@
-"""The documents of a report: which ones it shows, and what it shows of each.
+"""Chooses the documents that a report shows.
 
-A page shows a sample in which errors are more frequent than in the run. The kinds of
-:data:`~lm_eval_tasks.results.report.documents.document.KINDS` take turns, and documents of no kind have a turn too. Within
-a kind, documents are ordered by a digest of their content; the most hallucinated by their share, largest first. So the
-sample depends only on the documents and the answers, not on the order of the files or on chance.
+The sample has more errors than the run. The kinds of :data:`~lm_eval_tasks.results.report.documents.document.KINDS` take
+turns, and documents of no kind have a turn too. Within a kind, a digest of the content orders the documents; the most
+hallucinated come in the order of their share, largest first. So the sample depends on the documents and the answers alone,
+not on the order of the files or on chance.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ _NAMES = (*KINDS,)
 
 
 class TaskDocuments(NamedTuple):
-    """The documents of one task: their number, in total and of each kind; those on the page; and the models whose answers
-    were not logged."""
+    """The documents of one task: their number, in total and by kind; the chosen ones; and models without logged answers."""
 
     task: str
     benchmark: str

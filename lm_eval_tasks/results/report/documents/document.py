@@ -6,15 +6,13 @@ import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from custom_metrics.reading.spans import HALLUCINATION, Span, span_of
+from custom_metrics.usage.printable import without_surrogates
 
-QUESTION_LENGTH = 2_000
-ANSWER_LENGTH = 8_000
-PASSAGE_LENGTH = 4_000
-PAGE_LENGTH = 12_000
+QUESTION_LENGTH, PASSAGE_LENGTH, ANSWER_LENGTH, PAGE_LENGTH = 2_000, 4_000, 8_000, 12_000
 """The number of characters of a text that a page shows at most. The rest is counted."""
 
 KINDS = {
@@ -28,11 +26,9 @@ KINDS = {
 
 _WHITE = re.compile(r"\s")
 
-Kind = TypeVar("Kind")
-
 
 class Piece(NamedTuple):
-    """A piece of a text. `category` is the error that a detector or an annotator found in it; empty where there is none."""
+    """A piece of a text. `category` is the error that a detector or an annotator marked; empty where there is none."""
 
     text: str
     category: str = ""
@@ -46,8 +42,7 @@ class Text(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """A passage of the prompt: its number there, from 1, a title, and a `mark` such as "gold passage"; both are empty where
-    there is none."""
+    """A passage of the prompt: its number there, from 1, a title or "", and a `mark` such as "gold passage" or ""."""
 
     number: int
     title: str
@@ -61,7 +56,7 @@ class ShownAnswer(NamedTuple):
     label: str  # models disagree where their labels differ
     verdict: str = ""  # the same in a few words
     tone: str = "plain"  # or ``good``, ``bad``, ``unsure``
-    kinds: frozenset[str] = frozenset()  # what is wrong with it, keys of :data:`KINDS`
+    kinds: frozenset[str] = frozenset()  # keys of :data:`KINDS`
     share: float | None = None  # of its words that are flagged; None where no detector read it
     model: str = ""  # its label in the report
     text: Text = Text()
@@ -80,8 +75,6 @@ class Document(NamedTuple):
     page_title: str = ""
     address: str = ""  # of the page: http or https, else empty
     prompt: Text | None = None  # as it was sent, if no passages could be read from it
-    task: str = ""
-    benchmark: str = ""
     language: str = ""
     key: str = ""
     answers: tuple[ShownAnswer, ...] = ()  # of the models, in the order of the runs
@@ -91,17 +84,15 @@ class Document(NamedTuple):
 def text_of(value: Any, limit: int, spans: Iterable[Span] = ()) -> Text:
     """A value as a text of at most `limit` characters, with spans as pieces. Of overlapping spans the first counts, then
     the longer. Spans that reach beyond the text or the limit are cut."""
-    text = value if isinstance(value, str) else "" if value is None else str(value)
+    text = "" if value is None else str(value)
     visible = text[:limit]
     pieces, position = [], 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         start, end = max(position, span.start), min(span.end, len(visible))
-        if start >= end:
-            continue
-        if start > position:
-            pieces.append(Piece(visible[position:start]))
-        pieces.append(Piece(visible[start:end], span.category or HALLUCINATION))
-        position = end
+        if start < end:
+            between = [Piece(visible[position:start])] if start > position else []
+            pieces += [*between, Piece(visible[start:end], span.category or HALLUCINATION)]
+            position = end
     if position < len(visible) or not visible:
         pieces.append(Piece(visible[position:]))
     return Text(tuple(pieces), len(text) - len(visible))
@@ -109,35 +100,32 @@ def text_of(value: Any, limit: int, spans: Iterable[Span] = ()) -> Text:
 
 def address_of(value: Any) -> str:
     """An address that is safe to link to: http or https with a host. Anything else (``javascript:``) becomes ``""``."""
-    if not isinstance(value, str) or len(value) > 2000 or _WHITE.search(value):
-        return ""
-    try:
-        address = urlsplit(value)
-    except ValueError:
-        return ""
-    return value if address.scheme in ("http", "https") and address.hostname else ""
+    if isinstance(value, str) and len(value) <= 2000 and not _WHITE.search(value):
+        with suppress(ValueError):
+            address = urlsplit(value)
+            return value if address.scheme in ("http", "https") and address.hostname else ""
+    return ""
 
 
-def listed(value: Any, kind: type[Kind]) -> list[Kind]:
-    """The members of a list that have a type; empty where the value is no list."""
+def members(value: Any, kind: type) -> list[Any]:
+    """The members of a list that have a type; none of a value that is not a list."""
     return [member for member in value if isinstance(member, kind)] if isinstance(value, (list, tuple)) else []
 
 
-def answer_and_spans(output: Any, response: str) -> tuple[str, list[Span]]:
-    """Answer and spans in the output of the filter ``hallucination_spans``; for any other output, a text without spans."""
+def tagged_answer(output: Any, response: str) -> tuple[str, list[Any] | None]:
+    """Answer and spans in what the filter ``hallucination_spans`` wrote. Any other output of a filter is an answer that no
+    detector has read, with ``None`` for the spans; without output, the response is."""
     if isinstance(output, str) and output.startswith("{"):
-        try:
-            written = json.loads(output)
-            text = written["answer"]
-            if isinstance(text, str):
-                return text, spans_in(written.get("spans"))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            pass
-    return (output if isinstance(output, str) else response), []
+        with suppress(ValueError, RecursionError):
+            tagged = json.loads(output)
+            if isinstance(tagged, dict) and tagged.keys() >= {"answer", "spans", "detector"}:
+                spans = tagged["spans"]
+                return without_surrogates(str(tagged["answer"])), spans if isinstance(spans, list) else None
+    return (output if isinstance(output, str) else response), None
 
 
 def spans_in(value: Any) -> list[Span]:
-    """The spans in a list of objects or of lists; members that are no spans are skipped."""
+    """The spans in a list of objects or of lists; other members are skipped."""
     spans = []
     for item in value if isinstance(value, list) else ():
         if isinstance(item, dict):

@@ -1,10 +1,12 @@
-"""Layouts of a task's documents and answers in a report, one class for each kind of task."""
+"""Layouts of a task's documents and answers in a report. A document is read by its columns; what an answer is worth is said
+by a class for each kind of task."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from custom_metrics.abstention.explained import explain
 from custom_metrics.abstention.phrases import supported_language
@@ -20,23 +22,28 @@ from lm_eval_tasks.results.report.documents.document import (
     Document,
     Passage,
     ShownAnswer,
+    Text,
     address_of,
-    answer_and_spans,
-    listed,
+    members,
     spans_in,
+    tagged_answer,
     text_of,
 )
 from lm_eval_tasks.results.report.numbers import as_text
 from lm_eval_tasks.runs import Answer, FilteredAnswer, TaskRun
+from lm_eval_tasks.runs.run import LARGEST
 
 _MARKER = re.compile(r"^\[(\d{1,3})\] ", re.MULTILINE)
 _BEHIND = re.compile(r"\n\n(?:OUTPUT:|Remember to read the contexts carefully\.)")
 _REFERENCE = re.compile(r"\[Reference\]\n(?P<text>.*)\n\n\[Answer\]\n", re.DOTALL)  # of detection_prompt.jinja
 _LOST = "Invalid: another text came back"
+_SHORTER = ("answer is present", "answer is not present")
+_NUMBER = re.compile(r"\[\d+\]")
+_LONGEST = 2000  # characters of an answer that is explained; phrases decide at its beginning
 
 
 class TaskReader:
-    """Documents of any task: prompt, answer, and numbers. `filter` is the one whose reading counts; ``None`` for the first
+    """Documents of any task, and models' answers to them. `filter` is the one whose reading counts; ``None`` for the first
     in the samples."""
 
     FACTS: tuple[str, ...] | None = None
@@ -44,11 +51,8 @@ class TaskReader:
 
     def __init__(self, task: TaskRun) -> None:
         self.task = task
-        self.filter: str | None = None
-
-    @property
-    def language(self) -> str:
-        return self.task.language
+        self.filter = task.headline_filter if task.filters else None
+        self.language = task.language or "en"
 
     def judge(self, answer: Answer) -> ShownAnswer:
         """The verdict on an answer, without its text. Whether the answer is one of the most hallucinated depends on all
@@ -65,32 +69,64 @@ class TaskReader:
             facts = tuple((metric, f"{round(x, 2):.7g}") for metric, x in values if x is not None)
             shown_answers.append(self._with_text(answer, self.judge(answer))._replace(model=model, facts=facts))
         first = next(iter(answers.values()))
-        return self._document(first)._replace(
-            task=self.task.task,
-            benchmark=self.task.benchmark,
+        doc, prompt = first.doc, first.prompt
+        passages, page = self._passages(first), self._page(first)
+        return Document(
+            text_of(self._question(first), QUESTION_LENGTH),
+            self._right(doc, passages),
+            passages,
+            self._references(first),
+            page=text_of(page, PAGE_LENGTH) if page else None,
+            page_title=str(doc.get("title") or ""),
+            address=address_of(doc.get("url")),
+            prompt=text_of(prompt, PAGE_LENGTH) if prompt and not passages and not page else None,
             language=self.language,
             key=first.key,
             answers=tuple(shown_answers),
         )
 
-    def _document(self, answer: Answer) -> Document:
-        doc = answer.doc
-        question = next((doc[name] for name in ("question", "query") if isinstance(doc.get(name), str)), "")
-        return Document(
-            text_of(question or answer.key, QUESTION_LENGTH),
-            prompt=text_of(answer.prompt, PAGE_LENGTH) if answer.prompt else None,
+    def _question(self, answer: Answer) -> str:
+        texts = (answer.doc.get(column) for column in ("question", "query", "prompt", "title"))
+        return next((text for text in texts if text and isinstance(text, str)), answer.key)
+
+    def _right(self, doc: Mapping[str, Any], passages: Sequence[Passage]) -> str:
+        """What a right answer is, in a few words."""
+        return ""
+
+    def _passages(self, answer: Answer) -> tuple[Passage, ...]:
+        """The passages of a document; else of its prompt, which holds all of them."""
+        doc, gold = answer.doc, members(answer.doc.get("gold_ids"), str)
+        if "passages" not in doc:
+            return tuple(passages_of(answer.prompt, len(members(doc.get("docids"), str))) if "docids" in doc else ())
+        return tuple(
+            Passage(
+                number,
+                str(passage.get("title", "")),
+                text_of(passage.get("text"), PASSAGE_LENGTH),
+                "gold passage, retrieved" if passage.get("id") in gold else "",
+            )
+            for number, passage in enumerate(members(doc["passages"], dict), 1)
         )
 
-    def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
-        """The verdict of :meth:`judge`, with the text of the answer and the reasons for the label."""
-        return judged._replace(text=text_of(answer.response, ANSWER_LENGTH))
+    def _page(self, answer: Answer) -> Any:
+        """The text that answers are held against; the prompt has it where the document lacks it."""
+        in_prompt = _REFERENCE.search(answer.prompt)
+        return answer.doc.get("reference") or (in_prompt["text"] if in_prompt else "")
 
-    def _with_spans(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
-        """The same for an answer with tags, which may abstain."""
+    def _references(self, answer: Answer) -> tuple[Text, ...]:
+        """Answers that people wrote, or an answer with the spans that people marked."""
+        doc = answer.doc
+        if "spans" in doc:
+            return (text_of(doc.get("answer") or "", ANSWER_LENGTH, spans_in(doc["spans"])),)
+        return tuple(text_of(text, ANSWER_LENGTH) for text in members(doc.get("answers"), str) if text)
+
+    def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
+        """The verdict of :meth:`judge`, with the text of the answer, its spans, and the reasons for the label."""
         reading = self._reading(answer)
-        text, spans = answer_and_spans(reading.answer if reading is not None else None, answer.response)
+        text, spans = tagged_answer(reading.answer if reading is not None else None, answer.response)
         why = why_abstention(text, self.language) if "abstained" in judged.kinds else ""
-        return judged._replace(text=text_of(text, ANSWER_LENGTH, spans), why=(why,))
+        shown = text_of(answer.response if spans is None else text, ANSWER_LENGTH, spans_in(spans))
+        return judged._replace(text=shown, why=(why,))
 
     def _reading(self, answer: Answer) -> FilteredAnswer | None:
         if self.filter is not None:
@@ -103,11 +139,15 @@ class TaskReader:
         value = reading.values.get(metric) if reading is not None else None
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
-        return float(value) if math.isfinite(value) else None
+        return float(value) if abs(value) <= LARGEST else None
 
 
 class OtherReader(TaskReader):
     """Documents of a task that is in no table of ours: by its first metric that is 1 or 0, right or wrong."""
+
+    def __init__(self, task: TaskRun) -> None:
+        super().__init__(task)
+        self.filter, self.language = None, task.language
 
     def judge(self, answer: Answer) -> ShownAnswer:
         for metric in self.task.metrics:
@@ -118,14 +158,24 @@ class OtherReader(TaskReader):
                 return ShownAnswer(verdict, f"{verdict} ({metric.name})", tone, _nonempty("" if is_right else "wrong"))
         return super().judge(answer) if self.task.config.get("output_type") == "generate_until" else ShownAnswer("")
 
-    def _document(self, answer: Answer) -> Document:
+    def _question(self, answer: Answer) -> str:
+        return str(answer.doc.get("question") or answer.prompt.strip().rpartition("\n\n")[2] or self._target(answer))
+
+    def _passages(self, answer: Answer) -> tuple[Passage, ...]:
+        return ()
+
+    def _page(self, answer: Answer) -> str:
+        return ""
+
+    def _references(self, answer: Answer) -> tuple[Text, ...]:
+        target = self._target(answer)
+        return (text_of(target, ANSWER_LENGTH),) if target else ()
+
+    @staticmethod
+    def _target(answer: Answer) -> str:
         target, options = answer.target.strip(), answer.options
-        if len(options) > 1 and target.isdecimal() and int(target) < len(options):
-            target = options[int(target)][0].strip()
-        asked = answer.prompt.strip().rpartition("\n\n")[2] or target
-        shown = super()._document(answer)
-        question = shown.question if "question" in answer.doc else text_of(asked, QUESTION_LENGTH)
-        return shown._replace(question=question, references=(text_of(target, ANSWER_LENGTH),) if target else ())
+        is_number = len(options) > 1 and target.isdecimal() and int(target) < len(options)
+        return options[int(target)][0].strip() if is_number else target
 
     def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
         reading, repeats, options = self._reading(answer), self.task.config.get("repeats"), answer.options
@@ -142,13 +192,9 @@ class OtherReader(TaskReader):
 
 
 class NomiraclReader(TaskReader):
-    """Documents of NoMIRACL: ten passages, and whether they answer the question. The filter of the headlines counts."""
+    """Documents of NoMIRACL: ten passages, and whether they answer the question."""
 
     FACTS = ()
-
-    def __init__(self, task: TaskRun) -> None:
-        super().__init__(task)
-        self.filter = task.headline_filter
 
     def judge(self, answer: Answer) -> ShownAnswer:
         """``wrong`` is a hallucination or an error."""
@@ -165,31 +211,22 @@ class NomiraclReader(TaskReader):
             verdict += f" (strict reading: {strict.answer})"
         return ShownAnswer(label, verdict, tone, _nonempty(kind, "abstained" if label == NO_ANSWER else ""))
 
-    def _document(self, answer: Answer) -> Document:
-        doc = answer.doc
-        relevant = doc.get("subset") == "relevant"
-        return Document(
-            text_of(str(doc.get("query", "")), QUESTION_LENGTH),
-            "A passage answers the question" if relevant else "No passage answers the question",
-            tuple(passages_of(answer.prompt, len(listed(doc.get("docids"), str)))),
-            prompt=None if _MARKER.search(answer.prompt) else text_of(answer.prompt, PASSAGE_LENGTH),
-        )
+    def _right(self, doc: Mapping[str, Any], passages: Sequence[Passage]) -> str:
+        return f"{'A' if doc.get('subset') == 'relevant' else 'No'} passage answers the question"
 
     def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
         labels = {name: str(reading.answer) for name, reading in answer.readings.items()}
         why = [why_strict(answer.response, labels["strict"])] if "strict" in labels else []
         if why and len({*labels.values()}) > 1:
             question = str(answer.doc.get("query", ""))
-            why.append(why_robust(answer.response, judged.label, self.task.language, question))
-        return super()._with_text(answer, judged)._replace(why=tuple(why))
+            why.append(why_robust(answer.response, judged.label, self.language, question))
+        return judged._replace(text=text_of(answer.response, ANSWER_LENGTH), why=tuple(why))
 
 
 class ClapnqReader(TaskReader):
     """Documents of CLAPnq: a question, the passages of the prompt, and answers that people wrote."""
 
     FACTS = ("rougeL", "recall", "rougeLp", "k_precision", "length", "hallucinated_share")
-    language = "en"
-    _with_text = TaskReader._with_spans
 
     def judge(self, answer: Answer) -> ShownAnswer:
         """The verdict is ``wrong`` for abstaining from an answerable question, and for answering an unanswerable one."""
@@ -204,22 +241,10 @@ class ClapnqReader(TaskReader):
         kinds = _nonempty("abstained" if abstained else "", "wrong" if abstained == answerable else "")
         return ShownAnswer("abstained" if abstained else "answered", verdict, tone, kinds, share)
 
-    def _document(self, answer: Answer) -> Document:
-        doc, gold = answer.doc, listed(answer.doc.get("gold_ids"), str)
-        passages = tuple(
-            Passage(
-                number,
-                str(passage.get("title", "")),
-                text_of(passage.get("text"), PASSAGE_LENGTH),
-                "gold passage, retrieved" if gold and passage.get("id") in gold else "",
-            )
-            for number, passage in enumerate(listed(doc.get("passages"), dict), 1)
-        )
+    def _right(self, doc: Mapping[str, Any], passages: Sequence[Passage]) -> str:
         right = "Can be answered" if doc.get("answerable") else "Cannot be answered from the passage"
-        if gold and not any(passage.mark for passage in passages):
-            right += "; the gold passage was not among those retrieved"
-        references = tuple(text_of(text, ANSWER_LENGTH) for text in listed(doc.get("answers"), str) if text)
-        return Document(text_of(doc.get("question"), QUESTION_LENGTH), right, passages, references)
+        missed = doc.get("gold_ids") and not any(passage.mark for passage in passages)
+        return f"{right}; the gold passage was not among those retrieved" if missed else right
 
 
 class MfavaReader(TaskReader):
@@ -227,7 +252,6 @@ class MfavaReader(TaskReader):
     against that."""
 
     FACTS = ("response_words", "hallucinated_words", "repetition_rate", "expected_share")
-    _with_text = TaskReader._with_spans
 
     def judge(self, answer: Answer) -> ShownAnswer:
         """The label is whether the answer abstains, and how many quarters of its words are flagged."""
@@ -240,15 +264,8 @@ class MfavaReader(TaskReader):
         flagged, tone = ("nothing", "good") if share == 0 else (f"{as_text(share, 'share')} of the words", "bad")
         return ShownAnswer(str(math.ceil(4 * share)), f"{flagged} flagged", tone, share=share)
 
-    def _document(self, answer: Answer) -> Document:
-        doc = answer.doc
-        return Document(
-            text_of(doc.get("query"), QUESTION_LENGTH),
-            "Asked without the page" if self.task.benchmark == "mfava" else "Asked with this text",
-            page=text_of(doc.get("reference"), PAGE_LENGTH),
-            page_title=str(doc.get("title") or ""),
-            address=address_of(doc.get("url")),
-        )
+    def _right(self, doc: Mapping[str, Any], passages: Sequence[Passage]) -> str:
+        return "Asked without the page" if self.task.benchmark == "mfava" else "Asked with this text"
 
 
 class DetectionReader(TaskReader):
@@ -269,18 +286,8 @@ class DetectionReader(TaskReader):
         kinds = _nonempty("" if is_good else "wrong")
         return ShownAnswer(str(is_good), f"agreement {agreement:.2f}", "good" if is_good else "bad", kinds)
 
-    def _document(self, answer: Answer) -> Document:
-        doc = answer.doc
-        in_prompt = _REFERENCE.search(answer.prompt)
-        page = doc.get("reference") or (in_prompt["text"] if in_prompt else "")
-        return Document(
-            text_of(doc.get("query") or doc.get("prompt") or doc.get("title"), QUESTION_LENGTH),
-            "The reference is the answer with the spans that its annotators marked",
-            references=(text_of(doc.get("answer") or "", ANSWER_LENGTH, spans_in(doc.get("spans"))),),
-            page=text_of(page, PAGE_LENGTH) if page else None,
-            page_title=str(doc.get("title") or ""),
-            address=address_of(doc.get("url")),
-        )
+    def _right(self, doc: Mapping[str, Any], passages: Sequence[Passage]) -> str:
+        return "The reference is the answer with the spans that its annotators marked"
 
     def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
         original, reading = str(answer.doc.get("answer") or ""), self._reading(answer)
@@ -298,37 +305,33 @@ def _nonempty(*names: str) -> frozenset[str]:
 
 def reader_of(task: TaskRun) -> TaskReader:
     """The reader of a task's documents."""
-    if task.is_other:
-        return OtherReader(task)
     metrics = {metric.name for metric in task.metrics}
-    if task.benchmark == "nomiracl":
-        return NomiraclReader(task)
-    if task.benchmark == "clapnq" and "unanswerable_accuracy" in metrics:
-        return ClapnqReader(task)
-    if {"f1", "lost_rate"} <= metrics:
-        return DetectionReader(task)
-    if task.benchmark in ("mfava", "logs"):
-        return MfavaReader(task)
-    return TaskReader(task)
+    readers = {
+        OtherReader: task.is_other,
+        NomiraclReader: task.benchmark == "nomiracl",
+        ClapnqReader: task.benchmark == "clapnq" and "unanswerable_accuracy" in metrics,
+        DetectionReader: {"f1", "lost_rate"} <= metrics,
+        MfavaReader: task.benchmark in ("mfava", "logs"),
+    }
+    return next((reader for reader, fits in readers.items() if fits), TaskReader)(task)
 
 
 def passages_of(prompt: str, number: int) -> list[Passage]:
     """The passages of a prompt, ``[1] title: text`` and so on; a passage may itself contain such a marker. `number` is how
     many the document has; 0 if that is not known."""
-    markers: list[tuple[int, int]] = []  # where each begins and ends
+    markers: list[re.Match[str]] = []
     for marker in _MARKER.finditer(prompt):
-        if int(marker[1]) == len(markers) + 1 and (not number or len(markers) < number):
-            markers.append(marker.span())
+        if int(marker[1]) == len(markers) + 1 <= (number or math.inf):
+            markers.append(marker)
     passages = []
-    for index, (_, start) in enumerate(markers):
-        end = markers[index + 1][0] if index + 1 < len(markers) else len(prompt)
-        text = prompt[start:end]
-        if index + 1 == len(markers) and (behind := _BEHIND.search(text)):
-            text = text[: behind.start()]
+    for place, marker in enumerate(markers, 1):
+        text = prompt[marker.end() : markers[place].start() if place < len(markers) else len(prompt)]
+        if place == len(markers):
+            text = _BEHIND.split(text, maxsplit=1)[0]
         title, colon, body = text.partition(": ")
         if not colon or "\n" in title or len(title) > 200:
             title, body = "", text
-        passages.append(Passage(index + 1, title, text_of(body.strip(), PASSAGE_LENGTH)))
+        passages.append(Passage(place, title, text_of(body.strip(), PASSAGE_LENGTH)))
     return passages
 
 
@@ -343,21 +346,16 @@ _NO_ANSWERS = {
     "noise": "its characters make no words",
     "script": "it is in a script that neither question nor passages use",
 }
-_NUMBER = re.compile(r"\[\d+\]")
-_LONGEST = 2000  # characters of an answer that is explained; phrases decide at its beginning
 
 
 def why_strict(response: str, label: str) -> str:
     """The reason for the label of the released code's parser."""
     text = response.replace("\n", " ").replace("\t", " ").lower()
-    phrases = [phrase for phrase in (ANSWER, NO_ANSWER) if phrase.lower() in text]
-    if len(phrases) == 2:
+    phrases = [phrase for phrase in (ANSWER, NO_ANSWER, *_SHORTER) if phrase.lower() in text]
+    if phrases[:2] == [ANSWER, NO_ANSWER]:
         return "Strict reading: it holds both phrases of the prompt."
     if phrases:
         return f"Strict reading: it holds “{phrases[0]}”."
-    for phrase in ("answer is present", "answer is not present"):
-        if phrase in text:
-            return f"Strict reading: it holds “{phrase}”."
     if label == INVALID:
         return "Strict reading: it holds neither phrase of the prompt."
     return "Strict reading: it is the number of a passage." if _NUMBER.search(text) else ""

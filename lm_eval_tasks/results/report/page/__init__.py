@@ -19,11 +19,13 @@ from typing import Any
 
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from lm_eval_tasks.data.provenance import PACKAGE
+from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.results.report.answers import ReadAnswers
 from lm_eval_tasks.results.report.differences import differences, published_tables
 from lm_eval_tasks.results.report.documents.document import KINDS
 from lm_eval_tasks.results.report.families import MANY, families, language_name, title_of
 from lm_eval_tasks.results.report.headlines import headlines
+from lm_eval_tasks.results.report.numbers import UNDEFINED_TEXT, as_text
 from lm_eval_tasks.results.report.page.overview import overviews
 from lm_eval_tasks.results.report.page.summary import examples, summaries
 from lm_eval_tasks.results.report.plots import DARK, LIGHT, plots_of
@@ -146,11 +148,14 @@ def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more
     return environment
 
 
-def _cell(value: Any) -> str:
-    """A cell of a plot's table."""
+def _cell(value: Any, column: str, metric: Any) -> str:
+    """A cell of a plot's table: shares in percent. The metric is that of the row, else the column's."""
     if value is None:
-        return "undefined"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+        return UNDEFINED_TEXT
+    if not isinstance(value, float):
+        return str(value)
+    name = metric or re.sub("_(low|high)$", "", column)
+    return as_text(value, "share") if catalogue.metric_of(name).unit == "share" else f"{value:.4g}"
 
 
 def _data_uri(svg: str) -> str:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
-
-from custom_metrics.statistics.figures import Figure
-from lm_eval_tasks.definition.catalogue import metric_of
-from lm_eval_tasks.results.report.families import MEAN, language_name
 
 INK = "#010203"
 """A placeholder for the colour of text and axes, which each picture replaces by its own."""
@@ -29,57 +25,34 @@ MARKERS = {
 }
 """Markers of series, which distinguish them beside colours: matplotlib name, and path that a page draws, middle at 0."""
 
+PERCENT = "{x:.0%}"
+"""The format of shares along an axis."""
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
-_BREAKS = re.compile(r"[-_/ .:,]")
 _ACROSS = 3  # panels side by side, at most
 
 
 class Axis(NamedTuple):
-    """An axis: its label; a factor, 100 to show shares as percent; limits of the scaled values, ``None`` for limits from
-    the figures; and its metric, empty where several share it."""
+    """An axis: its label; its limits, by default from 0 to the largest value; and whether values are shown as percent."""
 
     label: str
-    factor: float = 1
     limits: tuple[float, float] | None = None
-    is_log: bool = False
-    metric: str = ""
-
-    def scaled(self, figure: Figure) -> Figure:
-        """A figure multiplied by the axis's factor."""
-        value, low, high = (self.factor * number for number in figure[:3])
-        return Figure(value, low, high)
+    is_percent: bool = False
 
 
-def axis_of(metric: str) -> Axis:
-    """The axis of a metric, with its title; shares are in percent."""
-    is_share, name = metric_of(metric).unit == "share", metric_of(metric).title or metric_of(metric).in_prose
-    return Axis(f"{name} (%)", 100, metric=metric) if is_share else Axis(name, metric=metric)
-
-
-def panels(
-    titles: Sequence[str], x: Sequence[Axis], width: float, height: float, margin: float = 0.7, sharey: bool = True
-) -> tuple[Any, list[Any]]:
-    """A figure and the axes of its panels, row by row: side by side, at most three, then below.
-
-    Args:
-        x: the axes of their values; labelled below the last row. Empty where x is no measure.
-        width, height, margin: of a panel, and at the left for labels, in inches.
-        sharey: whether all have the same y axis, labelled only at the left.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def panels(titles: Sequence[str], width: float, height: float, margin: float = 0.7) -> tuple[Any, list[Any]]:
+    """A figure and the axes of its panels, at most three side by side; they share the y axis. `width` and `height` are of
+    a panel, `margin` is at the left for labels, all in inches."""
     from matplotlib.figure import Figure as Picture
 
-    across = min(_ACROSS, max(1, len(titles)))
-    down = -(-len(titles) // across) or 1
+    across = min(_ACROSS, len(titles))
+    down = -(-len(titles) // across)
     figure = Picture(figsize=(margin + width * across, 0.3 + height * down), layout="constrained")
-    FigureCanvasAgg(figure)  # measures texts
-    grid = [*figure.subplots(down, across, sharey=sharey, squeeze=False).flat]
+    grid = [*figure.subplots(down, across, sharey=True, squeeze=False).flat]
     for axes in grid[len(titles) :]:
         axes.set_axis_off()
     for axes, title in zip(grid, titles, strict=False):
         axes.set_title(title, loc="left")
-    for axes, axis in [*zip(grid, x, strict=False)][-across:]:
-        axes.set_xlabel(axis.label)
     return figure, grid[: len(titles)]
 
 
@@ -88,57 +61,22 @@ def look_of(series: int) -> tuple[int, int]:
     return series % len(COLOURS), (series + series // len(COLOURS)) % len(MARKERS)
 
 
-def marker_style(series: int, is_mean: bool = False) -> Mapping[str, Any]:
-    """The marker of a series; for a mean it is large and hollow."""
-    of_colour, of_marker = look_of(series)
-    colour = COLOURS[of_colour]
-    return {
-        "marker": [*MARKERS][of_marker],
-        "markersize": 11 if is_mean else 5,
-        "color": colour,
-        "markerfacecolor": "none" if is_mean else colour,
-        "markeredgecolor": colour,
-        "markeredgewidth": 1.8 if is_mean else 0.5,
-    }
+def marker_style(series: int, size: float = 5) -> dict[str, Any]:
+    """The marker of a series, for a line of matplotlib."""
+    colour, marker = look_of(series)
+    return {"marker": [*MARKERS][marker], "color": COLOURS[colour], "markersize": size, "markeredgewidth": 0.5}
 
 
 def legend(figure: Any, entries: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    """Put a legend above the axes, which keep their height: names and styles of markers, with a line where a style has a
-    width. Without names there is no legend."""
+    """Put a legend of names and styles of markers above the panels, which keep their height; none for a single entry."""
     from matplotlib.lines import Line2D
 
-    if not entries:
+    if len(entries) < 2:
         return
-    names = [name for name, _ in entries]
-    handles = [Line2D([], [], linestyle="-" if "linewidth" in style else "none", **style) for _, style in entries]
-    columns = max(1, min(len(names), int(figure.get_figwidth() / (0.6 + 0.078 * max(map(len, names))))))
-    figure.set_figheight(figure.get_figheight() + 0.1 + 0.2 * -(-len(names) // columns))
-    figure.legend(handles, names, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.4)
-
-
-def draw_points(
-    axes: Any, points: Sequence[tuple[Figure, Figure]], style: Mapping[str, Any], width: float, alpha: float
-) -> None:
-    """Draw points of one style, with their bounds in both directions where they have them."""
-    bounds = [((x.low, y.value), (x.high, y.value)) for x, y in points]
-    bounds += [((x.value, y.low), (x.value, y.high)) for x, y in points]
-    draw_lines(axes, bounds, color=style["color"], linewidth=width, alpha=alpha)
-    marked = [(x.value, y.value) for x, y in points if not math.isnan(x.value + y.value)]
-    axes.plot([x for x, _ in marked], [y for _, y in marked], linestyle="none", **style)
-
-
-def draw_lines(axes: Any, ends: Iterable[tuple[tuple[float, float], tuple[float, float]]], **style: Any) -> None:
-    """Draw straight lines of one style as one path, which keeps files small. Lines with an unknown end are not drawn."""
-    drawable = [(start, end) for start, end in ends if not math.isnan(sum(start) + sum(end))]
-    if drawable:
-        points = [point for start, end in drawable for point in (start, end, (math.nan, math.nan))]
-        x, y = zip(*points, strict=True)
-        axes.plot(x, y, solid_capstyle="butt", marker="none", zorder=2, **style)
-
-
-def language_label(language: str) -> str:
-    """A language's name and code; ``mean`` for the mean."""
-    return language if language == MEAN else f"{language_name(language)}  {language}"
+    handles = [Line2D([], [], label=name, linestyle="none", **style) for name, style in entries]
+    columns = max(1, int(figure.get_figwidth() / (0.6 + 0.065 * max(len(name) for name, _ in entries))))
+    figure.set_figheight(figure.get_figheight() + 0.1 + 0.2 * -(-len(entries) // columns))
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.4)
 
 
 def readable(name: str) -> str:
@@ -154,14 +92,9 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def wrapped(name: str, width: int, lines: int = 2) -> str:
-    """A name on one or two lines of at most `width` characters, broken at ``-``, ``_``, ``/`` and spaces where possible.
-    Longer names get an ellipsis in the middle. Characters are those of :func:`readable`."""
-    name = readable(name)
-    if len(name) > width * lines:
-        visible = width * lines - 1
-        name = f"{name[: visible - visible // 2]}…{name[len(name) - visible // 2 :]}"
-    if len(name) <= width:
-        return name
-    breaks = [match.end() for match in _BREAKS.finditer(name) if len(name) - width <= match.end() <= width]
-    end = breaks[-1] if breaks else width
-    return f"{name[:end]}\n{name[end:]}"
+    """A name on at most so many lines of `width` characters; what does not fit becomes an ellipsis. Characters are those of
+    :func:`readable`."""
+    texts = textwrap.wrap(readable(name), width)
+    if len(texts) > lines:
+        texts[lines - 1 :] = [f"{texts[lines - 1][: width - 1]}…"]
+    return "\n".join(texts)

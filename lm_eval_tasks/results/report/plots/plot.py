@@ -1,23 +1,18 @@
-"""A plot: figures of models by language or by task as a table, in words, and as a picture in SVG or PNG."""
+"""A plot: figures of models as a table, in words, and as a picture in SVG or PNG."""
 
 from __future__ import annotations
 
 import io
-import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE
 from lm_eval_tasks.data.atomic import whole_file
-from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.numbers import shorten
 from lm_eval_tasks.results.report.plots.drawing import INK, readable
 
 LIGHT, DARK = "#16191f", "#e9ecf1"
@@ -26,112 +21,23 @@ LIGHT, DARK = "#16191f", "#e9ecf1"
 Row = tuple[str | float | int | None, ...]
 """A row of a plot's table; ``None`` for what is not defined."""
 
+_INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "grid.color")
 _STYLE = {
     "svg.fonttype": "none",  # text stays text, which is smaller than its outlines
     "text.parse_math": False,  # a dollar sign in a model's name is one
-    "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
     "font.size": 9,
-    "axes.titlesize": 9.5,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8.5,
+    "axes.titlesize": "medium",
     "legend.frameon": False,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.linewidth": 0.8,
-    "xtick.color": INK,
-    "ytick.color": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": INK,
     "grid.alpha": 0.12,
-    "grid.linewidth": 0.7,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "path.simplify": False,
+    **dict.fromkeys(_INKED, INK),
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none"),
 }
-_NEEDLESS = re.compile(r' transform="rotate\(-0 [^)]*\)"|(?<=\.\d\d)\d+(?=[^<>]*>)|(?<=\n)\s+')
-_STYLE_ATTRIBUTE = re.compile(r'style="([^"<>]*)"(?=[^<>]*>)')
-_NAMED = 6  # entries in a caption
-
-
-class Model(NamedTuple):
-    """A model's tasks: its name in the report, the number of its colour, which is the same in every plot, and a family."""
-
-    name: str
-    colour: int
-    family: Family
-
-
-class Entry(NamedTuple):
-    """Figures to draw of a model in a group: a language or :data:`~lm_eval_tasks.results.report.families.MEAN`, a task, or
-    a system that a judge has rated. Figures that are not measurable have bounds and no value."""
-
-    model: str
-    colour: int
-    group: str
-    figures: Mapping[str, Figure]
-
-
-def by_language(models: Iterable[Model], metrics: Sequence[str]) -> list[Entry]:
-    """An entry for each language, model by model; the mean is last if a model has several languages."""
-    entries: list[Entry] = []
-    for model, colour, family in models:
-        drawn = {metric: family.drawable(metric) for metric in metrics}
-        entries += [
-            Entry(model, colour, language, {metric: figures[language] for metric, figures in drawn.items()})
-            for language in drawn[metrics[0]]
-        ]
-    return entries
-
-
-def by_task(models: Iterable[Model], metrics: Iterable[str]) -> list[Entry]:
-    """An entry for each task, in the order of the families."""
-    return [
-        Entry(model, colour, family.name, {metric: family.drawable_mean(metric) for metric in metrics})
-        for model, colour, family in models
-    ]
-
-
-def is_unknown(figure: Figure) -> bool:
-    """Whether a figure, as it is drawn, is not measurable; an undefined one has no bounds either."""
-    return math.isnan(figure.value) and not math.isnan(figure.low + figure.high)
-
-
-def columns_of(*metrics: str) -> tuple[str, ...]:
-    """The columns of figures, four for each metric: value, bounds, and the number of documents."""
-    return tuple(f"{metric}{ending}" for metric in metrics for ending in ("", "_low", "_high", "_n"))
-
-
-def cells(*figures: Figure) -> Row:
-    """Figures in the columns of :func:`columns_of`."""
-    row: list[Any] = []
-    for figure in figures:
-        value, low, high = (None if math.isnan(number) else number for number in figure[:3])
-        row += [NOT_MEASURABLE if is_unknown(figure) else value, low, high, figure.n]
-    return tuple(row)
-
-
-def rows_of(entries: Iterable[Entry], about: Callable[[Entry], Row] = lambda entry: ()) -> tuple[Row, ...]:
-    """A row for each entry: model, group, the columns that `about` gives, and the cells of its figures."""
-    return tuple((entry.model, entry.group, *about(entry), *cells(*entry.figures.values())) for entry in entries)
-
-
-def not_drawn(entries: Iterable[Entry]) -> str:
-    """A sentence of a caption about points that are not drawn, and why; empty where all are."""
-    reasons: dict[str, list[str]] = {}
-    for entry in entries:
-        missing = [is_unknown(figure) for figure in entry.figures.values() if math.isnan(figure.value)]
-        if missing:
-            why = "its bounds span more than half of the scale" if all(missing) else "a rate is undefined"
-            reasons.setdefault(why, []).append(f"{entry.group} of {entry.model}")
-    return "".join(f" Not drawn, because {why}: {shorten(names, _NAMED)}." for why, names in reasons.items())
+_NEEDLESS_DIGITS = re.compile(r"(?<=\.\d\d)\d+(?=[^<>]*>)")
 
 
 @dataclass(frozen=True)
@@ -156,15 +62,10 @@ class Plot:
 
     @cached_property
     def _svg(self) -> str:
-        """The picture with a third fewer bytes than matplotlib's: each style is written once, numbers have two decimals."""
         stream = io.StringIO()
         self.write(stream, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
         drawn = stream.getvalue()
-        styles: dict[str, int] = {}
-        svg = _NEEDLESS.sub("", drawn[drawn.index("<svg ") :].strip())
-        svg = _STYLE_ATTRIBUTE.sub(lambda match: f'class="s{styles.setdefault(match[1], len(styles))}"', svg)
-        rules = "".join(f".s{number}{{{style}}}" for style, number in styles.items())
-        return svg.replace("</style>", f"{rules}</style>", 1)
+        return _NEEDLESS_DIGITS.sub("", drawn[drawn.index("<svg ") :].strip())
 
     @property
     def size(self) -> tuple[float, float]:

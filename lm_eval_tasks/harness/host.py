@@ -1,7 +1,7 @@
-"""The parts of the harness, lm-eval, that the project takes by name (``from custom_metrics.harness.host import LM``).
+"""The parts of the harness, lm-eval, that the project takes by name (``from lm_eval_tasks.harness.host import LM``).
 
-Only this room and ``lm_eval_tasks.harness`` import the harness. A part is imported when it is asked for. Where the
-installed version lacks it, a ``UsageError`` of one line names both versions, and the command that installs one that works.
+Nothing outside of this room imports the harness. A part is imported when it is asked for. Where the installed version lacks
+it, a ``UsageError`` of one line names both versions, and the command that installs one that works.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ PARTS = {
     "ContextSampler": "lm_eval.api.samplers",
     "EvaluationTracker": "lm_eval.loggers",
     "EvaluatorConfig": "lm_eval.config.evaluate_config",
-    "Filter": "lm_eval.api.filter",
     "HarnessCLI": "lm_eval._cli.harness",
     "Instance": "lm_eval.api.instance",
     "LM": "lm_eval.api.model",
@@ -28,7 +27,6 @@ PARTS = {
     "load_yaml": "lm_eval.tasks._yaml_loader",
     "make_table": "lm_eval.utils",
     "simple_evaluate": "lm_eval",
-    "simple_parse_args_string": "lm_eval.utils",
 }
 """Every part and its module; both versions have them there."""
 

@@ -12,8 +12,8 @@ import lm_eval.api.metrics  # noqa: F401 (it registers the aggregation "mean")
 from lm_eval.api.registry import register_metric
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.harness.host import has_scorers
 from custom_metrics.reading.response import final_answer
+from lm_eval_tasks.harness.host import has_scorers
 
 
 @register_metric(  # type: ignore[untyped-decorator]

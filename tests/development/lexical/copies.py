@@ -17,7 +17,8 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.reading.words import words
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.lexical import strip_punctuation
-from detector_plugin.lexical.text import TOKEN, Layout, normalise
+from detector_plugin.lexical.reference import TOKEN, normalise
+from detector_plugin.sentences import Layout
 
 COPIED = "copied"
 """Annotations of the answers that are made here."""

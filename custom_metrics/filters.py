@@ -1,13 +1,15 @@
-"""Harness filters: each maps every response of a task, with its document, to a label, a rating or a cleaned text."""
+"""Harness filters: each maps every response of a task, with its document, to a label, a rating or a cleaned text.
+
+To the harness a filter is a class with the method ``apply``. Here is no more of it, so that nothing of it is imported.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.harness.host import Filter
 from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED
 from custom_metrics.reading.tagged_text import align, parse
@@ -15,7 +17,7 @@ from custom_metrics.relevance import nomiracl_label, robust_label
 from custom_metrics.scores.judging import UNREAD, read_preference, read_rating, read_support
 
 
-class _ResponseFilter(Filter):  # type: ignore[misc]
+class _ResponseFilter(ABC):
     @abstractmethod
     def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
         """The filtered response."""

@@ -7,6 +7,7 @@ sums over several threads depend on their order.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +22,9 @@ from custom_metrics.reading.spans import Span, covered
 from custom_metrics.reading.words import words
 from detector_plugin.labelled import REAL, LabelledAnswer, annotator_shares, text_groups, without_spans
 from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, model, strip_punctuation
-from detector_plugin.lexical.copies import (
+from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, Matrix, answer_features
+from detector_plugin.lexical.reference import TOKEN
+from tests.development.lexical.copies import (
     COPIED,
     collect_names,
     draw_copy,
@@ -32,8 +35,6 @@ from detector_plugin.lexical.copies import (
     swap_word,
     words_by_frequency,
 )
-from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, Matrix, answer_features
-from detector_plugin.lexical.text import TOKEN
 
 RECIPE: Mapping[str, Any] = {
     "objective": "cross_entropy",  # labels are shares of annotators
@@ -239,7 +240,7 @@ def _train(samples: _Words, seed: int) -> bytes:
     }
     weights = _export(trees, training)
     sample = samples.x[:: max(len(samples.x) // 1000, 1)]
-    if not np.allclose(model.from_bytes(weights).log_odds(sample), _log_odds(trees, sample), atol=1e-2):
+    if not np.allclose(model.from_bytes(weights).trees.sums(sample), _log_odds(trees, sample), atol=1e-2):
         raise AssertionError("the exported trees do not say what LightGBM's do")
     return weights
 
@@ -334,7 +335,40 @@ def _export(trees: _Boosters, training: Mapping[str, Any]) -> bytes:
         "number": np.array(number, np.float16),
         "nodes": np.array(sizes, np.uint16),
     }
-    return model.to_bytes(arrays, threshold=THRESHOLD, spread=SPREAD, names=FEATURE_NAMES, training=training)
+    return to_bytes(arrays, threshold=THRESHOLD, spread=SPREAD, names=FEATURE_NAMES, training=training)
+
+
+def to_bytes(
+    arrays: Mapping[str, NDArray[Any]], *, threshold: float, spread: float, names: tuple[str, ...], training: Any
+) -> bytes:
+    """A forest as the bytes of a safetensors file; the same forest has the same bytes.
+
+    Args:
+        arrays: of all trees: `feature` and `number` (nodes,), `nodes` (trees,), as in ``Trees.from_nodes``.
+        threshold, spread, names, training: see ``Forest``.
+    """
+    metadata = {
+        "format": model.FORMAT,
+        "threshold": repr(threshold),
+        "spread": repr(spread),
+        "features": " ".join(names),
+    }
+    metadata["training"] = json.dumps(training, sort_keys=True, separators=(",", ":"))
+    header: dict[str, Any] = {"__metadata__": metadata}
+    kinds = {np.dtype(kind).newbyteorder("<"): name for name, kind in model.TYPES.items()}
+    body = b""
+    for name, array in sorted(arrays.items()):
+        kind = array.dtype.newbyteorder("<")
+        data = array.astype(kind).tobytes()
+        header[name] = {
+            "dtype": kinds[kind],
+            "shape": list(array.shape),
+            "data_offsets": [len(body), len(body) + len(data)],
+        }
+        body += data
+    text = json.dumps(header, sort_keys=True).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + body
 
 
 def weights_name(language: str | None = None, family: str = "") -> str:

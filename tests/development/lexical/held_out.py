@@ -1,18 +1,17 @@
 """Held-out figures of the lexical detector: with weights that saw neither an answer's language nor its model's family.
 
-``lm-eval-grounded train --mirror DIR -o TRAINED`` trains such weights, in half an hour. ``python -m
-lm_eval_tasks.mfava.held_out --mirror DIR --weights TRAINED/weights`` prints the figures as rows of the READMEs' tables.
-Without ``--weights`` those that ship are read, which
-saw other languages' answers of the model's family. ``--plot FILE`` draws a reliability diagram of the probabilities.
-``--without ar,ur`` trains without several languages (of one script, say)
-and reads these; with ``--translations`` by weights that learned from translations of an answer's text, and by weights that
-did not.
+``python -m tests.development.lexical --mirror DIR -o TRAINED`` trains such weights. ``python -m
+tests.development.lexical.held_out --mirror DIR --weights TRAINED/weights`` prints the figures as rows of the READMEs'
+tables. Without ``--weights`` it reads the weights that ship, which saw answers of the model's family in other languages.
+``--plot FILE`` draws a reliability diagram of the probabilities. ``--without ar,ur`` trains without several languages (of
+one script, say) and reads these; with ``--translations`` by weights that learned from translations of an answer's text,
+and by weights that did not.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -28,15 +27,18 @@ from custom_metrics.reading.words import words
 from custom_metrics.scores.character_labels import iou, rho
 from custom_metrics.scores.detection import WordCounts, count_words
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
-from detector_plugin import lexical
 from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable, text_groups
-from detector_plugin.lexical.training import weights_name
-from lm_eval_tasks.data.atomic import whole_file
+from detector_plugin.lexical import WEIGHTS, LexicalDetector
+from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
+from tests.development.lexical.training import train, weights_name
 
 HALVINGS = 3
 """Of the texts, where figures with and without translations in training are compared."""
 
 BINS = 10
+
+Detectors = tuple[LexicalDetector, LexicalDetector]
+"""Two detectors of the same weights: the first marks by word, the second for overlap."""
 
 
 class Prediction(NamedTuple):
@@ -49,39 +51,28 @@ class Prediction(NamedTuple):
     hallucinated: NDArray[np.bool_]  # (words,) by the annotators
 
 
-def predictions(documents: Sequence[LabelledAnswer], folder: Path | None = None) -> Iterator[Prediction]:
-    """Predict each answer with weights trained without its language and, for a real one, without its model's family: those
-    of a `folder`, as ``lm-eval-grounded train -o`` writes it. Those that ship saw the family in other languages.
-    """
-    folder = lexical.WEIGHTS if folder is None else folder
-    pair_of = cache(_pair)
+def predictions(documents: Sequence[LabelledAnswer], folder: Path = WEIGHTS) -> Iterator[Prediction]:
+    """Predict each answer with weights of a folder that were trained without its language and, for a real one, without its
+    model's family. The weights that ship saw the family in other languages."""
+    load = cache(_detectors)
     for document in documents:
         path = folder / weights_name(document.language, document.family)
-        if not path.is_file():
-            path = folder / weights_name(document.language)
-        yield _predict(document, *pair_of(path))
+        yield _predict(document, load(path if path.is_file() else folder / weights_name(document.language)))
 
 
-def _pair(weights: Path) -> tuple[lexical.LexicalDetector, lexical.LexicalDetector]:
-    return lexical.LexicalDetector(weights=weights), lexical.LexicalDetector(weights=weights, spans="iou")
+def _detectors(weights: Path) -> Detectors:
+    return LexicalDetector(weights=weights), LexicalDetector(weights=weights, spans="iou")
 
 
-def _predict(
-    document: LabelledAnswer, by_word: lexical.LexicalDetector, by_overlap: lexical.LexicalDetector
-) -> Prediction:
-    """Predict an answer with two detectors of the same weights, the second of which marks for overlap."""
-    (probabilities,) = by_word.probabilities(
-        [document.reference], [document.answer], [document.language], [document.question]
-    )
-    flagged = by_word.marked(document.answer, document.language, probabilities)
-    places = words(document.answer, document.language)
-    return Prediction(
-        count_words(document.answer, document.language, document.spans, flagged),
-        flagged,
-        by_overlap.marked(document.answer, document.language, probabilities),
-        probabilities,
-        np.array([category is not None for category in covered(places, document.spans)], np.bool_),
-    )
+def _predict(document: LabelledAnswer, detectors: Detectors) -> Prediction:
+    answer, language = document.answer, document.language
+    by_word, by_overlap = detectors
+    (probabilities,) = by_word.probabilities([document.reference], [answer], [language], [document.question])
+    flagged = by_word.marked(answer, language, probabilities)
+    hallucinated = [category is not None for category in covered(words(answer, language), document.spans)]
+    counts = count_words(answer, language, document.spans, flagged)
+    spans = by_overlap.marked(answer, language, probabilities)
+    return Prediction(counts, flagged, spans, probabilities, np.array(hallucinated, np.bool_))
 
 
 def summary(
@@ -93,13 +84,12 @@ def summary(
     the share that is hallucinated, the share that is flagged; the expected calibration error; of real answers IoU and rho.
     Answers whose reference is unreadable (marks of a translation model) are in their language's row alone.
     """
-    groups: dict[tuple[str, str], list[int]] = {}
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, document in enumerate(documents):
-        keys = [(document.language, document.annotations)]
+        groups[document.language, document.annotations].append(number)
         if not is_unreadable(document.reference):
-            keys += [("all", document.annotations), ("all", "all")]
-        for key in keys:
-            groups.setdefault(key, []).append(number)
+            groups["all", document.annotations].append(number)
+            groups["all", "all"].append(number)
     table: dict[tuple[str, str], Mapping[str, float]] = {}
     for key, numbers in sorted(groups.items()):
         word_counts = np.array([predicted[n].counts for n in numbers], float)
@@ -108,17 +98,10 @@ def summary(
         tp, fp, fn, _ = resampled_sums(sums_by_cluster(word_counts, texts)).T
         with np.errstate(invalid="ignore"):
             low, high = spread(2 * tp / (2 * tp + fp + fn))[:2]
-        row = {
-            "documents": len(numbers),
-            "precision": 100 * counts.precision,
-            "recall": 100 * counts.recall,
-            "f1": 100 * counts.f1,
-            "f1_low": 100 * low,
-            "f1_high": 100 * high,
-            "share": 100 * counts.prevalence,
-            "flagged": 100 * counts.flagged_share,
-            "ece": calibration_error(*_words([predicted[n] for n in numbers])),
-        }
+        shares = {"precision": counts.precision, "recall": counts.recall, "f1": counts.f1, "f1_low": low}
+        shares |= {"f1_high": high, "share": counts.prevalence, "flagged": counts.flagged_share}
+        row = {"documents": len(numbers), **{name: 100 * share for name, share in shares.items()}}
+        row["ece"] = calibration_error(*_words([predicted[n] for n in numbers]))
         if key[1] == REAL:
             overlaps = [_overlap(documents[n], predicted[n]) for n in numbers]
             row["iou"], row["rho"] = (float(np.mean(values)) for values in zip(*overlaps, strict=True))
@@ -138,113 +121,93 @@ def _overlap(document: LabelledAnswer, prediction: Prediction) -> tuple[float, f
     return iou(hard, flagged), rho(votes, scores, len(document.answer))
 
 
-# ------------------------------------------------------------------------------------------------------- reliability
+# Reliability
 
 
-class Bin(NamedTuple):
-    """Words whose probabilities are alike."""
-
-    probability: float  # their mean
-    share: float  # of them that is hallucinated
-    words: int
-
-
-def bins(probabilities: NDArray[np.float64], hallucinated: NDArray[np.bool_]) -> list[Bin]:
-    """Words in ten bins of equal width, from low to high; empty bins are left out."""
+def bins(probabilities: NDArray[np.float64], hallucinated: NDArray[np.bool_]) -> list[tuple[float, float, int]]:
+    """The mean probability of the words in each of ten bins of equal width, the share of them that is hallucinated, and
+    their number; from low to high, without empty bins."""
     number = np.minimum((probabilities * BINS).astype(int), BINS - 1)
-    words = np.bincount(number, minlength=BINS)
+    counts = np.bincount(number, minlength=BINS)
     sums = np.bincount(number, probabilities, BINS), np.bincount(number, hallucinated, BINS)
-    return [Bin(float(p / n), float(h / n), int(n)) for p, h, n in zip(*sums, words, strict=True) if n]
+    return [(float(p / n), float(h / n), int(n)) for p, h, n in zip(*sums, counts, strict=True) if n]
 
 
 def calibration_error(probabilities: NDArray[np.float64], hallucinated: NDArray[np.bool_]) -> float:
     """Expected calibration error in ten bins of equal width (Guo et al. 2017, equation 3); ``nan`` without words."""
-    off = sum(bin.words * abs(bin.probability - bin.share) for bin in bins(probabilities, hallucinated))
+    off = sum(number * abs(mean - share) for mean, share, number in bins(probabilities, hallucinated))
     return off / len(probabilities) if len(probabilities) else float("nan")
 
 
-def draw(curves: Mapping[str, list[Bin]], path: Path) -> None:
-    """Draw a reliability diagram of each named list of bins, in the format that the path's ending names."""
+def draw(curves: Mapping[str, list[tuple[float, float, int]]], path: Path) -> None:
+    """Draw a reliability diagram of each named list of bins, in the format that the path's ending names. The same figures
+    give the same bytes."""
     import matplotlib
 
     matplotlib.use("agg")
-    # The same figures give the same bytes.
     matplotlib.rcParams.update({"svg.hashsalt": "lm-eval-grounded", "svg.fonttype": "none", "font.size": 11})
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(5.6, 5), layout="constrained")
     axes.plot([0, 1], [0, 1], color="0.6", linestyle=":", label="as it says")
     for (name, curve), style in zip(curves.items(), ("o-", "s--", "^-."), strict=False):
-        axes.plot([bin.probability for bin in curve], [bin.share for bin in curve], style, label=name)
-    axes.set(
-        xlabel="probability that the detector gives a word",
-        ylabel="share of these words that is hallucinated",
-        xlim=(0, 1),
-        ylim=(0, 1),
-        aspect="equal",
-    )
+        axes.plot([mean for mean, _, _ in curve], [share for _, share, _ in curve], style, label=name)
+    axes.set(xlabel="probability that the detector gives a word", ylabel="share of these words that is hallucinated")
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.grid(alpha=0.3)
     axes.legend(loc="upper left", frameon=False)
-    with whole_file(path) as partial:
-        figure.savefig(partial, format=path.suffix.removeprefix("."), metadata={"Date": None}, facecolor="white")
+    figure.savefig(path, metadata={"Date": None}, facecolor="white")
     pyplot.close(figure)
 
 
-# ------------------------------------------------------------------------------------------------------- command line
+# The command
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the figures, draw the diagram."""
-    from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
-
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mirror")
-    parser.add_argument("--weights", type=Path)
+    parser.add_argument("--weights", type=Path, default=WEIGHTS)
     parser.add_argument("--data", help="collections, as mushroom-page,mushroom-context (default: what the tasks read)")
     parser.add_argument("--plot", type=Path, help="draw the reliability of the probabilities (.svg, .png)")
     parser.add_argument("--without", help="languages, as ar,ur: train without any of them, and read these only")
-    parser.add_argument(
-        "--translations",
-        action="store_true",
-        help="with --without: are figures too good where translations were learned from? Trains six times, "
-        "without half of the texts each",
-    )
+    parser.add_argument("--translations", action="store_true", help="with --without: train six times on half the texts")
     options = parser.parse_args(arguments)
     if options.translations and not options.without:
         parser.error("--translations goes with --without")
     documents = labelled_answers(options.mirror, options.data and options.data.split(","))
     if options.without:
         languages = set(options.without.split(","))
-        unseen = [document for document in documents if document.language not in languages]
+        training = readable([document for document in documents if document.language not in languages])
         documents = [document for document in documents if document.language in languages]
         if options.translations:
-            _print_translations(documents, readable(unseen))
+            _print_translations(documents, training)
             return
-        predicted = _fit_predict(documents, readable(unseen))
+        predicted = _fit_predict(documents, training)
     else:
         predicted = list(predictions(documents, options.weights))
     figures = summary(documents, predicted)
     for key, row in figures.items():
-        sys.stdout.write(f"{_line(' '.join(key), row)}\n")
+        print(_line(" ".join(key), row))
     gold = [row["f1"] for (language, kind), row in figures.items() if kind == "gold" and language != "all"]
     if gold:
-        sys.stdout.write(f"mean F1 of {len(gold)} gold languages: {fmean(gold):.1f}\n")
+        print(f"mean F1 of {len(gold)} gold languages: {fmean(gold):.1f}")
     if options.plot:
         names = {"real": "real answers, marked by people", "gold": "inserted errors, marked by people"}
         kinds = np.array([document.annotations for document in documents])
-        curves = {
-            label: bins(*_words([predicted[n] for n in np.flatnonzero(kinds == kind)])) for kind, label in names.items()
-        }
-        draw(curves, options.plot)
+        numbers = {label: np.flatnonzero(kinds == kind) for kind, label in names.items()}
+        draw(
+            {label: bins(*_words([predicted[n] for n in of_kind])) for label, of_kind in numbers.items()}, options.plot
+        )
 
 
 def _line(name: str, row: Mapping[str, float]) -> str:
     """A row of the README's tables."""
-    words = f"{row['precision']:.1f} | {row['recall']:.1f}"
-    words += f" | **{row['f1']:.1f}** ({row['f1_low']:.1f} – {row['f1_high']:.1f})"
-    words += f" | {row['share']:.1f} | {row['flagged']:.1f}"
-    overlap = f" | {row['iou']:.3f} | {row['rho']:.3f}" if "iou" in row else ""
-    return f"| {name} | {row['documents']} | {words}{overlap} | {row['ece']:.3f} |"
+    cells = f"{row['precision']:.1f} | {row['recall']:.1f}"
+    cells += f" | **{row['f1']:.1f}** ({row['f1_low']:.1f} – {row['f1_high']:.1f})"
+    cells += f" | {row['share']:.1f} | {row['flagged']:.1f}"
+    cells += f" | {row['iou']:.3f} | {row['rho']:.3f}" if "iou" in row else ""
+    return f"| {name} | {row['documents']} | {cells} | {row['ece']:.3f} |"
 
 
 def _print_translations(documents: Sequence[LabelledAnswer], training: Sequence[LabelledAnswer]) -> None:
@@ -254,29 +217,26 @@ def _print_translations(documents: Sequence[LabelledAnswer], training: Sequence[
     by a point: :data:`HALVINGS` of them are summed.
     """
     texts = [text for text in text_groups([*documents, *training]) if {*map(id, text)} & {*map(id, training)}]
-    by_name: dict[str, list[tuple[LabelledAnswer, Prediction]]] = {}
+    by_name: dict[str, list[tuple[LabelledAnswer, Prediction]]] = defaultdict(list)
     for halving in range(HALVINGS):
         half = {id(doc): number >> halving & 1 for number, text in enumerate(texts) for doc in text}
         tested = [doc for doc in documents if id(doc) in half]
         by_left_out = [_fit_predict(tested, [doc for doc in training if half[id(doc)] != out]) for out in (0, 1)]
         for at, doc in enumerate(tested):
-            own = half[id(doc)]
-            by_name.setdefault("translations learned from", []).append((doc, by_left_out[1 - own][at]))
-            by_name.setdefault("no translation learned from", []).append((doc, by_left_out[own][at]))
+            by_name["translations learned from"].append((doc, by_left_out[1 - half[id(doc)]][at]))
+            by_name["no translation learned from"].append((doc, by_left_out[half[id(doc)]][at]))
     for name, pairs in by_name.items():
         for key, row in summary(*zip(*pairs, strict=True)).items():
             if key[0] != "all":
-                sys.stdout.write(f"{_line(f'{name}: ' + ' '.join(key), row)}\n")
+                print(_line(f"{name}: {' '.join(key)}", row))
 
 
 def _fit_predict(documents: Sequence[LabelledAnswer], training: Sequence[LabelledAnswer]) -> list[Prediction]:
-    from detector_plugin.lexical.training import train
-
     with TemporaryDirectory() as folder:
         weights = Path(folder) / "lexical.safetensors"
         weights.write_bytes(train(training))
-        pair = _pair(weights)
-    return [_predict(document, *pair) for document in documents]
+        detectors = _detectors(weights)
+    return [_predict(document, detectors) for document in documents]
 
 
 if __name__ == "__main__":

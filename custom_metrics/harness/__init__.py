@@ -1,1 +1,0 @@
-"""What the harness loads by name: filters, aggregations and metrics."""

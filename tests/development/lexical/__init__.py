@@ -1,0 +1,1 @@
+"""How the weights and the calibration of the detector ``lexical`` are made and measured."""
