@@ -83,12 +83,13 @@ test-all: $(DEV)/.done
 test-pythons: $(DEV)/.done
 	$(DEV)/bin/nox -- -n $(WORKERS) --dist loadgroup
 
-# The fast tests on the harness that comes, lm-eval 0.5, without torch; `make test-newest` on the newest there is, which may fail.
+# The fast tests on the harness that comes, lm-eval 0.5, without torch, and the slow ones of what the harness does for us;
+# `make test-newest` on the newest there is, which may fail.
 test-next: $(DEV)/.done
-	$(DEV)/bin/nox -s "harness(next)" -- -n $(WORKERS) --dist loadgroup
+	TORCH="$(TORCH)" $(DEV)/bin/nox -s "harness(next)" -- -n $(WORKERS) --dist loadgroup
 
 test-newest: $(DEV)/.done
-	-$(DEV)/bin/nox -s "harness(newest)" -- -n $(WORKERS) --dist loadgroup
+	-TORCH="$(TORCH)" $(DEV)/bin/nox -s "harness(newest)" -- -n $(WORKERS) --dist loadgroup
 
 lint: $(DEV)/.done
 	$(DEV)/bin/ruff check .

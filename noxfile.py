@@ -1,6 +1,8 @@
-"""The environments that tests need beside the developers' own: other Pythons, and the converter of the shared leaderboards.
+"""The environments that tests need beside the developers' own: other Pythons, other versions of the harness, and the
+converter of the shared leaderboards.
 
-``make test-pythons`` and ``make test-leaderboard`` run it. A Python that the machine lacks is skipped, with that reason.
+``make test-pythons``, ``make test-next``, ``make test-newest`` and ``make test-leaderboard`` run it. A Python that the
+machine lacks is skipped, with that reason.
 """
 
 from __future__ import annotations
@@ -23,6 +25,11 @@ OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
 SUPPORTED = nox.project.python_versions(nox.project.load_toml("pyproject.toml"))
 OTHERS = [each for each in (SUPPORTED[0], SUPPORTED[-1]) if each != OWN]  # what both ends run, those between run too
 
+# Slow tests of what the harness does for us: its command, several processes, its models, an installation.
+OF_HARNESS = """
+    backends both_harnesses install judge_prompts making other_tasks ranks reproduce scoring shared_work unfinished
+""".split()
+
 
 @nox.session(python=OTHERS)
 def tests(session: nox.Session) -> None:
@@ -42,10 +49,15 @@ def tests(session: nox.Session) -> None:
 def harness(session: nox.Session, harness: str) -> None:
     """The fast tests on the harness that comes: on the version that was tried, and on the newest one if that is another.
 
-    There is no torch. Left out is what is the same on every harness (mark ``one_python``), as on every Python.
+    They need no torch. Left out is what is the same on every harness (mark ``one_python``), as on every Python. Then the
+    slow tests of OF_HARNESS, with torch.
     """
-    session.install("-q", "--no-compile", "-e", ".[report,test]")
-    session.install("-q", "--no-compile", "--pre", "--upgrade-strategy", "only-if-needed", "--upgrade", harness)
+
+    def install(*names: str) -> None:
+        session.install("-q", "--no-compile", *names)
+        session.install("-q", "--no-compile", "--pre", "--upgrade-strategy", "only-if-needed", "--upgrade", harness)
+
+    install("-e", ".[report,test]")
     selected = "not slow and not vllm and not browser and not one_python"
     if "newest" in session.name:
         code = "from lm_eval_tasks.harness.host import installed, untried; print(untried() and installed())"
@@ -53,6 +65,11 @@ def harness(session: nox.Session, harness: str) -> None:
             session.skip("no version is newer than those that were tried")
         session.log("lm-eval %s, which was never tried", version)
     session.run("pytest", "-q", "-m", selected, *session.posargs)
+    torch = os.environ.get("TORCH", "torch==2.13.0")  # may be a build for CPUs: it comes before what wants any
+    session.install("-q", "--no-compile", torch)
+    install("-e", ".[hf,report,test]", "hatchling", "editables")
+    files = [f"tests/test_{name}.py" for name in OF_HARNESS]
+    session.run("pytest", "-q", "-m", "slow and not vllm and not browser", *files, *session.posargs)
 
 
 @nox.session(python="3.12", default=False)

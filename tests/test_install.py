@@ -31,8 +31,13 @@ RUN = f"{QUICK}from lm_eval.__main__ import cli_evaluate; cli_evaluate()"
 KNOWN = (
     "import lm_eval.api.metrics, lm_eval.filters, lm_eval.models\n"
     "from lm_eval.api.registry import aggregation_registry, filter_registry, model_registry\n"
-    "from lm_eval.api.registry import get_metric, get_metric_aggregation, is_higher_better\n"
-    "print(get_metric('abstention')([''], ['Keine Ahnung.'], language='de'), is_higher_better('abstention'))\n"
+    "from lm_eval.api import registry\n"
+    "if hasattr(registry, 'get_metric'):\n"  # 0.4: one value of all
+    "    metric, better = registry.get_metric('abstention'), registry.is_higher_better('abstention')\n"
+    "else:\n"  # 0.5: a list of them
+    "    registered = registry.metric_registry.get('abstention')\n"
+    "    metric, better = lambda *a, **k: registered.fn(*a, **k)['abstention'][0], registered.higher_is_better\n"
+    "print(metric([''], ['Keine Ahnung.'], language='de'), better)\n"
     "print([model_registry.get(m).__name__ for m in ('grounded-baseline', 'replay', 'dummy')],"
     " filter_registry.get('nomiracl_label').__name__, aggregation_registry.get('defined_share'),"
     " 'mean' in aggregation_registry, 'hf' in model_registry)"
@@ -120,7 +125,8 @@ def test_the_users_include_path_is_stronger(installed: Environment, tmp_path: Pa
     (tmp_path / "mine.yaml").write_text("task: nomiracl_de\ndataset_path: mine\n")
     code = (
         f"{QUICK}m = TaskManager(include_path={str(tmp_path)!r})\n"
-        "print(m.task_index['nomiracl_de'].yaml_path.name, m.task_index['nomiracl_en'].yaml_path.name, m.include_path)"
+        "index = m.task_index if hasattr(m, 'task_index') else m._task_index\n"
+        "print(index['nomiracl_de'].yaml_path.name, index['nomiracl_en'].yaml_path.name, m.include_path)"
     )
     assert installed("-c", code) == f"mine.yaml nomiracl_en.yaml {tmp_path}\n"
 
@@ -175,7 +181,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(installed: Environment, tmp_
     """The same task, the same cold cache, at the same time."""
     command = [
         *(str(installed.python), "-c", RUN, "--model", "grounded-baseline", "--model_args", "strategy=lexical"),
-        *("--tasks", "nomiracl_de,clapnq_rag", "--metadata", "mirror=sample", "--log_samples", "--output_path"),
+        *("--tasks", "nomiracl_de,clapnq_rag", "--metadata", '{"mirror": "sample"}', "--log_samples", "--output_path"),
     ]
     environment = {**os.environ, **installed.environment, "LM_EVAL_GROUNDED_CACHE": str(tmp_path / "cache")}
     runs = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -180,9 +181,9 @@ def test_a_model_as_the_judge_from_the_command_line(runs: Path, llama: Path, tmp
     one, other = files(runs, "full_passage", "lexical")
     how = "--device cpu --batch_size 4 --limit 4 --gen_kwargs max_gen_toks=8 --apply_chat_template --log_samples"
     base = [sys.executable, "-m", "lm_eval", "--model", "hf", "--model_args", f"pretrained={llama}", *how.split()]
-    of_pairs = [f"samples=['{one}','{other}']", "judge_names=['x','y']", "judge_reference=true"]
+    of_pairs = json.dumps({"samples": [str(one), str(other)], "judge_names": ["x", "y"], "judge_reference": True})
     run([*base, "--tasks", RATINGS, "--output_path", "ratings", "--metadata", f"samples={one}"], tmp_path)
-    run([*base, "--tasks", PAIRS, "--output_path", "pairs", "--metadata", *of_pairs], tmp_path)
+    run([*base, "--tasks", PAIRS, "--output_path", "pairs", "--metadata", of_pairs], tmp_path)
     ratings, pairs = (results_of(tmp_path / name)["results"] for name in ("ratings", "pairs"))
     assert 0.5 <= ratings[RATINGS]["unread_rate,rating"] <= 1
     assert 0.5 <= pairs[PAIRS]["unread_rate,preference"] <= 1

@@ -32,7 +32,9 @@ from tests.conftest import command, run
 from tests.other_tasks import GROUPS, UPSTREAM, run_guesses, write_tasks
 
 Rows = list[dict[str, Any]]
-ASKED = [*(name for name in UPSTREAM if not name.startswith(("mmlu", "blimp"))), *GROUPS]
+BROKEN = ("wmt_de",) if has_scorers() else ()
+"""Tasks that the installed harness cannot score: 0.5.0.dev1 cannot reduce BLEU of a corpus (its api/metrics/corpus.py)."""
+ASKED = [*(name for name in UPSTREAM if not name.startswith(("mmlu", "blimp", *BROKEN))), *GROUPS]
 NO_NUMBERS = "it is computed over all documents together, of which none has a number of its own"
 PERPLEXITY = "it is the perplexity of all documents together, not the mean of their values"
 
@@ -40,9 +42,6 @@ PERPLEXITY = "it is the perplexity of all documents together, not the mean of th
 @pytest.fixture(scope="session")
 def guesses(shared_once: Callable[..., Path]) -> Path:
     """A folder with the runs of two models on all of :data:`ASKED`."""
-
-    if has_scorers():
-        pytest.skip("lm-eval 0.5.0.dev1 cannot reduce a metric of a corpus, such as BLEU (api/metrics/corpus.py)")
 
     def make(folder: Path) -> None:
         include = write_tasks(folder / "tasks")
@@ -58,8 +57,14 @@ def half(guesses: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(guesses, tmp_path / "runs")) / "half"
 
 
+def as_written(task: str) -> str:
+    """The name of a task in the files of the installed harness: 0.5 writes ``group::task`` for a group's."""
+    groups = [group for group, (members, _) in GROUPS.items() if task in members]
+    return "::".join([*(groups if has_scorers() else ()), task])
+
+
 def samples_of(folder: Path, task: str) -> Path:
-    (path,) = folder.glob(f"samples_{task}_2*.jsonl")
+    (path,) = folder.glob(f"samples_{as_written(task)}_2*.jsonl")
     return path
 
 
@@ -97,22 +102,24 @@ def test_every_figure_is_the_number_of_the_results_file_and_only_means_have_boun
     no_mean = {}
     of_filters = [(n, f, m, e) for n, t in tasks.items() for f, by in t.figures.items() for m, e in by.items()]
     for name, filter_name, metric, entry in of_filters:
-        assert entry["value"] == pytest.approx(results[name][f"{metric},{filter_name}"], abs=1e-9)
+        assert entry["value"] == pytest.approx(results[as_written(name)][f"{metric},{filter_name}"], abs=1e-9)
         if reason := entry.get(WHY_NO_MEAN):
             no_mean[name, metric] = reason
             assert (entry["low"], entry["high"]) == (None, None)
             continue
-        assert entry["standard_error"] == pytest.approx(results[name][f"{metric}_stderr,{filter_name}"], abs=1e-9)
+        error = results[as_written(name)][f"{metric}_stderr,{filter_name}"]
+        assert entry["standard_error"] == pytest.approx(error, abs=1e-9)
         rows = [row[metric] for row in rows_of(guesses / "half", name) if row["filter"] == filter_name]
         bounds = wilson(sum(rows), len(rows)) if {*rows} <= {0, 1} else mean_figure(rows)[1:3]
         assert [entry["low"], entry["high"]] == pytest.approx(bounds)
         assert (entry["n"], tasks[name].metric(metric).higher_is_better) == (len(rows), True)
-    assert {name: reason for (name, _), reason in no_mean.items()} == {
-        **{"wikitext": NO_NUMBERS, "wmt_de": NO_NUMBERS, "lambada_openai": PERPLEXITY}
+    of_documents = {"wikitext": "word_perplexity byte_perplexity bits_per_byte", "lambada_openai": "perplexity"}
+    of_all = {**of_documents, **({} if BROKEN else {"wmt_de": "bleu ter chrf"})}
+    assert no_mean == {
+        (name, metric): PERPLEXITY if metric == "perplexity" else NO_NUMBERS
+        for name, metrics in of_all.items()
+        for metric in metrics.split()
     }
-    assert [metric for _, metric in no_mean] == [
-        *("word_perplexity", "byte_perplexity", "bits_per_byte", "perplexity", "bleu", "ter", "chrf")
-    ]
     assert tasks["gsm8k_cot_self_consistency"].filters == ("score-first", "maj@64", "maj@8")
 
 
@@ -128,8 +135,8 @@ def test_a_number_that_the_documents_contradict_has_no_bounds_and_no_difference(
     )
     change(half, "arc_easy", lambda rows: rows[:10])
     assert acc_of(half)[WHY_NO_MEAN] == "the samples hold 10 of its 24 documents"
-    change_results(half, lambda results: results["n-samples"]["wmt_de"].update({"original": 2999}))
-    doubts = {doubt.text for row in headlines([read(half)]) for doubt in row.doubts if row.family == "wmt_de"}
+    change_results(half, lambda results: results["n-samples"]["wikitext"].update({"original": 2999}))
+    doubts = {doubt.text for row in headlines([read(half)]) for doubt in row.doubts if row.family == "wikitext"}
     assert doubts == {
         "not comparable with published figures (only 24 of 2999 documents were asked)",
         f"it has no bounds: {NO_NUMBERS}",
@@ -167,7 +174,9 @@ def test_numbers_that_cannot_be_computed_with_are_not_compared(
     half: Path, capsys: pytest.CaptureFixture[str], value: float | None, reported: float | None, reason: str
 ) -> None:
     for task in ("arc_easy", "mmlu_anatomy", "mmlu_virology"):
-        change_results(half, lambda results, task=task: results["results"][task].update({"acc,none": reported}))
+        change_results(
+            half, lambda results, task=task: results["results"][as_written(task)].update({"acc,none": reported})
+        )
         if value is not None:
             change(half, task, lambda rows: [{**row, "acc": value} for row in rows])
     change_results(half, lambda results: results["groups"]["mmlu_some"].update({"acc,none": reported}))
@@ -311,7 +320,7 @@ def test_the_leaderboard_ranks_other_tasks_in_tables_of_their_own(guesses: Path,
     cells = {(row["benchmark"], row["column"], row["metric"], row["model"]): row for row in rows}
     assert {benchmark for benchmark, *_ in cells} == {*ASKED}
     assert [cells["lambada_openai", "lambada_openai", "acc", name]["rank"] for name in ("half", "tenth")] == [1, 2]
-    assert cells["wmt_de", "wmt_de", "bleu", "half"]["rank"] is None
+    assert cells["wikitext", "wikitext", "word_perplexity", "half"]["rank"] is None
     for group, column in (("mmlu_some", "mmlu_some"), ("blimp_some", "mean")):
         reported = read(guesses / "half").group_results[group]["acc,none"]
         assert cells[group, column, "acc", "half"]["value"] == pytest.approx(reported)
@@ -321,14 +330,8 @@ def test_the_leaderboard_ranks_other_tasks_in_tables_of_their_own(guesses: Path,
 @pytest.mark.slow("a language model is made, and answers through the harness's command")
 def test_samples_of_a_real_model(llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     include = ["--include_path", str(write_tasks(tmp_path / "tasks"))]
-    tasks = [
-        "--tasks",
-        "arc_easy,wikitext,lambada_openai,mmlu_some,wmt_de",
-        "--limit",
-        "8",
-        "--gen_kwargs",
-        "max_gen_toks=8",
-    ]
+    names = [name for name in ("arc_easy", "wikitext", "lambada_openai", "mmlu_some", "wmt_de") if name not in BROKEN]
+    tasks = ["--tasks", ",".join(names), "--limit", "8", "--gen_kwargs", "max_gen_toks=8"]
     for dtype in ("float32", "bfloat16"):
         model = ["--model", "hf", "--model_args", f"pretrained={llama},dtype={dtype}"]
         run([command("lm_eval"), *model, *tasks, *include, "--output_path", dtype, "--log_samples"], tmp_path)

@@ -4,8 +4,7 @@
 on `sys.meta_path` that imports this module when `lm_eval` is imported, and does nothing else. This module then waits for
 eight modules of the harness. When one of them has run, the names that this distribution declares as entry points are
 registered as lazy placeholders, `TaskManager` searches our folder too (after the harness's own tasks and before the user's
-`--include_path`, which therefore takes precedence), and our metrics supply their own standard errors
-(`lm_eval_tasks.harness.harness_results`). Under the harness's command line, our own errors end in one line (`one_line`).
+`--include_path`, which therefore takes precedence), and `harness_results` and `short_errors` do what their docstrings say.
 
 Off with ``LM_EVAL_GROUNDED_AUTOLOAD=0``; tasks found by ``--include_path`` then register what they need themselves
 (:func:`register`). A harness that discovers entry points itself finds the names registered and keeps them.

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+import lm_eval.filters  # noqa: F401 (its own are registered now, before ours: else only when the first is looked up)
 from lm_eval.api.metrics import Metric
 from lm_eval.api.registry import get_aggregation, metric_registry, register_scorer
 from lm_eval.api.task import GenerateTask

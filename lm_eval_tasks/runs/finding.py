@@ -17,8 +17,9 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.harness import WEIGHTLESS
+from lm_eval_tasks.runs import results_file
 from lm_eval_tasks.runs.other_tasks import metric_of_other
-from lm_eval_tasks.runs.results_file import leaves_of, mapping, metadata_of, provenance_of, read_results
+from lm_eval_tasks.runs.results_file import leaves_of, mapping, metadata_of, plain_names, provenance_of, read_results
 from lm_eval_tasks.runs.run import Run, Settings, TaskRun
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -135,10 +136,13 @@ def _in_groups(run: Run) -> Run:
 
 def _run_of_date(files: RunFiles, date: str) -> Run:
     path, samples = files.results.get(date), files.samples.get(date, {})
-    results: Mapping[str, Any] = read_results(path) if path is not None else {}
+    results: Mapping[str, Any] = results_file.with_plain_names(read_results(path)) if path is not None else {}
+    plain = plain_names(samples)
+    samples = {plain[name]: file for name, file in samples.items()}
+    only = plain.get(files.task, files.task) if files.task is not None else None
     configs: Mapping[str, Any] = results.get("configs", {})
     order = [name for name in results.get("n-samples") or configs if name in configs]
-    names = [name for name in dict.fromkeys((*order, *configs, *samples)) if files.task in (None, name)]
+    names = [name for name in dict.fromkeys((*order, *configs, *samples)) if only in (None, name)]
     listed: Mapping[str, Sequence[str]] = results.get("group_subtasks") or {}
     leaves = {group: tuple(leaves_of(group, listed)) for group in listed}
     config = results.get("config") or {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ _ENTRIES = {  # what objects of a results file hold
     "groups": "list of metrics",
     "group_subtasks": "list of tasks",
 }
+
+
+_BY_TASK = ("results", "configs", "versions", "n-shot", "n-samples", "higher_is_better", "task_hashes")
+"""What a results file has by task, and by group."""
 
 
 def read_results(path: Path) -> dict[str, Any]:
@@ -61,6 +66,25 @@ def read_results(path: Path) -> dict[str, Any]:
     if found:
         _warn(path, f"{', '.join(found[:3])}{f' and {len(found) - 3} more' if len(found) > 3 else ''}")
     return results
+
+
+def plain_names(names: Iterable[str]) -> dict[str, str]:
+    """Names of tasks to what 0.4 calls them: 0.5 writes ``group::task`` for a group's. A name that several have stays."""
+    plain = {name: name.rpartition("::")[2] for name in names}
+    often = Counter(plain.values())
+    return {name: short if often[short] == 1 else name for name, short in plain.items()}
+
+
+def with_plain_names(results: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a results file with the :func:`plain_names` of its tasks."""
+    plain = plain_names({name for key in _BY_TASK for name in mapping(results.get(key))})
+    groups: Mapping[str, Sequence[str]] = results.get("group_subtasks") or {}
+    by_task = {key: mapping(results.get(key)) for key in _BY_TASK if key in results}
+    return {
+        **results,
+        **{key: {plain[name]: value for name, value in entries.items()} for key, entries in by_task.items()},
+        "group_subtasks": {group: [plain.get(name, name) for name in names] for group, names in groups.items()},
+    }
 
 
 def _without_secrets(where: str, settings: Mapping[str, Any], found: list[str]) -> dict[str, Any]:
