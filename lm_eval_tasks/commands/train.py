@@ -4,8 +4,9 @@ It is trained by a recipe and written to a folder that `--detector DIR` reads. O
 of the recipe (`--recipe NAME --show` lists them) or of transformers' TrainingArguments: `--learning_rate 2e-5 --report_to
 wandb`. A training that was killed goes on when the same command runs again.
 
-Example:
-  lm-eval-grounded train --detector transformers --data mfava-silver,mushroom --without de -o detector
+Examples:
+  lm-eval-grounded train --data mfava-silver,mushroom --without de -o detector
+  lm-eval-grounded train --recipe paper-multi --show
 """
 
 from __future__ import annotations
