@@ -100,10 +100,9 @@ class Comparison:
         return pandas.DataFrame(self.result.as_json()["differences"])
 
     def _repr_html_(self, form: str = "html") -> str:
-        from lm_eval_tasks.results.compare.matrix import tables_of
-        from lm_eval_tasks.results.compare.rendering import render_sections
+        from lm_eval_tasks.results.compare.tables import render
 
-        return render_sections(tables_of(self.result, self._pairs), form)
+        return render(self.result, form, self._pairs)
 
     def __str__(self) -> str:
         return self._repr_html_("text").removesuffix("\n")

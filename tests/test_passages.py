@@ -37,8 +37,8 @@ from lm_eval_tasks.mfava import detection as annotated
 from lm_eval_tasks.mfava.languages import GOLD_FILE, REPOSITORY
 from lm_eval_tasks.mfava.passages import SILVER_ROWS, is_unplaced, passages_of, table_of
 from lm_eval_tasks.mushroom import dataset as mushroom
-from lm_eval_tasks.results.compare.joining import JoinedTask
-from lm_eval_tasks.results.compare.measuring import compare_measured, measure
+from lm_eval_tasks.results.joining import JoinedTask
+from lm_eval_tasks.results.measuring import compare_measured, measure
 from lm_eval_tasks.runs import Answers, cluster_of
 from lm_eval_tasks.runs.answers import read_answers
 from tests import made_runs

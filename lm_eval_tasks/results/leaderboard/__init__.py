@@ -28,13 +28,12 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
-from lm_eval_tasks.results.compare.rendering import csv_of, json_of
+from lm_eval_tasks.results.formats import as_text, bounds, csv_of, json_of, not_measurable
 from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries, root_of
 from lm_eval_tasks.results.leaderboard.listing import FIELDS, Tags, overview_text, rows_of
 from lm_eval_tasks.results.leaderboard.standings import Cell, Table, overviews, sections_of
 from lm_eval_tasks.results.report.documents.document import address_of
 from lm_eval_tasks.results.report.families import language_name
-from lm_eval_tasks.results.report.numbers import as_text, bounds, not_measurable
 from lm_eval_tasks.results.report.page import environment_of
 from lm_eval_tasks.results.report.plots import Plot, ranges
 from lm_eval_tasks.results.report.plots.drawing import Axis, wrapped

@@ -32,9 +32,9 @@ from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.detection.marked import MarkedAnswer, draw_of
-from lm_eval_tasks.results.compare.joining import JoinedTask
-from lm_eval_tasks.results.compare.measuring import Marked, NotMeasured, measure
 from lm_eval_tasks.results.doubts import doubts_about_answers
+from lm_eval_tasks.results.joining import JoinedTask
+from lm_eval_tasks.results.measuring import Marked, NotMeasured, measure
 from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.cost import with_cost
@@ -48,7 +48,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 @dataclass(frozen=True)
 class HeadlineFigure:
     """A figure on the leaderboard, and the numbers whose means it is made of
-    (:meth:`lm_eval_tasks.results.compare.measuring.Measured.numbers`): of a balanced error, those of both kinds of
+    (:meth:`lm_eval_tasks.results.measuring.Measured.numbers`): of a balanced error, those of both kinds of
     questions.
 
     Corrected rates have the numbers of the flagged share: if the same calibration corrects two rates of one language, they

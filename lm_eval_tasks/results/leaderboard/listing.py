@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE, fixed, is_measurable
+from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable
 from custom_metrics.usage.printable import on_one_line
+from lm_eval_tasks.results.formats import three_digits
 from lm_eval_tasks.results.leaderboard.entry import Entry
 from lm_eval_tasks.results.leaderboard.standings import Cell, Section, Table
 
@@ -58,7 +59,7 @@ def overview_text(table: Table, labels: Sequence[str]) -> str:
     rows += [
         [
             f"* {row.model}",
-            *(figure_text(row.values[column]) if column in row.values else "-" for column in table.columns),
+            *(three_digits(row.values[column]) if column in row.values else "-" for column in table.columns),
         ]
         for row in table.published
     ]
@@ -72,12 +73,7 @@ def _text(cell: Cell | None) -> str:
     if cell is None:
         return "-"
     figure: Figure = cell.figure
-    bounds = f" [{figure_text(figure.low)}, {figure_text(figure.high)}]" if math.isfinite(figure.low) else ""
+    bounds = f" [{three_digits(figure.low)}, {three_digits(figure.high)}]" if math.isfinite(figure.low) else ""
     if not is_measurable(figure, cell.unit):
         return NOT_MEASURABLE + bounds
-    return figure_text(figure.value) + bounds + (f" #{cell.rank}" if cell.rank else "")
-
-
-def figure_text(value: float) -> str:
-    """A number with at least three significant digits: three decimals below 10, one below 100, else none."""
-    return fixed(value, 3 if abs(value) < 10 else 1 if abs(value) < 100 else 0)
+    return three_digits(figure.value) + bounds + (f" #{cell.rank}" if cell.rank else "")

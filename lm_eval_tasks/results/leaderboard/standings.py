@@ -22,8 +22,8 @@ from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.strata import across_strata, error_across, has_shared, mean_of
 from custom_metrics.statistics.units import Unit, is_measurable
 from lm_eval_tasks.published import rows_for
-from lm_eval_tasks.results.compare.measuring import compare_marked
 from lm_eval_tasks.results.leaderboard.entry import Entry, HeadlineFigure, TaskEntry
+from lm_eval_tasks.results.measuring import compare_marked
 
 MEAN_COLUMN = "mean"
 

@@ -7,16 +7,26 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
+from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.published.beside import PublishedDifference, compare_with_published
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
-from lm_eval_tasks.results.compare.matrix import matrices
-from lm_eval_tasks.results.compare.rendering import Section, p_value
+from lm_eval_tasks.results.compare.tables import matrices
+from lm_eval_tasks.results.formats import (
+    NO_BREAK,
+    Section,
+    as_text,
+    bounds,
+    not_measurable,
+    p_value,
+    points,
+    range_of_points,
+    unbroken,
+)
 from lm_eval_tasks.results.report.doubts import CORRECTED
 from lm_eval_tasks.results.report.families import MANY, language_name, title_of
 from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import NO_BREAK, as_text, bounds, not_measurable, points, shorten, unbroken
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
 _NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's errors are too little known."
@@ -110,7 +120,7 @@ def _row(row: Difference, models: Sequence[str], width: float) -> dict[str, Any]
         "first_value": as_text(row.first_value, unit) if row.first_measurable else NOT_MEASURABLE,
         "second_value": as_text(row.second_value, unit) if row.second_measurable else NOT_MEASURABLE,
         "difference": points(row.difference, unit) if row.is_measurable else NOT_MEASURABLE,
-        "bounds": _bounds(row.low, row.high, unit),
+        "bounds": range_of_points(row.low, row.high, unit),
         "p": p_value(row.p_adjusted),
         "sort": row.difference if math.isfinite(row.difference) else 0.0,
         "p_sort": row.p_adjusted if math.isfinite(row.p_adjusted) else 2.0,  # behind all others
@@ -119,13 +129,6 @@ def _row(row: Difference, models: Sequence[str], width: float) -> dict[str, Any]
         "better": models[row.better] if row.better is not None else "",
         "counted": f"{row.n} {row.unit}",
     }
-
-
-def _bounds(low: float, high: float, unit: Unit) -> str:
-    """The bounds of a difference; empty where there are none."""
-    if math.isnan(low) or math.isnan(high):
-        return ""
-    return f"{points(low, unit).removesuffix(' points')} to {points(high, unit)}"
 
 
 def _verdicts(comparison: Comparison, family: str, metric: str, headlines: Sequence[Headline]) -> list[Verdict]:
@@ -163,7 +166,7 @@ def _verdict(row: Difference, comparison: Comparison) -> Verdict:
         return Verdict(f"Of {_short_name(first)} and {_short_name(second)} nothing can be said.")
     p = p_value(row.p_adjusted)
     evidence = (f"p < {p[1:]}" if p.startswith("<") else f"p = {p}").replace(" ", NO_BREAK)
-    interval = _bounds(row.low, row.high, unit)
+    interval = range_of_points(row.low, row.high, unit)
     if row.better is None:
         statement = "They differ" if row.significant else "No difference is shown"
         evidence = f"95 % bounds {interval}; {evidence}" if interval else evidence
@@ -236,6 +239,6 @@ def _text(delta: PublishedDifference, unit: Unit) -> str:
     """A run's figure minus a published one, with bounds; or the reason why there is no difference."""
     if delta.why_none:
         return "no difference: " + "; ".join(delta.why_none)
-    interval = _bounds(delta.low, delta.high, unit)
+    interval = range_of_points(delta.low, delta.high, unit)
     text = points(delta.difference, unit) + (f" [{interval}]" if interval else "")
     return f"{text} ({'; '.join(delta.differs_in)})" if delta.differs_in else text

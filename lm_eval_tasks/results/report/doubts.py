@@ -20,9 +20,9 @@ from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
 from lm_eval_tasks.harness.run_warnings import FEW
 from lm_eval_tasks.results.doubts import Findings, doubts_about_answers
+from lm_eval_tasks.results.formats import as_text
 from lm_eval_tasks.results.report.answers import READINGS
 from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.numbers import as_text
 from lm_eval_tasks.runs import TaskRun
 
 CORRECTED = ("estimated_rate", "rogan_gladen_rate")

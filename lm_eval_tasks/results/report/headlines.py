@@ -11,10 +11,10 @@ from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import is_measurable, small_n
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.results.doubts import doubts_about_answers
+from lm_eval_tasks.results.formats import as_text, bounds, not_measurable, range_of, with_bounds
 from lm_eval_tasks.results.report.answers import ReadAnswers, read_task, signs_of_run
 from lm_eval_tasks.results.report.doubts import Doubt, doubts_of
 from lm_eval_tasks.results.report.families import Family, families, title_of
-from lm_eval_tasks.results.report.numbers import as_text, bounds, not_measurable, range_of, with_bounds
 from lm_eval_tasks.runs import Run, labels
 
 _NAMED = 5  # languages of a mean

@@ -5,24 +5,18 @@ Everything from the runs is escaped: a model's name cannot become markup or HTML
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Iterator, Sequence
 
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.results.compare import compare_runs
-from lm_eval_tasks.results.compare.matrix import matrices
-from lm_eval_tasks.results.compare.rendering import render_sections, sections
+from lm_eval_tasks.results.compare.tables import render
+from lm_eval_tasks.results.formats import ARROWS, UNDEFINED_TEXT, code_block
+from lm_eval_tasks.results.formats import escaped_markdown as escaped
 from lm_eval_tasks.results.report.answers import described_runs
-from lm_eval_tasks.results.report.families import MANY
 from lm_eval_tasks.results.report.headlines import Headline, headlines
-from lm_eval_tasks.results.report.numbers import UNDEFINED_TEXT
 from lm_eval_tasks.results.report.provenance import command_files
 from lm_eval_tasks.runs import Run, labels
 
-_MARKUP = re.compile(r"([\\`*_\[\]<>#|~$]|^[-+])")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-_ARROWS = {True: " ↑", False: " ↓", None: ""}
 _ABSENT = "–"
 
 
@@ -33,8 +27,7 @@ def markdown_of(runs: Sequence[Run]) -> str:
     if len(runs) > 1:
         try:
             comparison = compare_runs(runs, refuse=False, read_answers=read_answers)
-            tables = matrices(comparison) if len(runs) >= MANY else sections(comparison)
-            compared = render_sections(tables, "markdown")
+            compared = render(comparison, "markdown")
         except (ValueError, MissingSource) as error:
             compared = escaped(f"The models are not compared: {error}")
     files = command_files(dict(zip(labels(runs), runs, strict=True)))
@@ -59,21 +52,6 @@ def summary(headlines: Sequence[Headline], differences: str = "", command: str =
     return "\n".join(lines) + "\n"
 
 
-def escaped(text: str) -> str:
-    """A text as Markdown that shows it, on one line."""
-    text = html.escape(_CONTROL.sub(" ", text), quote=False)
-    text = _MARKUP.sub(lambda match: f"\\{match[1]}", text.replace("&lt;", "<").replace("&gt;", ">"))
-    text = text.replace("\\<", "&lt;").replace("\\>", "&gt;").replace("@", "&#64;")
-    return re.sub(r"(?i)(https?|ftp)(:)", r"\1&#58;", re.sub(r"(?i)\bwww\.", "www&#46;", text))
-
-
-def code_block(text: str) -> str:
-    """A text as a block of code, behind a fence that is longer than any in it."""
-    longest = max(map(len, re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text.strip()}\n{fence}"
-
-
 def _table(headlines: Sequence[Headline], notes: dict[str, int]) -> Iterator[str]:
     """A row for each benchmark and number, a column for each model. Fills `notes`: text to number."""
     models = [*dict.fromkeys(row.model for row in headlines)]
@@ -86,7 +64,7 @@ def _table(headlines: Sequence[Headline], notes: dict[str, int]) -> Iterator[str
         head = next(iter(by_model.values()))
         over = len(head.languages)
         mean = f" (mean over {'all ' if head.is_whole else ''}{over} {head.parts})" if over else ""
-        title = escaped(head.measured.in_prose) + _ARROWS[head.measured.higher_is_better]
+        title = escaped(head.measured.in_prose) + ARROWS[head.measured.higher_is_better]
         cells = [_cell(by_model.get(model), notes) for model in models]
         yield "| " + " | ".join([escaped(family) + mean, title, *cells]) + " |"
 

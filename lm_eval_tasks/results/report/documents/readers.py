@@ -12,6 +12,7 @@ from custom_metrics.reading.no_answer import no_answer
 from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
+from lm_eval_tasks.results.formats import as_text
 from lm_eval_tasks.results.report.documents.document import (
     ANSWER_LENGTH,
     PAGE_LENGTH,
@@ -26,7 +27,6 @@ from lm_eval_tasks.results.report.documents.document import (
     spans_in,
     text_of,
 )
-from lm_eval_tasks.results.report.numbers import as_text
 from lm_eval_tasks.runs import Answer, FilteredAnswer, TaskRun
 
 _MARKER = re.compile(r"^\[(\d{1,3})\] ", re.MULTILINE)

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from lm_eval_tasks.results.compare import Comparison
+from lm_eval_tasks.results.formats import as_text
 from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import as_text
 from lm_eval_tasks.results.report.page.summary import MetricSummary, Summary
 
 _MORE = 2  # metrics beside the first: what it is traded against, and another headline

@@ -10,10 +10,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results.formats import as_text, unbroken
 from lm_eval_tasks.results.report.documents import TaskDocuments
 from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import as_text, unbroken
 
 _SEVERE = ("alike", "broken", "undefined", "invalid", "abstains", "clipped", "unlike")
 """Kinds of doubts that the first screen shows beside a model, the worst first. The others are shown below."""

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE
+from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.numbers import shorten
 from lm_eval_tasks.results.report.plots.drawing import INK, readable
 
 LIGHT, DARK = "#16191f", "#e9ecf1"

@@ -10,10 +10,30 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_eval_tasks.results.compare.comparison import DocumentCounts, Refusal
 from lm_eval_tasks.runs import Answers, FilteredAnswers, TaskRun, differing_columns
 from lm_eval_tasks.runs.answers import content_of
 from lm_eval_tasks.runs.settings import differing, settings_of
+
+
+@dataclass(frozen=True)
+class DocumentCounts:
+    """The number of documents of a task that at least two runs have (`documents`), and of those that only one model has
+    (`only`, by model; ``None`` for a model that did not run the task)."""
+
+    task: str
+    documents: int
+    only: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A reason why a task cannot be compared: the kind of difference (``documents``, ``prompts``, ``detectors``,
+    ``calibrations`` or ``answers``), a text with the first example, and the setting to compare across if that helps."""
+
+    task: str
+    kind: str
+    reason: str
+    setting: str = ""
 
 
 class JoinedRun(NamedTuple):

@@ -35,7 +35,7 @@ from detector_plugin import calibration as calibrations
 from lm_eval_tasks.definition.schema import BALANCED
 from lm_eval_tasks.detection.calibrated import CalibrationKey, errors_of, in_force
 from lm_eval_tasks.detection.marked import METRIC, PREFIX, MarkedAnswer, draw_of, marked_rate
-from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
+from lm_eval_tasks.results.joining import JoinedTask, calibrations_of
 from lm_eval_tasks.runs import Answers, FilteredAnswers
 from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN, too_large
 
