@@ -19,7 +19,7 @@ from lm_eval_tasks.results.leaderboard.standings import sections_of
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.results.report.answers import caching_reader
 from lm_eval_tasks.results.report.page import page_of
-from lm_eval_tasks.results.report.page.overview import Overview
+from lm_eval_tasks.results.report.page.summary import Overview
 from lm_eval_tasks.results.report.plots.drawing import COLOURS, MARKERS, marker_style
 from lm_eval_tasks.runs import Run, labels, read_runs
 from lm_eval_tasks.runs.cost import with_cost

@@ -210,7 +210,7 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
     for run in task.runs.values():
         if reason := run.task.figures.get(filter_name, {}).get(metric, {}).get(WHY_NO_MEAN):
             raise NotMeasured(reason)
-    if task.any_run.is_other and task.any_run.results_file:
+    if task.any_run.table is None and task.any_run.results_file:
         measured = _by_passage(task, _by_document(task, filter_name, metric, partial(_numbers, metric=metric)))
         unit = "documents" if measured.unit == "documents" else "clusters"
         return replace(measured, unit=unit, names=())  # equal names in two tasks say nothing
@@ -233,7 +233,7 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
         return _by_document(task, filter_name, metric, partial(_linearised_auc, metric=metric))
     columns = [column for readings in by_run.values() if (column := readings.columns.get(metric)) is not None]
     first = next((value for column in columns for _, value in column.non_numeric_values()), None)
-    if first is not None and _is_judge_value(first) and not (task.any_run.is_other and isinstance(first[0], int)):
+    if first is not None and _is_judge_value(first) and not (task.any_run.table is None and isinstance(first[0], int)):
         rated = first[1] in ASPECTS
         measured = _by_document(task, filter_name, metric, partial(_arrays, metric=metric, parse=_judge_ratios))
         questions = {

@@ -35,16 +35,16 @@ _SHARES = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match")
 """Metrics that are shares also where all values are 0: a BLEU can be 0 for all documents, too."""
 
 
-def metric_of_other(name: str) -> Metric:
-    """A metric as upstream names it, of which nothing else is known."""
-    sentence = f"Over all documents, its {name} is {{value}}"
-    return Metric(name, unit="number", label=name, sentence=sentence, counted="documents")
+def metric_of_other(name: str, headline: bool) -> Metric:
+    """A metric as upstream names it, of which nothing else is known. A headline has a sentence."""
+    sentence = f"Over all documents, its {name} is {{value}}" if headline else ""
+    return Metric(name, unit="number", label=name, sentence=sentence, counted="documents", headline=headline)
 
 
 def described(task: TaskRun, answers: Answers, bounds: bool = True) -> TaskRun:
     """A task that is in no table of ours, with figures by the values of its documents; any other task as it is. Bounds of
     means take seconds for 10,000 documents."""
-    if not task.is_other or not task.results:
+    if task.table is not None or not task.results:
         return task
     metrics = {metric.name: metric for metric in task.metrics}
     figures: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -71,7 +71,7 @@ def described(task: TaskRun, answers: Answers, bounds: bool = True) -> TaskRun:
             entry = (figure_of(values) if bounds else reported).as_json("documents")
             metric = replace(metric, aggregation=DEFINED_SHARE if is_share else DEFINED_MEAN, prominence=1)
             unit: Unit = "score" if is_share else "number"
-            metrics[name] = replace(metric, unit=unit, sentence=f"Its mean {name} is {{value}}")
+            metrics[name] = replace(metric, unit=unit, sentence=metric.sentence and f"Its mean {name} is {{value}}")
         figures.setdefault(filter_name, {})[name] = entry
     return replace(task, figures=figures, metrics=tuple(metrics.values()))
 
@@ -79,7 +79,7 @@ def described(task: TaskRun, answers: Answers, bounds: bool = True) -> TaskRun:
 def described_run(run: Run, read_answers: Callable[[TaskRun], Answers] = TaskRun.answers) -> Run:
     """A run with its tasks :func:`described`, except those whose answers were not logged. A damaged samples file is a
     CorruptSource."""
-    logged = {name: task for name, task in run.tasks.items() if task.is_other and task.samples}
+    logged = {name: task for name, task in run.tasks.items() if task.table is None and task.samples}
     return replace(run, tasks={**run.tasks, **{name: described(t, read_answers(t)) for name, t in logged.items()}})
 
 

@@ -49,9 +49,9 @@ def measure_task(
     chosen = _chosen_metrics(task, requested, every_metric)
     if not chosen and not requested:
         notes.append("no metric is in two runs (answers of --predict_only are scored by `score`)")
-    if run.is_other and not run.results_file:
+    if run.table is None and not run.results_file:
         notes.append("without a results file nothing says which of its numbers are means, or are better")
-    if run.is_other and not requested and len(chosen) < len(run.metrics):
+    if run.table is None and not requested and len(chosen) < len(run.metrics):
         notes.append(f"{len(chosen)} of {len(run.metrics)} metrics are compared (--all)")
     others = [name for name in task.filters if name != read_by]
     if others and filter_name is None:
@@ -69,7 +69,7 @@ def measure_task(
         except NotMeasured as error:
             figures = {of_run.model: of_run.task.figure(metric.name, read_by).value for of_run in task.runs.values()}
             known = ", ".join(f"{value:.5g} for {model}" for model, value in figures.items() if not math.isnan(value))
-            reported = f" (the results files say {known})" if known and run.is_other else ""
+            reported = f" (the results files say {known})" if known and run.table is None else ""
             notes.append(f"{metric.name} is not compared: {error}{reported}")
             unmeasured[metric.name] = str(error)
     return MeasuredTask(run, read_by, chosen, measured, unmeasured, notes, (), alike, unread)
@@ -172,7 +172,7 @@ def _column(
     """The column of a metric of a task or group (`name`); `tasks` are those of its members that have it."""
     task_run, measured = tasks[0].run, [task.measured[metric.name] for task in tasks]
     group, weighted = name not in members, False
-    if group and task_run.is_other:
+    if group and task_run.table is None:
         kind, note = _kind_of_group(runs, name, f"{metric.name},{filter_name}", measured, len(members))
         notes += [f"{name}: {note}"] * bool(note)
         if kind is None:

@@ -188,7 +188,7 @@ def _headlines(task: TaskRun) -> list[Metric]:
     """The metrics of a task that have a rank: its headlines with a direction, except uncorrected counts of what a detector
     flags, and fallbacks of a metric that is there: where that is not measurable, they are no better known."""
     figures: Iterable[str] = task.figures.get(task.headline_filter, {})
-    if task.is_other:
+    if task.table is None:
         figures = [m.name for m in task.metrics if not math.isnan(task.figure(m.name, task.headline_filter).value)]
     ranked = [
         metric
@@ -238,7 +238,7 @@ def _task(task: TaskRun) -> TaskEntry:
         title=task.table.title if task.table else "",
         question=task.table.question(task.task) if task.table else "",
         of_detectors=task.table is not None and task.table.measures_detectors(task.task),
-        is_other=task.is_other,
+        is_other=task.table is None,
     )
 
 

@@ -79,7 +79,7 @@ def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
 
 def _task_doubts(task: TaskRun, metric: Metric, filter_name: str, signs: Signs) -> Findings:
     figure = task.figure(metric.name, filter_name)
-    if not task.provenance and not task.is_other:
+    if not task.provenance and task.table is not None:
         yield "not_comparable", "the results do not say what it was measured on", ""
     if reasons := task.not_comparable:
         yield "not_comparable", "not comparable with published figures", "; ".join(reasons)

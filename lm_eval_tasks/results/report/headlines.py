@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import is_measurable, small_n
 from lm_eval_tasks.definition.schema import Metric, preferred_first
+from lm_eval_tasks.results.board import Cell
 from lm_eval_tasks.results.doubts import doubts_about_answers
 from lm_eval_tasks.results.formats import as_text, bounds, not_measurable, range_of, with_bounds
 from lm_eval_tasks.results.report.answers import ReadAnswers, read_task, signs_of_run
@@ -44,9 +45,15 @@ class Headline:
         return self.measured.name
 
     @property
+    def cell(self) -> Cell:
+        """The number as a cell of the board, without a rank."""
+        shown = is_measurable(self.figure, self.measured.unit)
+        return Cell(self.figure.value, self.figure, shown, shown and not self.is_alike)
+
+    @property
     def is_measurable(self) -> bool:
         """Whether the number may be shown (:mod:`custom_metrics.statistics.units`)."""
-        return is_measurable(self.figure, self.measured.unit)
+        return self.cell.is_measurable
 
     @property
     def value(self) -> str:
@@ -120,9 +127,10 @@ def _metrics_of(family: Family) -> list[Metric]:
     first that is defined; or the last."""
     task, listed = family.any_task, {metric.name for metric in family.any_task.metrics}
     more = sorted({*task.figures.get(family.filter, {})} - listed)
-    if task.is_other:
-        of_group = (m for m in task.metrics if isinstance(family.results.get(f"{m.name},{family.filter}"), float))
-        return [metric for metric in (of_group if family.results else task.metrics) if task.is_headline(metric.name)]
+    if task.table is None and family.results:
+        return [
+            m for m in task.metrics if m.headline and isinstance(family.results.get(f"{m.name},{family.filter}"), float)
+        ]
     chosen: list[Metric] = []
     places: dict[str | None, int] = {}  # in `chosen`, of a metric or its fallback
     for metric in preferred_first([*task.metrics, *map(task.metric, more)]):
@@ -161,7 +169,7 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     if (interval := bounds(mean, metric.unit)) and not unknown:
         details.append(f"95 % bounds {interval}")
     undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
-    if len(figures) > 1 and family.any_task.is_other:
+    if len(figures) > 1 and family.parts == "tasks":
         details.append(f"over the {len(figures)} tasks of the group")
     elif len(figures) > 1 and family.is_whole and not undefined:
         details.append(f"mean over all {len(figures)} languages")

@@ -298,7 +298,7 @@ def _nonempty(*names: str) -> frozenset[str]:
 
 def reader_of(task: TaskRun) -> TaskReader:
     """The reader of a task's documents."""
-    if task.is_other:
+    if task.table is None:
         return OtherReader(task)
     metrics = {metric.name for metric in task.metrics}
     if task.benchmark == "nomiracl":

@@ -19,7 +19,7 @@ def plots_of(runs: Sequence[Run]) -> list[Plot]:
         Model(name, colour, family)
         for colour, (run, name) in enumerate(zip(runs, labels(runs), strict=True))
         for family in families(run)
-        if not family.any_task.is_other
+        if family.any_task.table is not None
     ]
     by_family: dict[str, list[Model]] = {}
     for model in models:
