@@ -10,18 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custom_metrics.paired_rates import CLUSTERS, CORRECTED, RATES, RateStratum, compare_rates, compare_ratios
+from custom_metrics.hallucination import CORRECTED, RATES
 from custom_metrics.statistics import paired_difference
 from custom_metrics.statistics.multiple_comparisons import all_pairs
-from custom_metrics.statistics.paired_difference import (
-    Pivots,
-    bounds_and_p,
-    compare_means,
-    draws,
-    extrapolated_p,
-    pivots_of,
-)
+from custom_metrics.statistics.paired_difference import CLUSTERS, Pivots, bounds_and_p, draws, extrapolated_p, pivots_of
 from custom_metrics.statistics.random_effects import Errors, measured_errors
+from tests.paired import RateStratum, compare_means, compare_rates, compare_ratios
 from tests.test_paired_statistics import articles
 
 NAN = math.nan

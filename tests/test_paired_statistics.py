@@ -12,19 +12,13 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 from statsmodels.stats import contingency_tables, multitest
 
-from custom_metrics.hallucination import estimate
-from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios
+from custom_metrics.hallucination import RATES, estimate
 from custom_metrics.statistics.multiple_comparisons import adjusted, all_pairs, better, holm, ranks
-from custom_metrics.statistics.paired_difference import ITERATIONS, compare_means
-from custom_metrics.statistics.paired_shares import (
-    compare_shares,
-    difference_of_shares,
-    exact_mcnemar,
-    share_differences,
-    tango_lower,
-)
+from custom_metrics.statistics.paired_difference import ITERATIONS
+from custom_metrics.statistics.paired_shares import difference_of_shares, exact_mcnemar, share_differences, tango_lower
 from custom_metrics.statistics.random_effects import expected_errors, measured_errors
 from custom_metrics.statistics.strata import across_strata, linearised
+from tests.paired import RateStratum, compare_means, compare_rates, compare_ratios, compare_shares
 
 NAN = math.nan
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from lxml import html
 
-from custom_metrics.scores.balanced_error import balanced_figure, outcome
-from custom_metrics.statistics.paired_shares import compare_shares
+from custom_metrics.scores.balanced_error import balanced_error
+from custom_metrics.statistics.figures import outcome
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.results.compare import compare_runs
@@ -25,6 +25,7 @@ from lm_eval_tasks.runs import Run, labels, read_runs
 from lm_eval_tasks.runs.cost import with_cost
 from tests.logged_runs import in_this_process, lines
 from tests.made_runs import run, share, task
+from tests.paired import compare_shares
 from tests.shared_once import SharedOnce
 
 MODELS = ("llama-2-70b-chat", "Mixtral-8x7B-Instruct-v0.1", "gpt-3.5-turbo-azure", "gpt-4-azure")
@@ -150,7 +151,7 @@ def test_without_answers_models_are_ordered_and_none_is_called_the_best() -> Non
     for name, counts in made.items():
         rates = dict(zip(("hallucination_rate", "error_rate"), (share(n, 20) for n in counts or ()), strict=False))
         kinds = [outcome(bool(kind), number >= n) for kind, n in enumerate(counts or ()) for number in range(20)]
-        figures = {"balanced_error": balanced_figure(kinds).as_json(), **rates} if counts else {}
+        figures = {"balanced_error": balanced_error.figure_of(kinds).as_json(), **rates} if counts else {}
         runs.append(run(name, [task("nomiracl_de", {"robust": figures}, "de"), task("mfava_de", {}, "de")]))
     first, second = overviews(runs)
     assert rows(first) == [

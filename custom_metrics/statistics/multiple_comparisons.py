@@ -17,16 +17,11 @@ from numpy.typing import NDArray
 
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.statistics.paired_difference import Floats, bounds_and_p, pivots_of
-from custom_metrics.statistics.paired_shares import share_differences
+from custom_metrics.statistics.paired_shares import is_share, share_differences
 
 Model = TypeVar("Model", bound=Hashable)
 
 _PAIRS_AT_ONCE = 256  # the arrays of their resamples are 4 MB each
-
-
-def is_share(strata: Sequence[Floats]) -> bool:
-    """Whether all values are 1.0 or 0.0: their mean is a share."""
-    return all(bool(np.isin(values[~np.isnan(values)], (0.0, 1.0)).all()) for values in strata)
 
 
 def all_pairs(

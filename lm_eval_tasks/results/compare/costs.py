@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from custom_metrics.scores.balanced_error import COSTS, weights
+from custom_metrics.scores.balanced_error import COSTS, BalancedError
 from custom_metrics.statistics.multiple_comparisons import adjusted, better
-from lm_eval_tasks.results.compare.measuring import Measured, compare_measured
+from lm_eval_tasks.results.compare.measuring import Measured, differences
 
 _LEAST, _MOST = 0.1, 100.0
 """Costs between which another model can become the best: beyond them one of the two rates is all that counts."""
@@ -41,25 +41,24 @@ def best_by_cost(tasks: Sequence[Measured], competing: Collection[int], asked: f
     and the one `asked` for. ``None`` for fewer than two runs that have all tasks."""
     shares: dict[int, tuple[float, float]] = {}
     for run in sorted(competing):
-        if all(run in task.values for task in tasks):
-            made_up, missed = (
-                float(np.mean([np.nanmean(task.strata()[kind][0][run]) for task in tasks])) for kind in (0, 1)
-            )
+        if all(run in task.rows for task in tasks):
+            rates = [kind.two_rates(task.rows[run]) for task in tasks if isinstance(kind := task.kind, BalancedError)]
+            made_up, missed = np.mean(rates, axis=0).tolist()
             if not math.isnan(made_up + missed):
                 shares[run] = made_up, missed
     if len(shares) < 2:
         return None
     pairs, at = [*combinations(shares, 2)], []
     for cost in sorted({*COSTS, asked}):
-        parts = weights(cost)
-        found = compare_measured([replace(task, weights=parts) for task in tasks], pairs)
+        weighed = [task.with_cost(cost) for task in tasks]
+        found = differences(weighed, pairs)
         (p_values,) = adjusted([{pair: result.p for pair, result in zip(pairs, found, strict=True)}])
         differ = {
             frozenset(pair)
             for pair, result in zip(pairs, found, strict=True)
             if better(result.difference, p_values[pair].p, False) is not None
         }
-        values = {run: float(np.dot(parts, of_run)) for run, of_run in shares.items()}
+        values = {run: (cost * made_up + missed) / (cost + 1) for run, (made_up, missed) in shares.items()}
         order = sorted(values, key=lambda run: values[run])
         equals = tuple(run for run in order[1:] if frozenset((run, order[0])) not in differ)
         at.append(AtCost(cost, order[0], values[order[0]], equals))

@@ -59,7 +59,7 @@ def measure_task(
     unmeasured: dict[str, str] = {}
     for metric in chosen:
         try:
-            measured[metric.name] = measure(task, metric.name, read_by, metric.aggregation)
+            measured[metric.name] = measure(task, metric, read_by)
         except NotMeasured as error:
             figures = {of_run.model: of_run.task.figure(metric.name, read_by).value for of_run in task.runs.values()}
             known = ", ".join(f"{value:.5g} for {model}" for model, value in figures.items() if not math.isnan(value))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 
-from custom_metrics.statistics.figures import Figure, mean_figure, share_figure
+from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import Z95
 from custom_metrics.statistics.multiple_comparisons import adjusted
 from custom_metrics.statistics.strata import mean_of, mean_of_strata
@@ -16,7 +16,7 @@ from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.results.compare.comparison import Difference
 from lm_eval_tasks.results.compare.measured_task import MeasuredTask
-from lm_eval_tasks.results.compare.measuring import Measured, compare_measured, pooled
+from lm_eval_tasks.results.compare.measuring import Measured, differences, pooled
 from lm_eval_tasks.runs import Run
 from lm_eval_tasks.runs.other_tasks import is_weighted
 
@@ -66,21 +66,21 @@ def _rows_of_metric(
     own = []
     for number, run in enumerate(runs):
         figures = [run.tasks[task].figure(metric.name, filter_name) for task in members if task in run.tasks]
-        of_run = [each for each in measured if number in each.values]
+        of_run = [each for each in measured if number in each.rows]
         value, shown = _own_value(number, pooled(of_run, [number]) if weighted else of_run, figures, metric)
-        alike = [task.alike.get(number, ()) for task in tasks if number in task.measured[metric.name].values]
+        alike = [task.alike.get(number, ()) for task in tasks if number in task.measured[metric.name].rows]
         own.append((value, shown, bool(alike) and all(alike)))
     shared = {}
     for pair in combinations(range(len(runs)), 2):
-        both = [task for task in measured if {*pair} <= task.values.keys()]
+        both = [task for task in measured if {*pair} <= task.rows.keys()]
         if group:  # a single task keeps its row, which then says that no document counts
             both = [task for task in both if all(task.counted(run).any() for run in pair)]
-        if len({(task.is_mean, task.errors is None) for task in both}) == 1:
+        if len({task.form for task in both}) == 1:
             shared[pair] = both
     if weighted:
-        results = [compare_measured(pooled(both, pair), [pair])[0] for pair, both in shared.items()]
+        results = [differences(pooled(both, pair), [pair])[0] for pair, both in shared.items()]
     else:
-        results = compare_measured(measured, [*shared]) if shared else []
+        results = differences(measured, [*shared]) if shared else []
     for (pair, both), result in zip(shared.items(), results, strict=True):
         first, second = pair
         if math.isnan(result.standard_error):
@@ -127,7 +127,7 @@ def _kind_of_group(
     values = [run.group_results.get(group, {}).get(key) for run in runs]
     reported = {number: value for number, value in enumerate(values) if isinstance(value, float)}
     kinds = {
-        is_weighted(value, [t.run_value(run) for t in tasks], [int(t.counted(run).sum()) for t in tasks])
+        is_weighted(value, [t.value(run) for t in tasks], [int(t.counted(run).sum()) for t in tasks])
         for run, value in reported.items()
     }
     if None in kinds or len(tasks) < members:
@@ -142,10 +142,10 @@ def _kind_of_group(
 def _own_value(run: int, tasks: Sequence[Measured], figures: Sequence[Figure], metric: Metric) -> tuple[float, bool]:
     """The value of a run (by its number) over all tasks that it has, and whether it may be shown, by the bounds of its
     results files' figures. For shares and means without any, bounds are computed from the documents' values."""
-    value = mean_of_strata([Figure(task.run_value(run)) for task in tasks]).value
-    figure_of = {DEFINED_MEAN: mean_figure, DEFINED_SHARE: share_figure}.get(metric.aggregation)
-    if figure_of and metric.unit != "number" and all(math.isnan(figure.low) for figure in figures):
-        figures = [figure_of(task.values[run].tolist()) for task in tasks if task.is_mean and run in task.values]
+    value = mean_of_strata([Figure(task.value(run)) for task in tasks]).value
+    is_mean = metric.aggregation in (DEFINED_MEAN, DEFINED_SHARE)
+    if is_mean and metric.unit != "number" and all(math.isnan(figure.low) for figure in figures):
+        figures = [task.figure(run) for task in tasks if not task.form[1] and run in task.rows]
     return value, is_measurable(mean_of(figures, metric.is_share), metric.unit)
 
 

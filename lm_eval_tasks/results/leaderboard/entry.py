@@ -22,8 +22,12 @@ import numpy as np
 from tqdm import tqdm
 
 from custom_metrics.broken_run import count
-from custom_metrics.statistics.figures import Figure, FigureOfStrata, Stratum
+from custom_metrics.scores.aggregations import Mean
+from custom_metrics.scores.balanced_error import BalancedError
+from custom_metrics.scores.sentences import AUC
+from custom_metrics.statistics.figures import Figure, FigureOfStrata, Rows, Stratum
 from custom_metrics.statistics.paired_difference import Floats
+from custom_metrics.statistics.strata import linearised
 from custom_metrics.statistics.units import Unit
 from detector_plugin.detector import SPEED
 from lm_eval_tasks.data.atomic import whole_file
@@ -31,9 +35,9 @@ from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
-from lm_eval_tasks.detection.marked import MarkedAnswer, draw_of
+from lm_eval_tasks.detection.marked import MarkedRate, draw_of
 from lm_eval_tasks.results.compare.joining import JoinedTask
-from lm_eval_tasks.results.compare.measuring import Marked, NotMeasured, measure
+from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, measure
 from lm_eval_tasks.results.doubts import doubts_about_answers
 from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import Run, TaskRun
@@ -48,7 +52,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 @dataclass(frozen=True)
 class HeadlineFigure:
     """A figure on the leaderboard, and the numbers whose means it is made of
-    (:meth:`lm_eval_tasks.results.compare.measuring.Measured.numbers`): of a balanced error, those of both kinds of
+    (:func:`_numbers`): of a balanced error, those of both kinds of
     questions.
 
     Corrected rates have the numbers of the flagged share: if the same calibration corrects two rates of one language, they
@@ -61,7 +65,7 @@ class HeadlineFigure:
     numbers: Sequence[Floats] = field(default=(), compare=False)  # of each stratum; none if it cannot be compared
     by_document: bool = True  # whether there is a number for each document
     passages: Sequence[str] = ()  # the passage of each number, for annotated answers
-    marked: Marked | None = field(default=None, compare=False)  # answers of a rate by people's marks
+    marked: Rows | None = field(default=None, compare=False)  # of a rate by people's marks
 
     @property
     def key(self) -> tuple[str, str]:
@@ -111,6 +115,7 @@ class Entry:
             for headline, figure in zip(task["headlines"], own.headlines, strict=True):
                 headline["numbers"] = [b64encode(part.astype("<f8").tobytes()).decode() for part in headline["numbers"]]
                 headline["strata"] = figure.figure.strata
+                headline["marked"] = figure.marked and figure.marked.to_json()
         return content
 
     @classmethod
@@ -122,7 +127,7 @@ class Entry:
             metric = Metric(**{**content["metric"], "balances": tuple(content["metric"]["balances"])})
             strata = [Stratum(*stratum) for stratum in content["strata"]]
             figure = FigureOfStrata.of(Figure(*content["figure"]), strata) if strata else Figure(*content["figure"])
-            marked = content["marked"] and {int(at): MarkedAnswer(*answer) for at, answer in content["marked"].items()}
+            marked = content["marked"] and Rows.from_json(content["marked"])
             parsed = {"metric": metric, "figure": figure, "numbers": numbers, "marked": marked}
             return HeadlineFigure(**{**{key: value for key, value in content.items() if key != "strata"}, **parsed})
 
@@ -248,12 +253,30 @@ def _headline(task: TaskRun, metric: Metric, filter_name: str, joined: JoinedTas
         raise ValueError(f"{task.task}: the results have no value of {metric.name}")
     if joined is not None:
         with suppress(NotMeasured):
-            measured = measure(joined, metric.name, filter_name, metric.aggregation, corrected=False)
-            numbers = measured.numbers(0)
+            measured = measure(joined, metric, filter_name, corrected=False)
+            numbers, names = _numbers(measured)
             if not any(np.isnan(part).all() for part in numbers):
-                marked = measured.marked[0] if measured.marked is not None else None
-                return HeadlineFigure(metric, filter_name, figure, numbers, measured.is_mean, measured.names, marked)
+                is_mean = not names and isinstance(measured.kind, (Mean, AUC, BalancedError))
+                marked = measured.rows[0] if isinstance(measured.kind, MarkedRate) else None
+                return HeadlineFigure(metric, filter_name, figure, numbers, is_mean, names, marked)
     return HeadlineFigure(metric, filter_name, figure)
+
+
+def _numbers(measured: Measured) -> tuple[list[Floats], Sequence[str]]:
+    """Numbers whose means make up the figure of the run, and the passages that they are of."""
+    kind, rows = measured.kind, measured.rows[0]
+    if isinstance(kind, BalancedError):
+        return [*rows.values.T], ()
+    if isinstance(kind, MarkedRate):
+        return [np.array([kind.value(rows)])], ()
+    if isinstance(kind, AUC) or (isinstance(kind, Mean) and not measured.form[1]):
+        return [rows.values], ()
+    if isinstance(kind, Mean):
+        counts = np.column_stack([rows.values, np.where(np.isnan(rows.values), np.nan, 1.0)])
+        rows = kind.by_cluster(rows._replace(values=np.nan_to_num(counts)))
+        return [linearised(*rows.values.T)], rows.clusters if kind.shares_clusters else ()
+    linear = kind.linear(rows._replace(values=np.nan_to_num(rows.values)))
+    return [linear.values], linear.clusters if kind.shares_clusters else ()
 
 
 def _conditions(task: TaskRun) -> dict[str, str]:

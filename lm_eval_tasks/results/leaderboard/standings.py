@@ -21,8 +21,8 @@ from custom_metrics.statistics.multiple_comparisons import adjusted, all_pairs, 
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.strata import across_strata, error_across, has_shared, mean_of
 from custom_metrics.statistics.units import Unit, is_measurable
+from lm_eval_tasks.detection.marked import marked_rate
 from lm_eval_tasks.published import rows_for
-from lm_eval_tasks.results.compare.measuring import compare_marked
 from lm_eval_tasks.results.leaderboard.entry import Entry, HeadlineFigure, TaskEntry
 
 MEAN_COLUMN = "mean"
@@ -420,13 +420,13 @@ def _differences(
     """The paired differences of all runs in a column, by their figures of its tasks, and their p."""
     first, runs = next(iter(headlines.values())), [*headlines]  # all runs have the same passages
     if first[0].marked is not None:
-        of_pairs = {
-            pair: compare_marked(
-                [(a.marked or {}, b.marked or {}) for a, b in zip(*(headlines[run] for run in pair), strict=True)]
-            )
-            for pair in combinations(runs, 2)
-        }
-        return {pair: (result.difference, result.p) for pair, result in of_pairs.items()}
+        marked = [
+            {run: rows for run, figures in headlines.items() if (rows := figures[place].marked) is not None}
+            for place in range(len(first))
+        ]
+        pairs = [*combinations(runs, 2)]
+        results = marked_rate.differences(marked, pairs)
+        return {pair: (result.difference, result.p) for pair, result in zip(pairs, results, strict=True)}
     strata = [
         np.array(numbers).T
         for figures in zip(*headlines.values(), strict=True)
