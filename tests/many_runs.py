@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.relevance import INVALID, process_results
-from custom_metrics.scores.balanced_error import balanced_figure
+from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.statistics.figures import share_figure
 from tests.changed_runs import change_results
 from tests.logged_runs import lines
@@ -106,7 +106,7 @@ def labelled_runs(source: Path, folder: Path, labels: Mapping[str, Mapping[str, 
                     stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in made)
                     found = content["configs"][task]["metadata"]["figures"][name]
                     for metric in [metric for metric in made[0]["metrics"] if metric in found]:
-                        figure_of = balanced_figure if metric == "balanced_error" else share_figure
+                        figure_of = balanced_error.figure_of if metric == "balanced_error" else share_figure
                         figure = figure_of([row[metric] for row in made])
                         found[metric] = figure.as_json(found[metric]["denominator"])
                         content["results"][task][f"{metric},{name}"] = figure.value

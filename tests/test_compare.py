@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from custom_metrics.statistics.paired_difference import compare_means
-from custom_metrics.statistics.paired_shares import compare_shares
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.results.compare import Comparison, Difference, Incomparable, compare_runs
 from lm_eval_tasks.runs import read_runs
 from tests.changed_runs import Row, change_results, change_samples, copied_models, written_samples
 from tests.logged_runs import copied
+from tests.paired import compare_means, compare_shares
 
 FEW = ("nomiracl_de", "clapnq_rag", "mfava_de")
 

@@ -245,7 +245,7 @@ def test_people_stay_with_the_passage(hub: str) -> None:
     documents = load(mirror=hub)["evaluation"]
     values = [process_results(doc, [doc["target"]])["k_precision"] for doc in documents]
     assert values.count(None) == 300  # "unanswerable" to the others
-    assert defined_mean.figure(values)[:3] == pytest.approx((0.9740, 0.9662, 0.9804), abs=5e-5)
+    assert defined_mean.figure_of(values)[:3] == pytest.approx((0.9740, 0.9662, 0.9804), abs=5e-5)
 
 
 @settings(deadline=None, max_examples=200)

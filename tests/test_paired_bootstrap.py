@@ -10,18 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custom_metrics.paired_rates import CLUSTERS, CORRECTED, RATES, RateStratum, compare_rates, compare_ratios
+from custom_metrics.hallucination import CORRECTED, RATES
 from custom_metrics.statistics import paired_difference
-from custom_metrics.statistics.multiple_comparisons import all_pairs
-from custom_metrics.statistics.paired_difference import (
-    Pivots,
-    bounds_and_p,
-    compare_means,
-    draws,
-    extrapolated_p,
-    pivots_of,
-)
+from custom_metrics.statistics.paired_difference import CLUSTERS, Pivots, bounds_and_p, draws, extrapolated_p, pivots_of
 from custom_metrics.statistics.random_effects import Errors, measured_errors
+from tests.paired import RateStratum, compare_means, compare_rates, compare_ratios
 from tests.test_paired_statistics import articles
 
 NAN = math.nan
@@ -50,16 +43,12 @@ def test_blocks_change_nothing_but_memory(monkeypatch: pytest.MonkeyPatch) -> No
     strata = [(rng.random(40), rng.random(40)), (rng.random(70), rng.random(70))]
     rates = [RateStratum(articles(place), articles(place + 5), errors_of((1999, NAN, NAN, 1.2))) for place in (1, 2)]
     whole = np.concatenate([*draws(40)]), compare_means(strata), compare_rates(rates, RATES[1])
-    many = all_pairs([np.column_stack(pair) for pair in strata])
     monkeypatch.setattr(paired_difference, "_BLOCK", 40 * 600)
     blocks = [*draws(40)]
     assert [len(block) for block in blocks] == [600, 600, 600, 199]
     assert (np.concatenate(blocks) == whole[0]).all()
     assert compare_means(strata) == whole[1]
     assert compare_rates(rates, RATES[1]) == whole[2]
-    again = all_pairs([np.column_stack(pair) for pair in strata])
-    assert again.keys() == many.keys()
-    assert [*again.values()] == [pytest.approx(numbers) for numbers in many.values()]
     monkeypatch.setattr(paired_difference, "_BLOCK", 39)  # fewer than a row of counts: one resample at a time
     assert [len(block) for block in draws(40, iterations=3)] == [1, 1, 1]
 

@@ -12,19 +12,13 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 from statsmodels.stats import contingency_tables, multitest
 
-from custom_metrics.hallucination import estimate
-from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios
-from custom_metrics.statistics.multiple_comparisons import adjusted, all_pairs, better, holm, ranks
-from custom_metrics.statistics.paired_difference import ITERATIONS, compare_means
-from custom_metrics.statistics.paired_shares import (
-    compare_shares,
-    difference_of_shares,
-    exact_mcnemar,
-    share_differences,
-    tango_lower,
-)
+from custom_metrics.hallucination import RATES, estimate
+from custom_metrics.statistics.multiple_comparisons import adjusted, better, holm, ranks
+from custom_metrics.statistics.paired_difference import ITERATIONS
+from custom_metrics.statistics.paired_shares import difference_of_shares, exact_mcnemar, share_differences, tango_lower
 from custom_metrics.statistics.random_effects import expected_errors, measured_errors
 from custom_metrics.statistics.strata import across_strata, linearised
+from tests.paired import RateStratum, compare_means, compare_rates, compare_ratios, compare_shares
 
 NAN = math.nan
 
@@ -193,7 +187,6 @@ def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]
         (lambda: compare_means([([[1.0, 2.0]], [[2.0, 1.0]])]), r"one number a document, not of shape \(1, 2\)"),
         (lambda: compare_ratios([([[1, 2]], [[1, 2], [0, 3]])]), "values of 1 documents, the second of 2"),
         (lambda: compare_ratios([([1, 2], [2, 3])]), r"2 numbers, or lists of 2, a document, not of shape \(2,\)"),
-        (lambda: all_pairs([np.ones((3, 2)), np.ones((3, 3))]), "every language has values of the same models"),
         (lambda: holm([0.5, 1.5]), "p values are between 0 and 1"),
         (lambda: measured_errors(np.array([[1, 2, 3]])), "word counts are four numbers a document"),
         (lambda: measured_errors(np.array([[1, 2, 3, -1]])), "word counts are four numbers a document"),
@@ -358,36 +351,6 @@ def test_holm_in_exact_numbers() -> None:
 def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
     expected = multitest.multipletests(p_values, method="holm")[1] if p_values else []
     assert holm(p_values) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("share", [True, False])
-@pytest.mark.parametrize("languages", [1, 3])
-def test_all_pairs_have_the_difference_and_p_of_each(share: bool, languages: int) -> None:
-    rng = np.random.default_rng(7)
-    strata = [rng.random((40 + 15 * place, 4)) for place in range(languages)]
-    weights = [1.0, 3.0, 2.0][:languages] if share else None
-    if share:
-        strata = [(values < 0.4).astype(float) for values in strata]
-        strata[0][3, 1] = NAN
-    found = all_pairs(strata, weights=weights)
-    assert [*found] == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
-    for (one, other), numbers in found.items():
-        pairs = [(values[:, one], values[:, other]) for values in strata]
-        alone = compare_shares(pairs, weights=weights) if share else compare_means(pairs)
-        assert numbers == pytest.approx((alone.difference, alone.p))
-
-
-def test_of_ones_and_zeros_the_mean_can_be_tested_and_pairs_need_a_document_in_common() -> None:
-    values = np.array([[1, 0, NAN], [1, 0, NAN], [1, 0, NAN], [1, 1, NAN], [0, 1, 1], [0, NAN, 0], [1, NAN, 1]])
-    found = all_pairs([values[:4]])
-    assert found[0, 1] == pytest.approx((0.75, 2 * stats.norm.sf(math.sqrt(3))))  # three of three
-    assert np.isnan([found[0, 2], found[1, 2]]).all()  # the third has no document
-    assert all_pairs([values])[1, 2] == (0.0, 1.0)  # one in common, read alike
-    as_means = all_pairs([values[:4, :2]], shares=False)[0, 1]
-    alone = compare_means([(values[:4, 0], values[:4, 1])])
-    assert as_means == pytest.approx((alone.difference, alone.p))
-    assert abs(as_means[1] - found[0, 1][1]) > 0.01
-    assert all_pairs([values[:, :1]]) == {}
 
 
 PAIRS = [("a", "b"), ("a", "c"), ("b", "c")]

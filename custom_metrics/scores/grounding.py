@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 from custom_metrics.abstention import is_abstention
 from custom_metrics.abstention.folding import NO_SPACES
 from custom_metrics.reading.words import SEGMENTERS, segmenter, words
-from custom_metrics.scores.balanced_error import outcome
-from custom_metrics.statistics.figures import Figure, FloatWithCounts, mean_figure, share_figure
+from custom_metrics.statistics.figures import Figure, FloatWithCounts, mean_figure, outcome, share_figure
 from custom_metrics.usage.plain_errors import UsageError
 
 CUTOFFS = (1, 3, 5, 10)

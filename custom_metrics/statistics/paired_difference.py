@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,10 @@ Floats = NDArray[np.float64]
 ITERATIONS = RESAMPLES - 1  # with the observed one 2,000, of which 2.5 % are a whole number
 
 _BLOCK = 1 << 22  # counts held at once: 32 MB
+_PAIRS_AT_ONCE = 256  # the arrays of their resamples are 4 MB each
 
 BOOTSTRAP = "paired bootstrap-t"
+CLUSTERS = "paired cluster bootstrap-t"
 SAME_EVERYWHERE = "sign test, as all differences are the same"
 NONE_DIFFERS = "all values are the same"
 
@@ -58,67 +60,32 @@ NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.na
 """The difference of models without a document in common."""
 
 
-def paired_values(first: Any, second: Any, share: bool = False) -> Floats:
-    """(documents, 2) values of two models over the same documents, checked.
-
-    Raises:
-        ValueError: they are not one number a document, or not of equally many; a share is neither 1 nor 0, nor ``nan``.
-    """
-    arrays = []
-    for name, values in (("first", first), ("second", second)):
-        try:
-            array = np.asarray(values, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"the {name} model's values are not all numbers ({error})") from error
-        if array.ndim != 1:
-            raise ValueError(f"the {name} model's values are one number a document, not of shape {array.shape}")
-        wrong = array[~np.isnan(array) & ~np.isin(array, (0.0, 1.0))]
-        if share and len(wrong):
-            raise ValueError(
-                f"the {name} model's values are 1 (in the share) or 0 (not), not {wrong[0]:g}; compare means instead"
-            )
-        arrays.append(array)
-    m, n = map(len, arrays)
-    if m != n:
-        raise ValueError(f"the first model has values of {m} documents, the second of {n}; both are of the same")
-    return np.column_stack(arrays)
-
-
-def pairs_of(
-    strata: Sequence[tuple[Any, Any]], others: Sequence[Any], share: bool = False, keep_empty: bool = False
-) -> list[Floats]:
-    """:func:`paired_values` of each stratum, of the documents that count for both models; strata without one are left
-    out, unless `keep_empty`. Strata that are no pairs, and `others`, are a ValueError."""
-    if others or not all(isinstance(pair, Sequence | np.ndarray) and len(pair) == 2 for pair in strata):
-        raise ValueError("values are a list with a pair of each language, such as [(first, second)] for one language")
-    pairs = [paired_values(*pair, share=share) for pair in strata]
-    return [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)]) or keep_empty]
-
-
-def compare_means(strata: Sequence[tuple[Any, Any]], *others: NoReturn, method: str = BOOTSTRAP) -> PairedDifference:
-    """The difference of two means, or of their means over languages, in which each language counts the same.
+def mean_differences(
+    strata: Sequence[Floats], pairs: Sequence[tuple[int, int]], method: str = BOOTSTRAP
+) -> list[PairedDifference]:
+    """The differences of pairs of models on a mean, or on the mean over strata of their means.
 
     Args:
-        strata: of each language, the two models' values: a number of each document, in the same order; ``nan`` where a
-            document is not in the model's denominator. Documents count that are in both. A language without one is left
-            out. Errors are those of :func:`pairs_of`.
-        others: there are none; two lists of values are refused in words.
-        method: its name, for the result.
+        strata: of each (rows, models) numbers, all of which count.
+        pairs: the columns of the models to compare.
+        method: its name, for the results.
     """
-    pairs = pairs_of(strata, others)
-    if not pairs:
-        return NO_DIFFERENCE
-    values = np.mean([pair.mean(axis=0) for pair in pairs], axis=0)
-    pivots = pivots_of([(pair[:, 0] - pair[:, 1])[:, None] for pair in pairs])
-    n = sum(map(len, pairs))
-    low, high, p = (float(array[0]) for array in bounds_and_p(pivots))
-    difference = float(pivots.differences[0])
-    if pivots.errors[0] == 0 and n > 1:
-        method = SAME_EVERYWHERE if difference else NONE_DIFFERS
-    error = float(pivots.errors[0])
-    return PairedDifference(
-        float(values[0]), float(values[1]), difference, low, high, p, n, method, standard_error=error
-    )
+    means = np.mean([values.mean(axis=0) for values in strata], axis=0).tolist()
+    number = sum(map(len, strata))
+    at_once = max(1, min(_PAIRS_AT_ONCE, _BLOCK // max(map(len, strata))))
+    results = []
+    for start in range(0, len(pairs), at_once):
+        block = pairs[start : start + at_once]
+        first, second = np.array(block).T
+        pivots = pivots_of([values[:, first] - values[:, second] for values in strata])
+        columns = pivots.differences, *bounds_and_p(pivots), pivots.errors
+        for (one, other), difference, low, high, p, error in zip(block, *columns, strict=True):
+            how = method
+            if error == 0 and number > 1:
+                how = SAME_EVERYWHERE if difference else NONE_DIFFERS
+            numbers = float(difference), float(low), float(high), float(p)
+            results.append(PairedDifference(means[one], means[other], *numbers, number, how, math.nan, float(error)))
+    return results
 
 
 class Pivots(NamedTuple):

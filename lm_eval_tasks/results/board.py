@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custom_metrics.scores.balanced_error import COSTS, weights
+from custom_metrics.scores.balanced_error import COSTS, BalancedError
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.multiple_comparisons import adjusted, better, ranks
 from custom_metrics.statistics.paired_difference import PairedDifference
+from custom_metrics.statistics.strata import error_across, mean_of
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.measuring import Measured, compare_measured, pooled
+from lm_eval_tasks.results.measuring import Measured, differences, pooled
 
 Pair = tuple[int, int]
 """The numbers of two runs, the smaller first."""
@@ -68,12 +69,12 @@ class Column:
         """The runs that can be compared on each task; of a group those with a document that counts. A single task keeps the
         others, to say that no document counts."""
         tasks = self.measured
-        return [{run for run in task.values if not self.group or task.counted(run).any()} for task in tasks]
+        return [{run for run in task.rows if not self.group or task.counted(run).any()} for task in tasks]
 
     def shared(self, pair: Pair) -> list[Measured]:
         """The tasks that two runs can be compared on; none if these have several kinds of figures."""
         both = [task for task, runs in zip(self.measured, self.present, strict=True) if runs.issuperset(pair)]
-        return both if len({(task.is_mean, task.errors is None) for task in both}) == 1 else []
+        return both if len({task.form for task in both}) == 1 else []
 
     def better(self, pair: Pair) -> int | None:
         """The run that is significantly better; ``None`` where none is, or neither direction is better."""
@@ -122,6 +123,16 @@ def place_of(cell: Cell | None, higher_is_better: bool | None) -> tuple[bool, fl
     return unknown or not cell.competes, cell.rank or math.inf, unknown, value
 
 
+def mean_figure(figures: Sequence[Figure], metric: Metric, measured: Sequence[tuple[Measured, int]]) -> Figure:
+    """The mean of a run's figures over tasks. `measured` has each task, with the run's number in it. If tasks have clusters
+    in common, as languages have passages, the standard error is over these."""
+    rows = [
+        task.kind.linear(task.rows[run]) for task, run in measured if len(figures) > 1 and task.kind.shares_clusters
+    ]
+    named = len(rows) == len(figures) and all(all(each.clusters) for each in rows)
+    return mean_of(figures, metric.is_share, error_across(rows) if rows and named else math.nan)
+
+
 def tested(columns: Sequence[Column]) -> list[Column]:
     """The columns with the differences of all pairs of their runs, and with ranks."""
     results = [_differences(column) for column in columns]
@@ -151,8 +162,8 @@ def _differences(column: Column) -> dict[Pair, PairedDifference]:
     if not pairs:
         return {}
     if column.weighted:
-        return {pair: compare_measured(pooled(column.shared(pair), pair), [pair])[0] for pair in pairs}
-    return dict(zip(pairs, compare_measured(column.measured, pairs), strict=True))
+        return {pair: differences(pooled(column.shared(pair), pair), [pair])[0] for pair in pairs}
+    return dict(zip(pairs, differences(column.measured, pairs), strict=True))
 
 
 # -------------------------------------------------------------------------------------- what a made-up answer costs
@@ -185,21 +196,20 @@ def best_by_cost(column: Column, asked: float) -> Costs | None:
     ``None`` for fewer than two runs that have all tasks."""
     shares: dict[int, tuple[float, float]] = {}
     for run in sorted(column.competing):
-        if all(run in task.values for task in column.measured):
-            made_up, missed = np.mean(
-                [[np.nanmean(values[run]) for values, _ in task.strata()] for task in column.measured], axis=0
-            ).tolist()
+        if all(run in task.rows for task in column.measured):
+            kinds = [(task.kind, task.rows[run]) for task in column.measured]
+            rates = [kind.two_rates(rows) for kind, rows in kinds if isinstance(kind, BalancedError)]
+            made_up, missed = np.mean(rates, axis=0).tolist()
             if not math.isnan(made_up + missed):
                 shares[run] = made_up, missed
     if len(shares) < 2:
         return None
     at = []
     for cost in sorted({*COSTS, asked}):
-        parts = weights(cost)
-        cells = {run: Cell(float(np.dot(parts, of_run)), Figure(math.nan)) for run, of_run in shares.items()}
-        tasks = [
-            replace(task, weights=parts, values={run: task.values[run] for run in shares}) for task in column.measured
-        ]
+        values = {run: (cost * made_up + missed) / (cost + 1) for run, (made_up, missed) in shares.items()}
+        cells = {run: Cell(value, Figure(value)) for run, value in values.items()}
+        weighed = [task.with_cost(cost) for task in column.measured]
+        tasks = [replace(task, rows={run: task.rows[run] for run in shares}) for task in weighed]
         (with_cost,) = tested([replace(column, cells=cells, measured=tasks)])
         best = min(cells, key=lambda run: cells[run].value)
         equals = [run for run in cells if run != best and not {(run, best), (best, run)} & with_cost.won]

@@ -317,7 +317,7 @@ def _write_rows(
         log.warning("the shares are of several detectors, and differ by language for that reason, too: %s", names)
         used = {"name": doc["detector"], "version": "", "licence": "", "by_language": detectors}
     shares = {name: share_figure(of_answers) for name, of_answers in answered.items()}
-    every = {marked.METRIC: marked.figure_of(values), **_figures(counts, clusters, shares, errors)}
+    every = {marked.METRIC: marked.marked_rate.figure_of(values), **_figures(counts, clusters, shares, errors)}
     figures = {name: figure for name, figure in every.items() if not math.isnan(figure.value)}
     listed = [metric for name, metric in _TABLE.metrics.items() if name in figures]
     record = {

@@ -12,13 +12,13 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from custom_metrics.scores.aggregations import Aggregation
+from custom_metrics.scores.aggregations import Aggregation, NotMeasured, Source
 from custom_metrics.scores.judging import ASPECTS, FIRST, SECOND, TIE
-from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.marked import Draws, MarkedMean, marked_harmonic_mean, marked_mean
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.detection.marked import LOW_KAPPA, PREFIX, MarksOfTask
@@ -59,7 +59,7 @@ def metrics_of(marks: MarksOfTask) -> list[str]:
 
 def metric_list(marks: MarksOfTask) -> list[dict[str, Any]]:
     """The metrics as entries of a task's ``metric_list``."""
-    return [metric_of(name).entry(Aggregation(name, partial(figure_of, name))) for name in metrics_of(marks)]
+    return [metric_of(name).entry(MarkedRating(name)) for name in metrics_of(marks)]
 
 
 def values_of(doc: Mapping[str, Any], verdict: str, marks: MarksOfTask) -> dict[str, Any]:
@@ -141,10 +141,21 @@ def _parsed(metric: str, values: Sequence[Any]) -> MarkedScore | None:
     return score_of(metric, tuple(RatedAnswer(*value) for value in values if value is not None))
 
 
-def figure_of(metric: str, values: Sequence[Any]) -> Figure:
-    """A metric of the documents' values; its ``n`` is the number of drawn answers that somebody could judge."""
-    score = _parsed(metric, values)
-    return UNDEFINED if score is None else score.mean.figure._replace(n=len(score.questions))
+class MarkedRating(Aggregation):
+    """The kind of a mean by people's ratings. Its ``n`` is the number of drawn answers that somebody could judge."""
+
+    not_compared = "people rated some of the answers of each run, which nothing pairs between runs of a judge"
+
+    def figure_of(self, values: Sequence[Any]) -> Figure:
+        score = _parsed(self.name, values)
+        return UNDEFINED if score is None else score.mean.figure._replace(n=len(score.questions))
+
+    def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
+        raise NotMeasured(self.not_compared)
+
+
+marked_rating = MarkedRating(PREFIX)
+"""The kind of every such metric, for readers of results."""
 
 
 def finer_figures(values: Mapping[str, Sequence[Any]], marks: MarksOfTask | None) -> Iterator[tuple[str, Figure, str]]:

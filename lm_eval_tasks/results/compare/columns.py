@@ -9,13 +9,13 @@ from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
-from custom_metrics.statistics.figures import Figure, mean_figure, share_figure
-from custom_metrics.statistics.strata import mean_of, mean_of_strata
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.strata import mean_of_strata
 from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
-from lm_eval_tasks.results.board import Cell, Column, tested
+from lm_eval_tasks.results.board import Cell, Column, mean_figure, tested
 from lm_eval_tasks.results.doubts import doubts_about_answers, equal_answers
 from lm_eval_tasks.results.joining import JoinedTask, Refusal
 from lm_eval_tasks.results.measuring import Measured, NotMeasured, measure, pooled
@@ -65,7 +65,7 @@ def measure_task(
     unmeasured: dict[str, str] = {}
     for metric in chosen:
         try:
-            measured[metric.name] = measure(task, metric.name, read_by, metric.aggregation)
+            measured[metric.name] = measure(task, metric, read_by)
         except NotMeasured as error:
             figures = {of_run.model: of_run.task.figure(metric.name, read_by).value for of_run in task.runs.values()}
             known = ", ".join(f"{value:.5g} for {model}" for model, value in figures.items() if not math.isnan(value))
@@ -180,12 +180,12 @@ def _column(
         weighted = kind
     cells = {}
     for number, run in enumerate(runs):
-        of_run = [(task, each) for task, each in zip(tasks, measured, strict=True) if number in each.values]
+        of_run = [(task, each) for task, each in zip(tasks, measured, strict=True) if number in each.rows]
         if of_run:
             values = [each for _, each in of_run]
             figures = [run.tasks[task].figure(metric.name, filter_name) for task in members if task in run.tasks]
             value = mean_of_strata(
-                [Figure(each.run_value(number)) for each in (pooled(values, [number]) if weighted else values)]
+                [Figure(each.value(number)) for each in (pooled(values, [number]) if weighted else values)]
             ).value
             figure = _figure(figures, values, number, metric)
             shown = is_measurable(figure, metric.unit)
@@ -208,10 +208,10 @@ def _column(
 def _figure(figures: Sequence[Figure], tasks: Sequence[Measured], run: int, metric: Metric) -> Figure:
     """The figure of a run over all tasks that it has, from its results files. Bounds of shares and means that are missing
     there are computed from the documents' values."""
-    figure_of = {DEFINED_MEAN: mean_figure, DEFINED_SHARE: share_figure}.get(metric.aggregation)
-    if figure_of and metric.unit != "number" and all(math.isnan(figure.low) for figure in figures):
-        figures = [figure_of(task.values[run].tolist()) for task in tasks if task.is_mean]
-    return mean_of(figures, metric.is_share)
+    is_mean = metric.aggregation in (DEFINED_MEAN, DEFINED_SHARE)
+    if is_mean and metric.unit != "number" and all(math.isnan(figure.low) for figure in figures):
+        figures = [task.figure(run) for task in tasks if not task.form[1]]
+    return mean_figure(figures, metric, [(task, run) for task in tasks])
 
 
 def _kind_of_group(
@@ -222,7 +222,7 @@ def _kind_of_group(
     values = [run.group_results.get(group, {}).get(key) for run in runs]
     reported = {number: value for number, value in enumerate(values) if isinstance(value, float)}
     kinds = {
-        is_weighted(value, [t.run_value(run) for t in tasks], [int(t.counted(run).sum()) for t in tasks])
+        is_weighted(value, [t.value(run) for t in tasks], [int(t.counted(run).sum()) for t in tasks])
         for run, value in reported.items()
     }
     if None in kinds or len(tasks) < members:

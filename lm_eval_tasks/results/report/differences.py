@@ -77,17 +77,16 @@ def differences(
     except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
         return Differences([], {}, (f"The models are not compared: {error}",))
     refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in comparison.refused)
-    titles = {task.benchmark: title_of(task) for run in runs for task in run.tasks.values()}
-    metrics = [*_by_metric(comparison, titles)]
+    metrics = [*_by_metric(comparison, {task.benchmark: title_of(task) for run in runs for task in run.tasks.values()})]
     nothing = () if metrics else ("The models are not compared: they were asked nothing that is the same.",)
+    notes = (*nothing, *refused, *comparison.notes)
     if len(runs) >= MANY:
-        tables = matrices(comparison) if metrics else ()
-        return Differences(metrics, {}, (*nothing, *refused, *comparison.notes), comparison, tables)
+        return Differences(metrics, {}, notes, comparison, matrices(comparison) if metrics else ())
     by_metric: dict[tuple[str, str], list[Headline]] = {}
     for headline in headlines:
         by_metric.setdefault((headline.family, headline.metric), []).append(headline)
     verdicts = {key: _verdicts(comparison, *key, listed) for key, listed in by_metric.items()}
-    return Differences(metrics, verdicts, (*nothing, *refused, *comparison.notes))
+    return Differences(metrics, verdicts, notes, comparison)
 
 
 def _by_metric(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[MetricDifferences]:
@@ -132,6 +131,7 @@ def _row(row: Difference, models: Sequence[str], width: float) -> dict[str, Any]
 
 
 def _verdicts(comparison: Comparison, family: str, metric: str, headlines: Sequence[Headline]) -> list[Verdict]:
+    """The verdicts on two models: on the mean of a family, or its only language; else in how many languages each leads."""
     languages = headlines[-1].languages
     rows, by_language = _split_rows(comparison, family, metric, languages)
     if rows and metric in CORRECTED and all(math.isnan(row.p) for row in rows):

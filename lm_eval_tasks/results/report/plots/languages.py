@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from custom_metrics.paired_rates import RATES
+from custom_metrics.hallucination import RATES
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.definition.schema import Metric
