@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
-from custom_metrics.statistics.figures import share_figure
+from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.statistics.intervals import wilson
 from custom_metrics.statistics.strata import mean_of_shares
 from lm_eval_tasks.definition.catalogue import metric_of
@@ -54,7 +54,12 @@ def task(
 def rate(metric: str, numbers: list[float | None], passages: Sequence[str] = ()) -> HeadlineFigure:
     described = replace(metric_of(metric), aggregation=DEFINED_SHARE, higher_is_better=False)
     return HeadlineFigure(
-        described, "robust", share_figure(numbers), (np.array(numbers, float),), not passages, tuple(passages)
+        described,
+        "robust",
+        share_of(numbers),
+        (np.array(numbers, float),),
+        not passages,
+        tuple(passages),
     )
 
 
@@ -62,6 +67,7 @@ def entry(model: str, *tasks: TaskEntry) -> Entry:
     return Entry(model, model, "2026-01-01", {}, tasks)
 
 
+share_of = defined_share.figure_of
 GOOD: list[float | None] = [0.0] * 38 + [1.0] * 2
 FAIR: list[float | None] = [0.0] * 36 + [1.0] * 4
 BAD: list[float | None] = [0.0] * 5 + [1.0] * 35
@@ -75,7 +81,7 @@ def test_models_that_cannot_be_told_apart_share_a_rank() -> None:
     assert (table.columns, section.main, section.tables) == ((ERROR,), (ERROR,), ())
     found = [(row.entry, row.cells[ERROR].rank) for row in table.rows]
     assert found == [(2, 1), (1, 1), (0, 3)]
-    assert table.rows[0].cells[ERROR].figure == share_figure(GOOD)
+    assert table.rows[0].cells[ERROR].figure == share_of(GOOD)
 
 
 def test_a_mean_over_languages_is_of_runs_that_have_them_all() -> None:
@@ -96,7 +102,7 @@ def test_a_mean_over_languages_is_of_runs_that_have_them_all() -> None:
     means = {row.entry: row.cells[mean] for row in section.summary.rows}
     assert [*means] == [0, 1]
     assert (means[0].rank, means[1].rank) == (1, 2)
-    assert means[1].figure == mean_of_shares([share_figure(BAD), share_figure(FAIR)])
+    assert means[1].figure == mean_of_shares([share_of(BAD), share_of(FAIR)])
     assert means[1].figure[:3] == pytest.approx((39 / 80, 0.415, 0.561), abs=5e-4)
     rows = {row.entry: row.cells for row in table.rows}
     assert [row.entry for row in table.rows] == [0, 1, 2]
@@ -111,7 +117,7 @@ def test_the_bounds_of_a_mean_stay_on_its_scale(value: float, bounds: tuple[floa
     one, other = [value] * 400, [value] * 399 + [1 - value]
     (section,) = sections_of([entry("a", task("de", [*one]), task("fr", [*other]))])
     figure = section.summary.rows[0].cells[section.summary.columns[0]].figure
-    assert figure == mean_of_shares([share_figure(one), share_figure(other)])
+    assert figure == mean_of_shares([share_of(one), share_of(other)])
     assert figure[:3] == pytest.approx((abs(value - 1 / 800), *bounds), abs=1e-7)
 
 
@@ -128,8 +134,13 @@ def test_parallel_languages_are_no_strata_of_their_own() -> None:
     """The same 40 passages in both languages: as sure as 40 documents, not as 80."""
     runs = {"good": GOOD, "worse": [*GOOD[:34], *[1.0] * 6]}
     for names, error, documents, rank in (
-        ([[f"p{n}" for n in range(40)]] * 2, share_figure(GOOD).standard_error, 39, 1),
-        ([[f"{code}{n}" for n in range(40)] for code in "ab"], share_figure(GOOD).standard_error / math.sqrt(2), 80, 2),
+        ([[f"p{n}" for n in range(40)]] * 2, share_of(GOOD).standard_error, 39, 1),
+        (
+            [[f"{code}{n}" for n in range(40)] for code in "ab"],
+            share_of(GOOD).standard_error / math.sqrt(2),
+            80,
+            2,
+        ),
     ):
         entries = []
         for model, n in runs.items():
@@ -151,7 +162,7 @@ def both(language: str, hallucination: list[float | None], error: list[float | N
     wrong = [[1.0 if one is None else one for one in numbers] for numbers in (hallucination, error)]
     absent = [math.nan] * len(wrong[0])
     numbers = np.array([*wrong[0], *absent]), np.array([*absent, *wrong[1]])
-    figure = mean_of_shares([*map(share_figure, wrong)])
+    figure = mean_of_shares([*map(defined_share.figure_of, wrong)])
     balanced = HeadlineFigure(BENCHMARK.metrics["balanced_error"], "robust", figure, numbers)
     headlines = (balanced, rate("hallucination_rate", hallucination), rate("error_rate", error))
     return replace(task(language, error, **more), headlines=headlines)
@@ -174,7 +185,14 @@ def test_what_is_bought_with_each_other_stands_side_by_side_and_the_balanced_err
     rows = [(row.entry, row.cells[balanced].figure.value, row.cells[balanced].rank) for row in section.summary.rows]
     assert rows == [(1, pytest.approx(0.075), 1), (2, pytest.approx(0.3), 2), (0, 0.5, 3)]
     assert section.summary.rows[2].cells[hallucination].rank == 1
-    of_all = mean_of_shares([share_figure(FAIR), share_figure(FAIR), share_figure(GOOD), share_figure(GOOD)])
+    of_all = mean_of_shares(
+        [
+            share_of(FAIR),
+            share_of(FAIR),
+            share_of(GOOD),
+            share_of(GOOD),
+        ]
+    )
     assert section.summary.rows[0].cells[balanced].figure[:5] == pytest.approx(of_all[:5])
     (table,) = section.tables
     assert table.title == "balanced_error and hallucination_rate and error_rate, robust"

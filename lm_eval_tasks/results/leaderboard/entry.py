@@ -22,7 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 from custom_metrics.broken_run import count
-from custom_metrics.scores.aggregations import Mean
+from custom_metrics.scores.aggregations import Aggregation, Mean
 from custom_metrics.scores.balanced_error import BalancedError
 from custom_metrics.scores.sentences import AUC
 from custom_metrics.statistics.figures import Figure, FigureOfStrata, Rows, Stratum
@@ -273,7 +273,7 @@ def _numbers(measured: Measured) -> tuple[list[Floats], Sequence[str]]:
         return [rows.values], ()
     if isinstance(kind, Mean):
         counts = np.column_stack([rows.values, np.where(np.isnan(rows.values), np.nan, 1.0)])
-        rows = kind.by_cluster(rows._replace(values=np.nan_to_num(counts)))
+        rows = Aggregation.by_cluster(kind, rows._replace(values=np.nan_to_num(counts)))
         return [linearised(*rows.values.T)], rows.clusters if kind.shares_clusters else ()
     linear = kind.linear(rows._replace(values=np.nan_to_num(rows.values)))
     return [linear.values], linear.clusters if kind.shares_clusters else ()
