@@ -20,14 +20,11 @@ import pytest
 
 from custom_metrics.reading.spans import CATEGORIES
 from custom_metrics.scores import character_labels, detection
-from custom_metrics.scores.aggregations import defined_share
+from custom_metrics.scores.aggregations import defined_mean, defined_share
 from custom_metrics.statistics.figures import (
     CountsOfCluster,
     FloatWithCounts,
     Rows,
-    clusters_of,
-    mean_figure,
-    share_figure,
 )
 from custom_metrics.statistics.intervals import resampled_sums, spread, wilson
 from custom_metrics.statistics.strata import error_across
@@ -119,8 +116,7 @@ def test_values_carry_their_passage() -> None:
         assert json.loads(json.dumps(values[name])) == values[name]
     assert values["f1"].counts.cluster == "7"
     without = detection.process_results({**doc, "passage": ""}, ["a b"])
-    assert clusters_of([without["precision"].cluster, ""]) is None
-    assert clusters_of(["7", "", "7"]) == ["7", (1,), "7"]
+    assert without["precision"].cluster == ""
 
 
 COUNTS = [[3, 1, 1, 9], [2, 2, 1, 7], [5, 0, 2, 8], [1, 1, 4, 9], [4, 2, 2, 6]]
@@ -148,14 +144,14 @@ def test_means_and_shares_are_by_passage() -> None:
     top, bottom = resampled_sums(sums).T
     apart = sums[:, 0] - 0.5 * sums[:, 1]
     error = math.sqrt(3 / 2 * (apart @ apart)) / 5
-    assert mean_figure([*clustered, None]) == pytest.approx((0.5, *spread(top / bottom)[:2], error, 5))
-    assert mean_figure(of_clusters(values, "abcde")) == mean_figure(values)
+    assert defined_mean.figure_of([*clustered, None]) == pytest.approx((0.5, *spread(top / bottom)[:2], error, 5))
+    assert defined_mean.figure_of(of_clusters(values, "abcde")) == defined_mean.figure_of(values)
     ones = [1.0, 0.0, 1.0, 0.0, 0.0]
-    found = share_figure(of_clusters(ones, NAMES))
+    found = defined_share.figure_of(of_clusters(ones, NAMES))
     error = math.sqrt(3 / 2 * (1.2**2 + 0.8**2 + 0.4**2)) / 5
     documents = 0.4 * 0.6 / error**2
     assert found == pytest.approx((0.4, *wilson(0.4 * documents, documents), error, 5))
-    none = share_figure(of_clusters([0.0] * 5, NAMES))
+    none = defined_share.figure_of(of_clusters([0.0] * 5, NAMES))
     assert none == pytest.approx((0.0, *wilson(0, 3), 0.0, 5))
 
 

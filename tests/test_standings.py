@@ -15,7 +15,7 @@ import pytest
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.scores.balanced_error import balanced_error
-from custom_metrics.statistics.figures import outcome, share_figure
+from custom_metrics.statistics.figures import outcome
 from custom_metrics.statistics.intervals import wilson
 from custom_metrics.statistics.strata import mean_of_shares
 from lm_eval_tasks.definition.catalogue import metric_of
@@ -32,6 +32,7 @@ from lm_eval_tasks.runs import labels as labels_of
 from lm_eval_tasks.runs import read_runs
 from tests.many_runs import labelled_runs
 
+share_of = defined_share.figure_of
 TITLE = metric_of("error_rate").heading
 ERROR = Heading("", "error_rate, robust", False, TITLE, "share")
 ASKED = {"documents": "d", "prompt": "p"}
@@ -56,7 +57,7 @@ def task(
 def rate(metric: str, numbers: list[float | None], passages: Sequence[str] = ()) -> HeadlineFigure:
     described = replace(metric_of(metric), aggregation=DEFINED_SHARE, higher_is_better=False)
     measured = Measured(defined_share, {0: defined_share.rows(numbers, passages)}, "documents")
-    return HeadlineFigure(described, "robust", share_figure(numbers), measured)
+    return HeadlineFigure(described, "robust", share_of(numbers), measured)
 
 
 def entry(model: str, *tasks: TaskEntry) -> Entry:
@@ -76,7 +77,7 @@ def test_models_that_cannot_be_told_apart_share_a_rank() -> None:
     assert (table.columns, section.main, section.tables) == ((ERROR,), (ERROR,), ())
     found = [(row.entry, row.cells[ERROR].rank) for row in table.rows]
     assert found == [(2, 1), (1, 1), (0, 3)]
-    assert table.rows[0].cells[ERROR].figure == share_figure(GOOD)
+    assert table.rows[0].cells[ERROR].figure == share_of(GOOD)
 
 
 def test_a_mean_over_languages_is_of_runs_that_have_them_all() -> None:
@@ -97,7 +98,7 @@ def test_a_mean_over_languages_is_of_runs_that_have_them_all() -> None:
     means = {row.entry: row.cells[mean] for row in section.summary.rows}
     assert [*means] == [0, 1]
     assert (means[0].rank, means[1].rank) == (1, 2)
-    assert means[1].figure == mean_of_shares([share_figure(BAD), share_figure(FAIR)])
+    assert means[1].figure == mean_of_shares([share_of(BAD), share_of(FAIR)])
     assert means[1].figure[:3] == pytest.approx((39 / 80, 0.415, 0.561), abs=5e-4)
     rows = {row.entry: row.cells for row in table.rows}
     assert [row.entry for row in table.rows] == [0, 1, 2]
@@ -119,8 +120,8 @@ def test_parallel_languages_are_no_strata_of_their_own() -> None:
     """The same 40 passages in both languages: as sure as 40 documents, not as 80."""
     runs = {"good": GOOD, "worse": [*GOOD[:34], *[1.0] * 6]}
     for names, error, documents, rank in (
-        ([[f"p{n}" for n in range(40)]] * 2, share_figure(GOOD).standard_error, 39, 1),
-        ([[f"{code}{n}" for n in range(40)] for code in "ab"], share_figure(GOOD).standard_error / math.sqrt(2), 80, 2),
+        ([[f"p{n}" for n in range(40)]] * 2, share_of(GOOD).standard_error, 39, 1),
+        ([[f"{code}{n}" for n in range(40)] for code in "ab"], share_of(GOOD).standard_error / math.sqrt(2), 80, 2),
     ):
         entries = []
         for model, n in runs.items():
@@ -165,7 +166,7 @@ def test_what_is_bought_with_each_other_stands_side_by_side_and_the_balanced_err
     rows = [(row.entry, row.cells[balanced].figure.value, row.cells[balanced].rank) for row in section.summary.rows]
     assert rows == [(1, pytest.approx(0.075), 1), (2, pytest.approx(0.3), 2), (0, 0.5, 3)]
     assert section.summary.rows[2].cells[hallucination].rank == 1
-    of_all = mean_of_shares([share_figure(FAIR), share_figure(FAIR), share_figure(GOOD), share_figure(GOOD)])
+    of_all = mean_of_shares([share_of(FAIR), share_of(FAIR), share_of(GOOD), share_of(GOOD)])
     assert section.summary.rows[0].cells[balanced].figure[:5] == pytest.approx(of_all[:5])
     (table,) = section.tables
     assert table.title == "balanced_error and hallucination_rate and error_rate, robust"

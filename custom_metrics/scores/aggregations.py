@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,10 +32,8 @@ from custom_metrics.statistics.figures import (
     Figure,
     Rows,
     cluster_of,
-    mean_figure,
-    share_figure,
 )
-from custom_metrics.statistics.intervals import resampled_sums, spread
+from custom_metrics.statistics.intervals import resampled_sums, spread, wilson
 from custom_metrics.statistics.paired_difference import (
     BOOTSTRAP,
     CLUSTERS,
@@ -290,36 +289,40 @@ class Aggregation:
 class Mean(Aggregation):
     """The mean of the documents' numbers."""
 
+    of_numbers = True  # whether the documents' values are numbers, not what numbers are computed from
+
     def statistics(self, value: Any) -> float:
         if not isinstance(value, (bool, int, float)):
             raise NotMeasured(f"the values are {type(value).__name__}, not numbers")
         return float(value) if math.isfinite(value) else math.nan
 
-    def rows(
-        self, values: Sequence[Any] | Floats, clusters: Sequence[Any] | None = None, source: Source | None = None
-    ) -> Rows:
-        if isinstance(values, np.ndarray):
-            return Rows(values, () if clusters is None else clusters)
-        rows = [math.nan if value is None else float(self._parsed(value)) for value in values]
+    def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
+        rows = [math.nan if value is None else self.statistics(value) for value in values]
         return Rows(np.array(rows, dtype=float), self.cluster_names(values) if clusters is None else clusters)
 
+    def by_cluster(self, rows: Rows) -> Rows:
+        """(clusters, 2) sums of the numbers, and how many there are."""
+        return super().by_cluster(rows._replace(values=np.column_stack([rows.values, np.ones(len(rows.values))])))
+
+    def of_sums(self, sums: Floats) -> Floats:
+        return np.asarray(sums[..., 0] / sums[..., 1])
+
     def value(self, rows: Rows) -> float:
-        sums = self._sums(rows)
-        if not len(sums.values):
-            return math.nan
-        top, bottom = sums.values.sum(axis=0)
-        return float(top / bottom if sums.clusters else sums.values[:, 0].mean())
+        numbers = rows.values[self.counted(rows)].tolist()
+        return fmean(numbers) if numbers else math.nan
 
     def figure(self, rows: Rows) -> Figure:
-        return mean_figure(rows.values.tolist(), rows.clusters)
+        """The mean. Its standard error is the harness's, s/sqrt(n) with s over n - 1; of documents in clusters, that of a
+        ratio of sums (Taylor linearisation)."""
+        return super().figure(rows)._replace(standard_error=self._error(rows))
+
+    def _error(self, rows: Rows) -> float:
+        numbers = self.linear(rows).values.tolist()
+        return stdev(numbers) / math.sqrt(len(numbers)) if len(numbers) > 1 else math.nan
 
     def linear(self, rows: Rows) -> Rows:
-        sums = self._sums(rows)
+        sums = self.by_cluster(rows)
         return sums._replace(values=linearised(*sums.values.T) if sums.clusters else sums.values[:, 0])
-
-    def _sums(self, rows: Rows) -> Rows:
-        """(clusters, 2) sums of the numbers, and how many there are."""
-        return self.by_cluster(rows._replace(values=np.column_stack([rows.values, np.ones(len(rows.values))])))
 
     def method(self, clustered: bool) -> str:
         return CLUSTERS if clustered else BOOTSTRAP
@@ -338,7 +341,16 @@ class Share(Mean):
     """The share of documents whose value is 1.0; of others it is 0.0."""
 
     def figure(self, rows: Rows) -> Figure:
-        return share_figure(rows.values.tolist(), rows.clusters)
+        """The share, with Wilson's bounds. For documents in clusters they are those of the number of documents that would
+        give the standard error over clusters in a simple sample (Korn and Graubard 1998): at most as many as there are, and
+        as clusters where it is 0."""
+        number, clusters = self.size(rows), len(self.by_cluster(rows).values)
+        if not number:
+            return UNDEFINED
+        share, error, documents = self.value(rows), self._error(rows), float(number)
+        if clusters < number:
+            documents = min(documents, share * (1 - share) / error**2) if error > 0 else clusters
+        return Figure(share, *wilson(share * documents, documents), error, number)
 
 
 class Ratios(Aggregation):

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.scores.aggregations import Aggregation, Strata, matrix_of, places_of
-from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows, share_figure
+from custom_metrics.scores.aggregations import Aggregation, Strata, defined_share, matrix_of, places_of
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.paired_difference import PairedDifference
 from custom_metrics.statistics.paired_shares import share_differences
 from custom_metrics.statistics.strata import mean_of_shares
@@ -62,7 +62,7 @@ class BalancedError(Aggregation):
 
     def figure(self, rows: Rows) -> Figure:
         """The error with the bounds of a mean of shares; undefined where one of both kinds of questions is missing."""
-        figures = [share_figure(column.tolist()) for column in rows.values.T]
+        figures = [defined_share.figure(Rows(column)) for column in rows.values.T]
         return mean_of_shares(figures, weights=self.weights) if all(figure.n for figure in figures) else UNDEFINED
 
     def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:

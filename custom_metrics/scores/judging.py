@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.response import final_answer
-from custom_metrics.scores.aggregations import Ratios, Source
-from custom_metrics.statistics.figures import Figure, Rows, mean_figure
+from custom_metrics.scores.aggregations import Ratios, Source, defined_mean
+from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.statistics.intervals import wilson
 from custom_metrics.statistics.paired_difference import Floats
 
@@ -188,7 +188,7 @@ class WinRate(OfVerdicts):
 
     def figure(self, rows: Rows) -> Figure:
         scores = self.by_cluster(rows).values[:, 0].tolist()
-        figure = mean_figure(scores)
+        figure = defined_mean.figure_of(scores)
         if figure.value in (0, 1):  # the bounds of a bootstrap of nothing but wins would be 1 and 1
             low, high = wilson(math.fsum(scores), len(scores))
             return figure._replace(low=low, high=high)

@@ -20,9 +20,9 @@ import numpy as np
 from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED, Span, probabilities
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
-from custom_metrics.scores.aggregations import Aggregation, NotMeasured, Source
+from custom_metrics.scores.aggregations import Mean, NotMeasured, Source
 from custom_metrics.scores.judging import UNREAD
-from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows, mean_figure
+from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows
 from custom_metrics.statistics.paired_difference import BOOTSTRAP, Floats
 
 
@@ -79,7 +79,7 @@ def _counts(wrong: bool, flagged: bool) -> list[int]:
     return [int(pair == (wrong, flagged)) for pair in ((True, True), (False, True), (True, False), (False, False))]
 
 
-class AUC(Aggregation):
+class AUC(Mean):
     """The probability that a sentence that is not supported has a higher share than one that is, where a tie counts a half.
 
     Rows are numbers whose mean it is, the structural components of DeLong et al. (1988) summed over a document's sentences;
@@ -87,6 +87,7 @@ class AUC(Aggregation):
     """
 
     clustered_by = ""
+    of_numbers = False
 
     def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
         used = [place for place, value in enumerate(values) if value is not None]
@@ -109,12 +110,8 @@ class AUC(Aggregation):
         sums[~wrong] = (above.mean(axis=0) - area) / (~wrong).sum()
         return np.asarray(area + len(values) * np.bincount(document, sums, len(values)))
 
-    def value(self, rows: Rows) -> float:
-        numbers = rows.values[self.counted(rows)]
-        return float(numbers.mean()) if len(numbers) else math.nan
-
     def figure(self, rows: Rows) -> Figure:
-        figure = mean_figure(rows.values.tolist(), rows.clusters)
+        figure = super().figure(rows)
         low, high = np.clip(figure[1:3], 0.0, 1.0).tolist()
         return figure._replace(low=low, high=high)
 

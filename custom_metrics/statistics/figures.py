@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -128,73 +127,3 @@ def outcome(answerable: bool, right: bool) -> dict[str, int]:
 def cluster_of(value: Any) -> Any:
     """The name of a value's cluster; empty where it has none."""
     return getattr(value, "cluster", "")
-
-
-def clusters_of(names: Sequence[Any]) -> list[Any] | None:
-    """The cluster of each row, by its name; a row without a name is its own cluster. ``None`` where all rows are."""
-    clusters = [name or (place,) for place, name in enumerate(names)]
-    return clusters if len(set(clusters)) < len(clusters) else None
-
-
-def mean_figure(values: Sequence[float | None], clusters: Sequence[Any] | None = None) -> Figure:
-    """The mean of the documents' values.
-
-    Bounds come from a bootstrap. The standard error is the harness's: s/sqrt(n) with s over n - 1. For documents in
-    clusters both are over the clusters, and the standard error is that of a ratio of sums (Taylor linearisation).
-
-    Args:
-        values: ``None`` or ``nan`` where the document is not in the denominator.
-        clusters: the names of the documents' clusters; default those that the values carry.
-    """
-    from custom_metrics.statistics.intervals import bootstrap_mean, resampled_sums, spread  # with numpy
-
-    defined, sums, error = _in_denominator(values, clusters)
-    if not defined:
-        return UNDEFINED
-    if sums is None:
-        bounds = bootstrap_mean(defined)
-    else:
-        top, bottom = resampled_sums(sums).T
-        bounds = spread(top / bottom)[:2]
-    return Figure(fmean(defined), *bounds, error, len(defined))
-
-
-def share_figure(values: Sequence[float | None], clusters: Sequence[Any] | None = None) -> Figure:
-    """As :func:`mean_figure`, for values 1.0 (in the share) and 0.0 (not): the bounds are Wilson's.
-
-    For documents in clusters they are those of the number of documents that would give the standard error over clusters in
-    a simple sample (Korn and Graubard 1998): at most as many as there are, and as clusters where it is 0.
-    """
-    from custom_metrics.statistics.intervals import wilson
-
-    defined, sums, error = _in_denominator(values, clusters)
-    if not defined:
-        return UNDEFINED
-    share = fmean(defined)
-    if sums is None:
-        bounds = wilson(sum(defined), len(defined))
-    else:
-        documents = min(len(defined), share * (1 - share) / error**2) if error > 0 else len(sums)
-        bounds = wilson(share * documents, documents)
-    return Figure(share, *bounds, error, len(defined))
-
-
-def _in_denominator(values: Sequence[float | None], names: Sequence[Any] | None) -> tuple[list[float], Any, float]:
-    """The values in the denominator; where some of them share a cluster, (clusters, 2) sums and numbers of values; and the
-    standard error of their mean, ``nan`` for a single value or cluster."""
-    named = zip(values, names or map(cluster_of, values), strict=True)
-    defined = [(float(value), name) for value, name in named if value is not None and value == value]
-    numbers = [number for number, _ in defined]
-    clusters = clusters_of([name for _, name in defined])
-    if clusters is None:
-        return numbers, None, stdev(numbers) / math.sqrt(len(numbers)) if len(numbers) > 1 else math.nan
-    import numpy as np
-
-    from custom_metrics.statistics.intervals import sums_by_cluster
-
-    sums = sums_by_cluster(np.array([[number, 1.0] for number in numbers]), clusters)
-    total, documents = sums.sum(axis=0)
-    residuals = sums[:, 0] - total / documents * sums[:, 1]
-    number = len(sums)
-    error = math.sqrt(number / (number - 1) * float(residuals @ residuals)) / documents if number > 1 else math.nan
-    return numbers, sums, error

@@ -140,8 +140,8 @@ def _measured(task: JoinedTask, kind: Aggregation, metric: str, filter_name: str
         run = task.runs[number]
         labels = [names[place] for place in run.places.tolist()] if names else () if kind.clustered_by else None
         source = Source(task.name, run.task.provenance, run.task.config.get("metadata") or {})
-        values: Any = _values(kind, run, readings, metric, filter_name)
-        own = kind.rows(values, labels, source)
+        logged = _values(kind, run, readings, metric, filter_name)
+        own = Rows(logged, labels or ()) if isinstance(logged, np.ndarray) else kind.rows(logged, labels, source)
         values = np.full((len(task.documents), *own.values.shape[1:]), math.nan)
         values[run.places] = own.values
         placed: Sequence[str] = names
@@ -182,7 +182,7 @@ def _values(
     column = readings.columns.get(metric)
     if column is None:
         return [None] * len(run.answers)
-    if isinstance(kind, Mean):
+    if isinstance(kind, Mean) and kind.of_numbers:
         kind.rows([value for _, value in column.non_numeric_values()])
         if reason := too_large(column):
             raise NotMeasured(reason)

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts, mean_figure, share_figure
+from custom_metrics.scores.aggregations import defined_mean, defined_share
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.intervals import Z95, wilson
 from custom_metrics.statistics.strata import mean_of
 from custom_metrics.statistics.units import Unit
@@ -62,13 +63,13 @@ def described(task: TaskRun, answers: Answers, bounds: bool = True) -> TaskRun:
             figure = reported._replace(n=task.size.get("effective", len(answers)))
             entry = {**figure.as_json(f"documents ({reason})"), WHY_NO_MEAN: reason}
         else:
-            clusters = answers.passages or [""] * len(answers)
-            numbers = zip(column.numbers.tolist(), clusters, strict=True)
-            values = [FloatWithCounts(value, cluster=cluster) for value, cluster in numbers if value == value]
+            values = column.numbers[~np.isnan(column.numbers)].tolist()
             is_share = {*values} == {0.0, 1.0} or (name in _SHARES and {*values} <= {0.0, 1.0})
             is_share &= metric.aggregation != DEFINED_MEAN  # by another filter
-            figure_of = share_figure if is_share else mean_figure
-            entry = (figure_of(values) if bounds else reported).as_json("documents")
+            kind = defined_share if is_share else defined_mean
+            entry = (kind.figure(Rows(column.numbers, answers.passages or ())) if bounds else reported).as_json(
+                "documents"
+            )
             metric = replace(metric, aggregation=DEFINED_SHARE if is_share else DEFINED_MEAN, prominence=1)
             unit: Unit = "score" if is_share else "number"
             metrics[name] = replace(metric, unit=unit, sentence=metric.sentence and f"Its mean {name} is {{value}}")

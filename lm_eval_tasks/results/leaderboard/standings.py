@@ -113,8 +113,8 @@ class _RunGroup:
 
 
 def sections_of(entries: Sequence[Entry]) -> list[Section]:
-    """The sections of all families of tasks, by :data:`KINDS` and name; detectors by the prominence of their metrics, answers
-    of models before inserted errors. A run is in one section of a family."""
+    """The sections of all families of tasks, by :data:`KINDS` and name; detectors by the prominence of their metrics, so
+    that answers of models come before inserted errors. A run is in one section of a family."""
     families: dict[str, dict[int, dict[str, TaskEntry]]] = {}
     for number, entry in enumerate(entries):
         for task in entry.tasks:
