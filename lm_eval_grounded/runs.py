@@ -127,7 +127,7 @@ def compare(
     """Compare two models or more: what :func:`read` gives, single runs, or paths. Options (`every_metric` is ``--all``) and
     errors are those of ``lm-eval-grounded compare``; without a `cost`, runs keep the one that they were read with."""
     from lm_eval_tasks.results.compare import compare_runs
-    from lm_eval_tasks.results.compare.pairing import check_across
+    from lm_eval_tasks.results.joining import check_across
     from lm_eval_tasks.runs import Run
     from lm_eval_tasks.runs.cost import with_cost
 

@@ -64,9 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
     from detector_plugin import calibration
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
-    from lm_eval_tasks.results.compare.pairing import check_across
     from lm_eval_tasks.results.compare.planning import plan, render_plan
     from lm_eval_tasks.results.compare.tables import render
+    from lm_eval_tasks.results.joining import check_across
     from lm_eval_tasks.runs import labels, read_runs
     from lm_eval_tasks.runs.cost import with_cost
 

@@ -27,8 +27,14 @@ from lm_eval_tasks.results.compare.comparison import (
     Incomparable,
     differences_of,
 )
-from lm_eval_tasks.results.compare.pairing import hint_at_variants, pair_tasks
-from lm_eval_tasks.results.joining import DocumentCounts, JoinedTask, Refusal, check_joined
+from lm_eval_tasks.results.joining import (
+    DocumentCounts,
+    JoinedTask,
+    Refusal,
+    check_joined,
+    hint_at_variants,
+    pair_tasks,
+)
 from lm_eval_tasks.runs import Answers, Run, TaskRun, labels
 from lm_eval_tasks.runs.other_tasks import described
 from lm_eval_tasks.runs.settings import differing, settings_of
@@ -70,7 +76,7 @@ def compare_runs(
             answers were not logged.
         progress: goes through the names of the tasks; :class:`tqdm.tqdm` shows a bar.
         read_answers: gives the answers of a task; for callers that have read them already.
-        across: settings in which runs of one model may differ (:data:`~lm_eval_tasks.results.compare.pairing.ACROSS`).
+        across: settings in which runs of one model may differ (:data:`~lm_eval_tasks.results.joining.ACROSS`).
             Tasks of other names that ask the same documents with another prompt or retriever are then compared, too.
         pairs: further tasks or groups that are compared, as ``A=B``.
 

@@ -24,9 +24,8 @@ from lm_eval_tasks.results.formats import (
     range_of_points,
     unbroken,
 )
-from lm_eval_tasks.results.report.doubts import CORRECTED
 from lm_eval_tasks.results.report.families import MANY, language_name, title_of
-from lm_eval_tasks.results.report.headlines import Headline
+from lm_eval_tasks.results.report.headlines import CORRECTED, Headline
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
 _NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's errors are too little known."

@@ -19,9 +19,8 @@ from lm_eval_tasks.results.board import Costs, place_of
 from lm_eval_tasks.results.compare import Comparison
 from lm_eval_tasks.results.formats import as_text, unbroken
 from lm_eval_tasks.results.report.documents import TaskDocuments
-from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.families import language_name
-from lm_eval_tasks.results.report.headlines import Headline
+from lm_eval_tasks.results.report.headlines import Doubt, Headline
 
 _SEVERE = ("alike", "broken", "undefined", "invalid", "abstains", "clipped", "unlike")
 """Kinds of doubts that the first screen shows beside a model, the worst first. The others are shown below."""
