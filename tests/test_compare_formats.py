@@ -88,8 +88,11 @@ def test_text_for_a_terminal() -> None:
         (replace(ROW, higher_is_better=True), "large is better by"),
         (replace(ROW, higher_is_better=None), "large has 0.250 (0.100 to 0.400) more on nomiracl_de, p = 0.001."),
         (EQUAL, "no difference is shown on nomiracl_fi: +0.020, 95 % bounds -0.100 to 0.140, p = 1.000."),
-        (UNKNOWN, "on nomiracl_ar nothing can be said: no document counts for both models."),
-        (replace(UNKNOWN, n=5), "nothing can be said of the difference: the detector's errors are too little known."),
+        (UNKNOWN, "the models cannot be compared on nomiracl_ar: no document counts for both."),
+        (
+            replace(UNKNOWN, n=5),
+            "cannot be compared on nomiracl_ar: too little is known of the detector's errors.",
+        ),
         (replace(EQUAL, low=math.nan, high=math.nan), "+0.020, no bounds, p = 1.000."),
         # p decides: bounds are of one comparison alone, and those of a corrected rate may hold 0 where its p is small.
         (replace(ROW, low=-0.4, high=0.01), "small is better by 0.250 on nomiracl_de, p = 0.001."),

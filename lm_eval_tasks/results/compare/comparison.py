@@ -93,10 +93,11 @@ def differences_of(column: Column) -> Iterator[Difference]:
     for (first, second), (result, p, family) in column.tested.items():
         both = column.shared((first, second))
         counted = [(each.counted(first), each.counted(second)) for each in both]
-        documents = sum(int((a & b).sum()) for a, b in counted)
-        unit = both[0].unit
-        error = result.standard_error
-        cells = column.cells[first], column.cells[second]
+        documents, unit = sum(int((a & b).sum()) for a, b in counted), both[0].unit
+        one, other = column.cells[first], column.cells[second]
+        if math.isnan(result.standard_error):
+            result = result._replace(standard_error=(result.high - result.low) / (2 * Z95))
+        values = result._asdict()
         yield Difference(
             task=column.name,
             benchmark=column.benchmark,
@@ -109,30 +110,23 @@ def differences_of(column: Column) -> Iterator[Difference]:
             headline=column.headline,
             first=first,
             second=second,
-            first_value=result.first,
-            second_value=result.second,
-            difference=result.difference,
-            low=result.low,
-            high=result.high,
-            p=result.p,
-            p_exact=result.p_exact,
+            first_value=values.pop("first"),
+            second_value=values.pop("second"),
             p_adjusted=p,
             family=family,
-            n=result.n,
             unit="passages" if result.n < documents and unit == "documents" else unit,  # that tasks share
             only_first=sum(int((a & ~b).sum()) for a, b in counted),
             only_second=sum(int((b & ~a).sum()) for a, b in counted),
-            first_own=cells[0].value,
-            second_own=cells[1].value,
-            method=result.method,
+            first_own=one.value,
+            second_own=other.value,
             denominator=column.metric.denominator,
             measured=column.metric,
-            first_competes=cells[0].competes,
-            second_competes=cells[1].competes,
-            first_measurable=cells[0].is_measurable,
-            second_measurable=cells[1].is_measurable,
-            standard_error=(result.high - result.low) / (2 * Z95) if math.isnan(error) else error,
+            first_competes=one.competes,
+            second_competes=other.competes,
+            first_measurable=one.is_measurable,
+            second_measurable=other.is_measurable,
             documents=documents,
+            **values,
         )
 
 

@@ -129,9 +129,9 @@ def sentences(comparison: Comparison, names: Sequence[str]) -> list[str]:
 def _row_sentence(row: Difference, first: str, second: str) -> str:
     where = f"over {row.task} (mean of {row.tasks} tasks)" if row.group else f"on {row.task}"
     if row.n == 0:
-        return f"{where} nothing can be said: no document counts for both models."
+        return f"the models cannot be compared {where}: no document counts for both."
     if math.isnan(row.p):
-        return f"{where} nothing can be said of the difference: the detector's errors are too little known."
+        return f"the models cannot be compared {where}: too little is known of the detector's errors."
     p = p_value(row.p_adjusted)
     if not row.significant:
         bounds = f"95 % bounds {number(row.low)} to {number(row.high)}" if not math.isnan(row.low) else "no bounds"
@@ -155,7 +155,7 @@ def _languages_sentence(tasks: Sequence[Difference], first: str, second: str) ->
     unknown = sum(math.isnan(row.p) for row in tasks)
     not_shown = len(tasks) - len(significant) - unknown
     clauses += [f"no difference is shown in {not_shown}"] if not_shown else []
-    clauses += [f"nothing can be said in {unknown}"] if unknown else []
+    clauses += [f"the models cannot be compared in {unknown}"] if unknown else []
     return f"{len(tasks)} tasks, {', '.join(clauses)}."
 
 

@@ -28,9 +28,9 @@ from lm_eval_tasks.results.report.families import MANY, language_name, title_of
 from lm_eval_tasks.results.report.headlines import CORRECTED, Headline
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
-_NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's errors are too little known."
+_NOTHING_CORRECTED = "The corrected rates cannot be compared: too little is known of the detector's errors."
 _FLAGGED = "detected_rate"
-_ALIKE = "{model} answers every question alike, and is said to be better than no other model."
+_ALIKE = "{model} answers every question alike, so it is not called better than any other model."
 _NAMED = 3  # languages that a verdict names
 
 
@@ -162,7 +162,7 @@ def _verdict(row: Difference, comparison: Comparison) -> Verdict:
     unit = row.measured.unit
     first, second = comparison.models[row.first], comparison.models[row.second]
     if row.n == 0 or math.isnan(row.p):
-        return Verdict(f"Of {_short_name(first)} and {_short_name(second)} nothing can be said.")
+        return Verdict(f"{_short_name(first)} and {_short_name(second)} cannot be compared.")
     p = p_value(row.p_adjusted)
     evidence = (f"p < {p[1:]}" if p.startswith("<") else f"p = {p}").replace(" ", NO_BREAK)
     interval = range_of_points(row.low, row.high, unit)
@@ -170,7 +170,7 @@ def _verdict(row: Difference, comparison: Comparison) -> Verdict:
         statement = "They differ" if row.significant else "No difference is shown"
         evidence = f"95 % bounds {interval}; {evidence}" if interval else evidence
         size = points(row.difference, unit) if row.is_measurable else NOT_MEASURABLE
-        return Verdict(f"{statement}: {_short_name(first)} less {_short_name(second)} is {size} ({evidence}).")
+        return Verdict(f"{statement}: {_short_name(first)} minus {_short_name(second)} is {size} ({evidence}).")
     size, low, high = (
         points(number, unit).removeprefix("+")
         for number in (abs(row.difference), *sorted((abs(row.low), abs(row.high))))
