@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,8 +73,12 @@ class Column:
 
     def shared(self, pair: Pair) -> list[Measured]:
         """The tasks that two runs can be compared on; none if these have several kinds of figures."""
-        both = [task for task, runs in zip(self.measured, self.present, strict=True) if runs.issuperset(pair)]
-        return both if len({task.form for task in both}) == 1 else []
+        both = [place for place, runs in enumerate(self.present) if runs.issuperset(pair)]
+        return [self.measured[place] for place in both] if len({self._forms[place] for place in both}) == 1 else []
+
+    @cached_property
+    def _forms(self) -> list[Any]:
+        return [task.form for task in self.measured]
 
     def better(self, pair: Pair) -> int | None:
         """The run that is significantly better; ``None`` where none is, or neither direction is better."""
