@@ -18,7 +18,7 @@ from custom_metrics.statistics.paired_difference import ITERATIONS
 from custom_metrics.statistics.paired_shares import difference_of_shares, exact_mcnemar, share_differences, tango_lower
 from custom_metrics.statistics.random_effects import expected_errors, measured_errors
 from custom_metrics.statistics.strata import across_strata, linearised
-from tests.paired import RateStratum, compare_means, compare_rates, compare_ratios, compare_shares
+from tests.paired import RateStratum, compare_means, compare_rates, compare_shares
 
 NAN = math.nan
 
@@ -170,23 +170,6 @@ def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]
 @pytest.mark.parametrize(
     ("compare", "message"),
     [
-        (lambda: compare_means([1, 2], [3, 4]), r"a pair of each language, such as \[\(first, second\)\]"),
-        (lambda: compare_means([1, 2]), "a pair of each language"),
-        (lambda: compare_shares([0.3, 0.2, 1], [0, 0, 1]), "a pair of each language"),
-        (lambda: compare_shares([([0.3, 0.2, 1], [0, 0, 1])]), "the first model's values are 1 .* or 0 .*, not 0.3"),
-        (
-            lambda: compare_shares([([0, 0, 1], [0, NAN, 2])]),
-            "the second model's values are 1 .*, not 2; compare means",
-        ),
-        (
-            lambda: compare_shares([([1, 0], [0, 1]), ([0, 1], [1])]),
-            "the first model has values of 2 .*, the second of 1",
-        ),
-        (lambda: compare_means([([0.5, 1], [1])]), "values of 2 documents, the second of 1; both are of the same"),
-        (lambda: compare_means([([1, None], [{}, 2])]), "the second model's values are not all numbers"),
-        (lambda: compare_means([([[1.0, 2.0]], [[2.0, 1.0]])]), r"one number a document, not of shape \(1, 2\)"),
-        (lambda: compare_ratios([([[1, 2]], [[1, 2], [0, 3]])]), "values of 1 documents, the second of 2"),
-        (lambda: compare_ratios([([1, 2], [2, 3])]), r"2 numbers, or lists of 2, a document, not of shape \(2,\)"),
         (lambda: holm([0.5, 1.5]), "p values are between 0 and 1"),
         (lambda: measured_errors(np.array([[1, 2, 3]])), "word counts are four numbers a document"),
         (lambda: measured_errors(np.array([[1, 2, 3, -1]])), "word counts are four numbers a document"),
