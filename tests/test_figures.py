@@ -4,22 +4,19 @@ there are none; and means over languages."""
 from __future__ import annotations
 
 import math
-import random
 import warnings
-from copy import deepcopy
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from custom_metrics.hallucination import estimate
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, process_results
-from custom_metrics.scores import detection, judging
-from custom_metrics.scores.aggregations import Aggregation, defined_mean, defined_share
+from custom_metrics.scores.aggregations import defined_mean, defined_share
 from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.statistics import intervals
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FigureOfStrata, Stratum, outcome
@@ -99,13 +96,6 @@ def test_a_figure_in_a_file_has_no_nan() -> None:
     ]
 
 
-def test_an_aggregation_is_known_by_its_name() -> None:
-    """The harness writes it into the results file, and copies it with the task's configuration."""
-    aggregation = Aggregation("name")
-    assert str(aggregation) == "name"
-    assert deepcopy(aggregation) is aggregation
-
-
 # -------------------------------------------------------------------------------------------------------------- resamples
 
 VALUES = [0.0, 1.0, 0.25, 0.75, 0.5, 1.0, 0.125]
@@ -162,49 +152,9 @@ def test_a_spread_has_percentiles_and_the_standard_deviation(
     assert all(type(part) is float for part in found)
 
 
-@settings(deadline=None, max_examples=30)
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.randoms())
-def test_bounds_of_a_mean_are_those_of_its_values_in_any_order(values: list[float], chance: random.Random) -> None:
-    shuffled = chance.sample(values, len(values))
-    for aggregation in (defined_mean, defined_share):
-        if aggregation is defined_mean or set(values) <= {0.0, 1.0}:
-            found, again = aggregation.figure_of(values), aggregation.figure_of(shuffled)
-            assert found[:3] == again[:3]
-            assert found[3:5] == pytest.approx(again[3:5], nan_ok=True)
-
-
 def tagged(flagged: float, words: int, article: int, subset: int = 0) -> TaggedAnswer:
     identity = load("lexical").identity
     return TaggedAnswer(flagged, words, article, subset, f"{identity}|de||lexical|any")
-
-
-def test_ranks_bring_answers_in_another_order_and_nothing_changes() -> None:
-    """Two processes concatenate every second document behind the others (0.8889 became 0.8980)."""
-    chance = random.Random(3)
-    answers = [tagged(chance.randrange(20), 20 + chance.randrange(9), n // 2, n % 5) for n in range(41)]
-    for rate in estimation.RATES:
-        figure = getattr(estimation, rate).figure_of
-        assert figure([*answers[::2], *answers[1::2]]) == figure(answers)
-    subsets = estimation.spread_over_subsets
-    assert subsets([*answers[::2], *answers[1::2]]).keys() == subsets(answers).keys()
-    assert [f[0] for f in subsets([*answers[::2], *answers[1::2]]).values()] == [
-        f[0] for f in subsets(answers).values()
-    ]
-    counts = [[chance.randrange(9) for _ in range(4)] for _ in range(41)]
-    ratings = [(str(n % 9), judging.ASPECTS[n % 2], float(1 + chance.randrange(4))) for n in range(41)]
-    shares = [(str(n % 9), chance.randrange(2), 1) for n in range(41)]
-    wins = [(str(n % 9), float(chance.randrange(2))) for n in range(41)]
-    aggregated: list[tuple[str, Any, list[Any]]] = [
-        *((name, detection, counts) for name in ("precision", "recall", "f1")),
-        ("f_plus_a", judging, ratings),
-        ("share", judging, shares),
-        ("win_rate", judging, wins),
-    ]
-    for name, module, values in aggregated:
-        figure = getattr(module, name).figure_of
-        found = figure(values)
-        assert not any(map(math.isnan, found[:5]))
-        assert figure([*values[::2], *values[1::2]])[:5] == pytest.approx(found[:5], rel=1e-12), name
 
 
 def test_answers_and_calibration_are_drawn_apart() -> None:

@@ -9,6 +9,7 @@ import math
 import shutil
 import sys
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,13 @@ from custom_metrics.scores.detection import f1, kappa
 from custom_metrics.scores.judging import f_plus_a, flip_rate, share, win_rate
 from custom_metrics.scores.sentences import auc
 from custom_metrics.statistics.figures import CountsOfCluster, FloatWithCounts, Rows, outcome
+from detector_plugin.calibration import load
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.definition import catalogue, generated
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection.marked import marked_rate
+from lm_eval_tasks.mfava.estimation import detected_rate, estimated_rate, rogan_gladen_rate
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.runs import Run, read_runs
@@ -94,27 +97,12 @@ def test_bounds_and_differences_follow_from_what_a_document_adds_and_the_figure_
         kind.rows(["three"])
 
 
-def test_documents_of_a_cluster_are_drawn_together_within_a_stratum_and_across(kinds: Any) -> None:
-    kind, rng = kinds.geometric_mean, np.random.default_rng(2)
-    values = rng.lognormal(1.0, 0.5, (2, 40))
-    twice = [np.repeat(of_model, 2) for of_model in values]
-    names = [f"text {place // 2}" for place in range(80)]
-    alone, together = (
-        {run: kind.rows(of_model, labels) for run, of_model in enumerate(of)}
-        for of, labels in ((values, names[::2]), (twice, names))
-    )
-    once = kind.differences([alone], [(0, 1)])[0]
-    assert kind.differences([together], [(0, 1)])[0][:6] == pytest.approx(once[:6])
-    assert kind.differences([alone, alone], [(0, 1)])[0][:6] == pytest.approx(once[:6])  # a translation
-    other = {run: rows._replace(clusters=[f"other {name}" for name in rows.clusters]) for run, rows in alone.items()}
-    apart = kind.differences([alone, other], [(0, 1)])[0]
-    assert apart.high - apart.low < 0.8 * (once.high - once.low)
-
-
 COUNTS = [[3, 1, 1, 9], [2, 2, 1, 7], [5, 0, 2, 8], [1, 1, 4, 9], None, [4, 2, 2, 6]]
 RATINGS = [(f"q{n // 2}", ("faithfulness", "appropriateness")[n % 2], float(1 + n % 4)) for n in range(16)]
 SENTENCES = [[[0.1 * n, float(n % 3 == 0)], [0.5, float(n % 2)]] for n in range(12)]
-EXAMPLES = [
+KEY = f"{load('lexical').identity}|de||lexical|any"
+WORDS = [{"flagged": 5 + n % 7, "words": 20 + n, "article": n // 2, "calibration": KEY} for n in range(20)]
+EXAMPLES: list[tuple[Any, list[Any]]] = [
     (defined_mean, [0.5, 0.25, None, 1.0, 0.0, 0.75]),
     (defined_share, [1.0, 0.0, 1.0, None, 0.0, 1.0]),
     (balanced_error, [outcome(n % 2 == 0, n % 3 > 0) for n in range(20)]),
@@ -125,18 +113,22 @@ EXAMPLES = [
     (share, [(f"q{n // 3}", n % 2, 1) for n in range(15)]),
     (flip_rate, [(f"q{n // 2}", "x", "y", "xy"[n % 3 // 2]) for n in range(12)]),
     (win_rate, [(f"q{n // 2}", float(n % 3 == 0)) for n in range(12)]),
+    *((kind, WORDS) for kind in (detected_rate, estimated_rate, rogan_gladen_rate)),
     (marked_rate, [{"words": 9 + n, "expected": 0.2, "times": n % 2, "marked": 0.1 * n} for n in range(10)]),
 ]
 
 
 @pytest.mark.parametrize(("kind", "values"), EXAMPLES, ids=lambda value: value.name if hasattr(value, "name") else "")
 def test_of_every_kind(kind: Any, values: list[Any]) -> None:
-    """Values read back from a samples file, and rows from a cache, have the same figure; its value needs no resample; a
-    model does not differ from itself."""
+    """Values read back from a samples file, or gathered from processes in another order, and rows from a cache have the
+    same figure; its value needs no resample; a model does not differ from itself."""
+    assert str(kind) == kind.name  # in results files
+    assert deepcopy(kind) is kind  # as the harness copies a task's configuration
     rows = kind.rows(values)
     figure = kind.figure(rows)
     assert kind(values) == kind.figure_of(json.loads(json.dumps(values))).value == pytest.approx(kind.value(rows))
     assert kind.standard_error(values) == pytest.approx(figure.standard_error, nan_ok=True)
+    assert kind.figure_of([*values[::2], *values[1::2]])[:5] == pytest.approx(figure[:5], nan_ok=True, rel=1e-12)
     cached = Rows.from_json(json.loads(json.dumps(rows.to_json())))
     assert kind.figure(cached) == figure
     assert len(kind.counted(rows)) == len(values)

@@ -28,7 +28,7 @@ from custom_metrics.statistics.figures import (
 )
 from custom_metrics.statistics.intervals import resampled_sums, spread, wilson
 from custom_metrics.statistics.strata import error_across
-from lm_eval_tasks.definition.schema import DEFINED_SHARE, Metric
+from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.mfava import detection as annotated
 from lm_eval_tasks.mfava.languages import GOLD_FILE, REPOSITORY
 from lm_eval_tasks.mfava.passages import SILVER_ROWS, is_unplaced, passages_of, table_of
@@ -305,24 +305,3 @@ def test_rows_of_earlier_samples_are_known_by_page_or_text() -> None:
     assert cluster_of({"answer": "a"}) == ""  # of another task
     values = [[("a", {"precision": row}) for row in COUNTS], [("a", {"precision": row[::-1]}) for row in COUNTS]]
     assert math.isnan(p_of([joined("t", *values)])) or p_of([joined("t", *values)]) == 1.0  # a single text
-
-
-@pytest.mark.parametrize(
-    ("aggregation", "values", "names", "numbers", "mean"),
-    [
-        ("precision", COUNTS, NAMES, 3, 15 / 21),
-        ("recall", COUNTS, NAMES, 3, 15 / 25),
-        ("f1", [[row, row] for row in COUNTS], NAMES, 3, 30 / 46),
-        (DEFINED_SHARE, [1.0, 0.0, 1.0, 0.0, None], NAMES, 3, 0.5),
-        (DEFINED_SHARE, [1.0, 0.0, 1.0, 0.0, 1.0], [""] * 5, 5, 0.6),
-    ],
-)
-def test_numbers_whose_mean_a_figure_is_are_by_passage(
-    aggregation: str, values: list[Any], names: list[str], numbers: int, mean: float
-) -> None:
-    rows = [(name, {"precision": value}) for name, value in zip(names, values, strict=True)]
-    found = measure(joined("t", rows), Metric("precision", aggregation), "tags")
-    linear = found.kind.linear(found.rows[0])
-    assert len(linear.values) == numbers
-    assert float(np.mean(linear.values)) == pytest.approx(mean) == pytest.approx(found.value(0))
-    assert found.unit == ("documents" if names == [""] * 5 else "passages")

@@ -205,11 +205,6 @@ class Aggregation:
         added = (number - 1) * (without.mean() - without) if number > 1 else 0.0
         return clusters._replace(values=whole + added)
 
-    @property
-    def uncorrected(self) -> Aggregation:
-        """The kind without a correction that is not known document by document; mostly itself."""
-        return self
-
     def reread(self, doc: Mapping[str, Any], answer: Any) -> Any:
         """The value of a document from its logged answer, where the logged values lack it; ``None`` where it has none."""
         return None
@@ -232,28 +227,21 @@ class Aggregation:
         """
         results: dict[tuple[int, int], PairedDifference] = {}
         for members, columns in self._linear_columns(strata, pairs):
-            undefined = {
-                run: [bool(np.isnan(stratum[run].values).any()) for stratum in columns]
-                for pair in members
-                for run in pair
-            }
+            defined = [{run for run, rows in of.items() if not np.isnan(rows.values).any()} for of in columns]
             by_strata: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-            for first, second in members:
-                flags = zip(undefined[first], undefined[second], strict=True)
-                by_strata.setdefault(tuple(at for at, flag in enumerate(flags) if not any(flag)), []).append(
-                    (first, second)
-                )
+            for pair in members:
+                by_strata.setdefault(tuple(at for at, runs in enumerate(defined) if runs >= {*pair}), []).append(pair)
             for used, alike in by_strata.items():
                 if not used:
                     results |= dict.fromkeys(alike, NO_DIFFERENCE)
                     continue
-                runs = sorted({run for pair in alike for run in pair})
-                values = [np.column_stack([columns[at][run].values for run in runs]) for at in used]
-                names = [columns[at][runs[0]].clusters for at in used]
+                models = sorted({run for pair in alike for run in pair})
+                values = [np.column_stack([columns[at][run].values for run in models]) for at in used]
+                names = [columns[at][models[0]].clusters for at in used]
                 if self.shares_clusters and len(used) > 1 and all(names) and has_shared(names):
                     values = across_strata(values, names)
-                places = [(runs.index(first), runs.index(second)) for first, second in alike]
-                results |= zip(alike, mean_differences(values, places, self.method(any(names))), strict=True)
+                found = mean_differences(values, places_of(alike, models), self.method(any(names)))
+                results |= zip(alike, found, strict=True)
         return [results[pair] for pair in pairs]
 
     def method(self, clustered: bool) -> str:

@@ -99,56 +99,50 @@ class Pivots(NamedTuple):
     errors: Floats  # their standard errors
     squares: Floats  # of the resamples' pivots
     resampled_errors: Floats  # of the resamples' differences
-    freedom: Floats  # degrees of freedom: rows minus strata
+    freedom: float  # degrees of freedom: rows minus strata
     equal: Floats  # rows where all differences are the same and not 0, else 0
 
 
 def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS) -> Pivots:
-    """The pivots of (rows, pairs) differences of each stratum; ``nan`` where a row does not count for a pair."""
-    number = strata[0].shape[1]
-    used, total, variance, rows = (np.zeros(number) for _ in range(4))
-    shifts, variances = np.zeros((number, iterations)), np.zeros((number, iterations))
+    """The pivots of (rows, pairs) differences of each stratum."""
+    number, rows = strata[0].shape[1], sum(map(len, strata))
+    total, variance = np.zeros((2, number))
+    shifts, variances = np.zeros((2, number, iterations))
     for place, stratum in enumerate(strata):
-        values = stratum.T
-        counted = ~np.isnan(values)
-        sizes = counted.sum(axis=1).astype(float)
-        means = np.where(counted, values, 0.0).sum(axis=1) / np.maximum(sizes, 1.0)
-        centred = np.where(counted, values - means[:, None], 0.0)
+        values, size = np.ascontiguousarray(stratum.T), len(stratum)
+        means = values.sum(axis=1) / size
+        centred = values - means[:, None]
         squares = centred**2
         scale = squares.sum(axis=1)
-        total, used, rows = total + means, used + (sizes > 0), rows + sizes
-        variance += _variance(np.zeros((number, 1)), scale[:, None], sizes[:, None], scale)[:, 0]
-        complete = bool(counted.all())
+        total += means
+        variance += _variance(np.zeros((number, 1)), scale[:, None], size, scale)[:, 0]
         done = 0
-        for counts in draws(len(stratum), place, iterations):
+        for counts in draws(size, place, iterations):
             block = slice(done, done := done + len(counts))
-            resampled_sizes = sizes[:, None] if complete else counted.astype(float) @ counts.T
-            shift = centred @ counts.T  # 0 where a resample holds no row that counts
-            np.divide(shift, resampled_sizes, out=shift, where=resampled_sizes > 0)
+            shift = centred @ counts.T
+            shift /= size
             shifts[:, block] += shift
-            variances[:, block] += _variance(np.square(shift, out=shift), squares @ counts.T, resampled_sizes, scale)
-    strata_used = np.maximum(used, 1)
-    errors = np.sqrt(variance) / strata_used
+            variances[:, block] += _variance(np.square(shift, out=shift), squares @ counts.T, size, scale)
     np.square(shifts, out=shifts)
     shifts[shifts < (1e-18 * variance)[:, None]] = 0.0  # rounding
     with np.errstate(invalid="ignore", divide="ignore"):
         pivots = shifts / variances
     pivots[np.isnan(pivots)] = 0.0
     resampled_errors = np.sqrt(variances, out=variances)
-    resampled_errors /= strata_used[:, None]
-    differences = np.where(used > 0, total / strata_used, np.nan)
-    equal = np.where((variance == 0) & (differences != 0), rows, 0.0)
-    return Pivots(differences, errors, pivots, resampled_errors, np.maximum(rows - used, 1.0), equal)
+    resampled_errors /= len(strata)
+    differences, errors = total / len(strata), np.sqrt(variance) / len(strata)
+    equal = np.where((variance == 0) & (differences != 0), float(rows), 0.0)
+    return Pivots(differences, errors, pivots, resampled_errors, max(rows - len(strata), 1), equal)
 
 
-def _variance(squared_shift: Floats, squares: Floats, sizes: Floats, scale: Floats) -> Floats:
-    """The squared standard error of means of `sizes` rows; 0 for fewer than two. It is computed from sums of squares about
+def _variance(squared_shift: Floats, squares: Floats, size: int, scale: Floats) -> Floats:
+    """The squared standard error of means of `size` rows; 0 for fewer than two. It is computed from sums of squares about
     another centre, and the squared shift of the means from that centre, which is overwritten. Values that are negligible
     beside `scale`, the (pairs,) sums of squares of all rows, are rounding."""
-    squared_shift *= -sizes
+    squared_shift *= -size
     squared_shift += squares
     squared_shift[squared_shift <= NEGLIGIBLE * scale[:, None]] = 0.0
-    squared_shift /= np.where(sizes > 1, sizes * (sizes - 1), np.inf)
+    squared_shift /= size * (size - 1) if size > 1 else math.inf
     return squared_shift
 
 
@@ -174,11 +168,10 @@ def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     number = np.count_nonzero(pivots.squares >= squared[:, None], axis=1)
     p = extrapolated_p(number, np.sqrt(anchor), statistic, pivots.freedom, iterations)
     p = np.where(varies, p, np.where(pivots.equal > 0, np.exp2(1.0 - pivots.equal), 1.0))
-    p[np.isnan(pivots.differences)] = np.nan
     return pivots.differences - reach, pivots.differences + reach, p
 
 
-def extrapolated_p(number: Any, anchor: Floats, statistic: Floats, freedom: Floats, iterations: int) -> Floats:
+def extrapolated_p(number: Any, anchor: Floats, statistic: Floats, freedom: float, iterations: int) -> Floats:
     """p from how many pivots are at least as large as the statistic, all (pairs,); where these are fewer than ten of a
     thousand or more, from the tail of Student's t beyond the anchor, the tenth largest pivot."""
     from scipy import special
@@ -187,8 +180,8 @@ def extrapolated_p(number: Any, anchor: Floats, statistic: Floats, freedom: Floa
     at_anchor = (TAIL + 1) / (iterations + 1)
     few = (number < TAIL) & (iterations >= 100 * TAIL) & np.isfinite(anchor) & (anchor > 0)
     # The anchor is as far out as its share of Student's t: how much wider than t the pivots are.
-    usual = -special.stdtrit(freedom[few], at_anchor / 2)
-    tail = 2 * special.stdtr(freedom[few], -statistic[few] * usual / anchor[few])
+    usual = -special.stdtrit(freedom, at_anchor / 2)
+    tail = 2 * special.stdtr(freedom, -statistic[few] * usual / anchor[few])
     p[few] = np.minimum(at_anchor, tail)
     return p
 

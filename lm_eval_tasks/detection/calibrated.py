@@ -251,10 +251,6 @@ class CalibratedRate(HallucinationRate):
         super().__init__(name, rate)
         self._task = task  # for the log; it may name its {language}
 
-    @property
-    def uncorrected(self) -> CalibratedRate:
-        return CalibratedRate(self.name, RATES[0], self._task)
-
     def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
         try:
             answers = [*map(tagged_answer, values)]

@@ -300,13 +300,14 @@ def log_basis(task: str, values: Sequence[Any], basis: Mapping[str, Any]) -> Non
         "%s: %.1f %% of the words are made up, by people's marks of %d answers (%d draws, %d words), %s%s%s",
         *(task, 100 * figure.value, basis["answers"], basis["draws"], basis["words"], bounds, worth, unknown),
     )
-    kappa = basis["kappa"]
+    several = basis.get("answers_of_several")
+    message = f"{several} of the answers were marked by several annotators, who agree with kappa {{:.2f}} on words"
+    log_kappa(task, basis["kappa"], message, "what they call made up is not one thing")
+
+
+def log_kappa(task: str, kappa: float | None, message: str, doubt: str) -> None:
+    """Log how far annotators agree, where that is known; as a warning where it is little."""
     if kappa is not None:
-        message = "%s: %d of the answers were marked by several annotators, who agree with kappa %.2f on words%s"
-        low = kappa < LOW_KAPPA
-        doubt = ": so little that what they call made up is not one thing; look at the answers they differ on"
-        log.log(
-            logging.WARNING if low else logging.INFO,
-            message,
-            *(task, basis["answers_of_several"], kappa, doubt if low else ""),
-        )
+        doubted = f": so little that {doubt}; look at the answers they differ on" if kappa < LOW_KAPPA else ""
+        level = logging.WARNING if doubted else logging.INFO
+        log.log(level, "%s: %s%s", task, message.format(kappa), doubted)

@@ -20,8 +20,6 @@ from lm_eval_tasks.results.joining import JoinedRun, JoinedTask, calibrations_of
 from lm_eval_tasks.runs import FilteredAnswers
 from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN, too_large
 
-__all__ = ["Measured", "NotMeasured", "differences", "measure", "pooled"]
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -80,9 +78,8 @@ def measured_by(kind: str, rows: Mapping[int, Rows], unit: str) -> Measured | No
     return Measured(found, rows, unit) if found is not None else None
 
 
-def measure(task: JoinedTask, metric: Metric, filter_name: str, corrected: bool = True) -> Measured:
-    """A metric on a joined task, as one filter read the answers; or a NotMeasured that says why there is none. Unless
-    `corrected`, rates with a calibration are the share of flagged words."""
+def measure(task: JoinedTask, metric: Metric, filter_name: str) -> Measured:
+    """A metric on a joined task, as one filter read the answers; or a NotMeasured that says why there is none."""
     readings, any_run = task.readings(filter_name), task.any_run
     for run in task.runs.values():
         if reason := run.task.figures.get(filter_name, {}).get(metric.name, {}).get(WHY_NO_MEAN):
@@ -99,7 +96,7 @@ def measure(task: JoinedTask, metric: Metric, filter_name: str, corrected: bool 
     kind = kind_of(metric, any_run.table)
     if kind is not None:
         try:
-            return _measured(task, kind if corrected else kind.uncorrected, metric.name, filter_name)
+            return _measured(task, kind, metric.name, filter_name)
         except NotMeasured:
             if metric.aggregation or kind.not_compared:
                 raise
@@ -116,8 +113,7 @@ def measure(task: JoinedTask, metric: Metric, filter_name: str, corrected: bool 
 
 
 def _models_without_detector(task: JoinedTask, by_run: Mapping[int, FilteredAnswers], metric: str) -> list[str]:
-    """The models of runs of unknown detector: neither their results file nor the key of a calibration in their values names
-    it. Known detectors are checked to be equal elsewhere; unknown ones may differ."""
+    """The models of runs whose detector neither their results file nor the key of a calibration in their values names."""
     models = []
     for number, readings in by_run.items():
         column = readings.columns.get(metric)
@@ -144,11 +140,9 @@ def _measured(task: JoinedTask, kind: Aggregation, metric: str, filter_name: str
         own = Rows(logged, labels or ()) if isinstance(logged, np.ndarray) else kind.rows(logged, labels, source)
         values = np.full((len(task.documents), *own.values.shape[1:]), math.nan)
         values[run.places] = own.values
-        placed: Sequence[str] = names
-        if not names and any(own.clusters):
-            by_place = dict(zip(run.places.tolist(), own.clusters, strict=True))
-            placed = [by_place.get(place, "") for place in range(len(values))]
-        rows[number] = own._replace(values=values, clusters=placed)
+        carried = dict(zip(run.places.tolist(), own.clusters, strict=False))
+        placed = [carried.get(place, "") for place in range(len(values))] if any(own.clusters) else ()
+        rows[number] = own._replace(values=values, clusters=names or placed)
     kind.check({task.runs[number].model: of_run for number, of_run in rows.items()})
     return Measured(kind, rows, unit)
 

@@ -21,7 +21,7 @@ from custom_metrics.scores.judging import ASPECTS, FIRST, SECOND, TIE
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.marked import Draws, MarkedMean, marked_harmonic_mean, marked_mean
 from lm_eval_tasks.definition.catalogue import metric_of
-from lm_eval_tasks.detection.marked import LOW_KAPPA, PREFIX, MarksOfTask
+from lm_eval_tasks.detection.marked import PREFIX, MarksOfTask, log_kappa
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -218,17 +218,10 @@ def log_basis(task: str, values: Mapping[str, Sequence[Any]], basis: Mapping[str
             *(worth, unknown),
         )
     for name, agreement in basis["agreement"].items():
-        judge = agreement["judge"]
+        of_several, judge = agreement["answers_of_several"], agreement["judge"]
         if judge["value"] is not None:
             bounds = "" if judge["low"] is None else f", 95 % bounds {judge['low']:.2f} to {judge['high']:.2f}"
             message = "%s: on the %s of %d %s the judge agrees with people with kappa %.2f%s"
             log.info(message, task, name, judge["n"], answers, judge["value"], bounds)
-        kappa = agreement["kappa"]
-        if kappa is not None:
-            low = kappa < LOW_KAPPA
-            doubt = ": so little that it is not one thing that they rate; look at the answers they differ on"
-            log.log(
-                logging.WARNING if low else logging.INFO,
-                "%s: on the %s of %d %s several annotators agree with kappa %.2f%s",
-                *(task, name, agreement["answers_of_several"], answers, kappa, doubt if low else ""),
-            )
+        message = f"on the {name} of {of_several} {answers} several annotators agree with kappa {{:.2f}}"
+        log_kappa(task, agreement["kappa"], message, "it is not one thing that they rate")

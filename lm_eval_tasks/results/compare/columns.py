@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
+from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.strata import mean_of_strata
 from custom_metrics.statistics.units import is_measurable
@@ -18,7 +19,7 @@ from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.results.board import Cell, Column, mean_figure, tested
 from lm_eval_tasks.results.doubts import doubts_about_answers, equal_answers
 from lm_eval_tasks.results.joining import JoinedTask, Refusal
-from lm_eval_tasks.results.measuring import Measured, NotMeasured, measure, pooled
+from lm_eval_tasks.results.measuring import Measured, measure, pooled
 from lm_eval_tasks.runs import Run, TaskRun, headline_filter
 from lm_eval_tasks.runs.other_tasks import is_weighted
 

@@ -20,6 +20,7 @@ from typing import Any
 from tqdm import tqdm
 
 from custom_metrics.broken_run import count
+from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.statistics.figures import Figure, FigureOfStrata, Rows, Stratum
 from custom_metrics.statistics.units import Unit
 from detector_plugin.detector import SPEED
@@ -31,7 +32,7 @@ from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.detection.marked import draw_of
 from lm_eval_tasks.results.doubts import doubts_about_answers
 from lm_eval_tasks.results.joining import JoinedTask
-from lm_eval_tasks.results.measuring import Measured, NotMeasured, measure, measured_by, pooled
+from lm_eval_tasks.results.measuring import Measured, measure, measured_by, pooled
 from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.cost import with_cost
