@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from custom_metrics.usage.columns import flag_of, listed, text_of
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import excerpt, on_one_line
+from custom_metrics.usage.printable import excerpt, on_one_line, shorten
 
 if TYPE_CHECKING:
     import pandas
@@ -53,8 +53,7 @@ class Runs:
 
     def __repr__(self) -> str:
         names = [on_one_line(run.model) for run in self]
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        return f"<Runs: {', '.join(names[:3])}{more}; tasks: {len({task for run in self for task in run.tasks})}>"
+        return f"<Runs: {shorten(names)}; tasks: {len({task for run in self for task in run.tasks})}>"
 
     @cached_property
     def figures(self) -> pandas.DataFrame:
