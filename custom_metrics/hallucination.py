@@ -243,7 +243,6 @@ class HallucinationRate(Ratios):
 
     clustered_by = "article"
     shares_clusters = False
-    form = (2,)
 
     def __init__(self, name: str, rate: str) -> None:
         super().__init__(name)
@@ -252,9 +251,6 @@ class HallucinationRate(Ratios):
     def errors(self, context: Any, iterations: int) -> Errors | None:
         """The errors of the detector by the `context` of rows, with so many draws; ``None`` where they are not known."""
         raise NotImplementedError
-
-    def ratios(self, sums: Floats) -> list[tuple[Floats, Floats]]:
-        return [(sums[..., 0], sums[..., 1])]
 
     def value(self, rows: Rows) -> float:
         errors = None if self.rate == RATES[0] else self.errors(rows.context, ITERATIONS)

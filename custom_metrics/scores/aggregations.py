@@ -239,7 +239,7 @@ class Aggregation:
                 values = [np.column_stack([columns[at][run].values for run in models]) for at in used]
                 names = [columns[at][models[0]].clusters for at in used]
                 if self.shares_clusters and len(used) > 1 and all(names) and has_shared(names):
-                    values = across_strata(values, names)
+                    values = [across_strata(values, names)]
                 found = mean_differences(values, places_of(alike, models), self.method(any(names)))
                 results |= zip(alike, found, strict=True)
         return [results[pair] for pair in pairs]
@@ -342,13 +342,14 @@ class Share(Mean):
 
 
 class Ratios(Aggregation):
-    """The mean of some ratios of sums, or the harmonic mean; mostly there is one."""
+    """The mean of some ratios of sums, or the harmonic mean; by default there is one, of the first sum over the second."""
 
+    form = (2,)
     harmonic = False
 
     def ratios(self, sums: Floats) -> list[tuple[Floats, Floats]]:
         """The ratios' numerators and denominators, of (..., statistics) sums."""
-        raise NotImplementedError
+        return [(sums[..., 0], sums[..., 1])]
 
     def of_sums(self, sums: Floats) -> Floats:
         values = np.array([top / bottom for top, bottom in self.ratios(sums)])

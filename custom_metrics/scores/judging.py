@@ -172,8 +172,6 @@ class OfVerdicts(Ratios):
 class WinRate(OfVerdicts):
     """The mean over questions of a system's wins over its verdicts there; ties are no wins (Appendix A.2)."""
 
-    form = (2,)
-
     def statistics(self, value: Any) -> list[float]:
         _, won = value
         return [math.nan, math.nan] if won is None else [float(won), 1.0]
@@ -183,43 +181,25 @@ class WinRate(OfVerdicts):
         sums = super().by_cluster(rows)
         return sums._replace(values=np.column_stack([sums.values[:, 0] / sums.values[:, 1], np.ones(len(sums.values))]))
 
-    def ratios(self, sums: Floats) -> list[tuple[Floats, Floats]]:
-        return [(sums[..., 0], sums[..., 1])]
-
     def figure(self, rows: Rows) -> Figure:
         scores = self.by_cluster(rows).values[:, 0].tolist()
-        figure = defined_mean.figure_of(scores)
-        if figure.value in (0, 1):  # the bounds of a bootstrap of nothing but wins would be 1 and 1
-            low, high = wilson(math.fsum(scores), len(scores))
-            return figure._replace(low=low, high=high)
-        return figure
+        return _bounded(defined_mean.figure_of(scores), len(scores))
 
 
 class ShareOfVerdicts(OfVerdicts):
     """A share of verdicts, of values (question, in the share, in the denominator)."""
 
-    form = (2,)
-
     def statistics(self, value: Any) -> list[float]:
         _, hits, counted = value
         return [float(hits), float(counted)]
-
-    def ratios(self, sums: Floats) -> list[tuple[Floats, Floats]]:
-        return [(sums[..., 0], sums[..., 1])]
 
     def size(self, rows: Rows) -> int:
         return int(np.nansum(rows.values[:, 1]))
 
     def figure(self, rows: Rows) -> Figure:
-        """As that of any kind, of questions with a verdict in the denominator. Where all or none are in the share, the
-        bounds are Wilson's of the number of questions: those of a bootstrap would be 0 and 0."""
+        """As that of any kind, of questions with a verdict in the denominator."""
         rows = rows.only(np.nan_to_num(rows.values[:, 1]) > 0)
-        figure = super().figure(rows)
-        if figure.value in (0, 1):
-            questions = len(self.by_cluster(rows).values)
-            low, high = wilson(questions * figure.value, questions)
-            return figure._replace(low=low, high=high)
-        return figure
+        return _bounded(super().figure(rows), len(self.by_cluster(rows).values))
 
 
 class FlipRate(ShareOfVerdicts):
@@ -259,6 +239,14 @@ class HarmonicRating(OfVerdicts):
 
     def size(self, rows: Rows) -> int:
         return len(self.by_cluster(rows).values)
+
+
+def _bounded(figure: Figure, questions: int) -> Figure:
+    """A share with Wilson's bounds where it is 0 or 1, at which those of a bootstrap are a point."""
+    if figure.value not in (0, 1):
+        return figure
+    low, high = wilson(questions * figure.value, questions)
+    return figure._replace(low=low, high=high)
 
 
 win_rate = WinRate("win_rate")
