@@ -11,6 +11,10 @@ Three figures for the same answers (q is the flagged share of their words, H/N):
 
 The last two carry the calibration's own uncertainty: each resample of the answers is corrected by errors drawn from their
 distribution in the calibration (:func:`custom_metrics.statistics.random_effects.measured_errors`).
+
+*The difference of two models.* Both models' answers went through the same detector, so each resample corrects both with
+*the same* draw of its errors. They cancel but for the scale of the difference: of one language, the estimated rates differ
+significantly exactly when the detected ones do. This holds if the detector errs alike on the answers of both models.
 """
 
 from __future__ import annotations
@@ -24,10 +28,28 @@ from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import covered, span_of
 from custom_metrics.reading.words import words
+from custom_metrics.scores.aggregations import Ratios, Strata
 from custom_metrics.scores.detection import WordCounts
-from custom_metrics.statistics.figures import UNDEFINED, Figure
-from custom_metrics.statistics.intervals import RESAMPLES, resampled_sums, spread
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
+from custom_metrics.statistics.intervals import RESAMPLES, SIGNIFICANCE, resampled_sums, spread
+from custom_metrics.statistics.paired_difference import (
+    ITERATIONS,
+    NO_DIFFERENCE,
+    Floats,
+    PairedDifference,
+    bounds_and_p,
+    draws,
+    pivots_of,
+)
 from custom_metrics.statistics.random_effects import Errors
+
+RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
+
+CORRECTED = "paired cluster bootstrap-t, calibration drawn for both"
+
+_FEWEST_BEYOND = 10
+_UNBOUNDED = 1e6
+_FARTHEST = 1e9  # the factor by which a resample without spread is stretched
 
 
 def flagged_words(
@@ -173,3 +195,118 @@ def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
             f"the texts that the detector was measured on, and the estimated rate assumes they are alike"
         )
     return reasons
+
+
+# ------------------------------------------------------------ the kinds of rates, and the difference of two models
+
+
+class Corrected(NamedTuple):
+    """Flagged shares of two models in a language, with the errors that correct them.
+
+    Where the errors are expected from other languages (a pooled calibration), draws that contradict the answers are left
+    out: FPR <= q <= TPR holds for a flagged share q, whatever part of the words is hallucinated.
+    """
+
+    errors: Errors
+    values: Floats  # (articles, 2) linearised flagged shares
+    observed: Floats  # (2,) corrected rates
+    slope: float  # of the rate at the expected errors: what a difference of flagged shares is multiplied by
+
+    @classmethod
+    def of(cls, errors: Errors, values: Floats, rate: str) -> Corrected | None:
+        """From (articles, 2) linearised flagged shares; ``None`` where the rate of a model is not defined."""
+        shares = values.mean(axis=0)
+        true_positives, false_positives, slope, *_ = errors
+        observed = slope * shares
+        if rate == RATES[2]:
+            slope = 1 / (true_positives - false_positives) if true_positives > false_positives else math.nan
+            observed = np.array([rogan_gladen_rate(share, true_positives, false_positives) for share in shares])
+        defined = not (np.isnan(observed).any() or math.isnan(slope))
+        return cls(errors, values, observed, slope) if defined else None
+
+    def rates(self, shares: Floats, rate: str) -> tuple[Floats, Any]:
+        """Corrected rates of drawn shares (2 * ITERATIONS, 2), with one draw of errors for both; and which are feasible."""
+        true_positives, false_positives, ratios = np.concatenate([self.errors.draws] * 2).T[..., None]
+        if rate != RATES[2]:
+            return np.asarray(ratios * shares), np.ones(len(shares), dtype=bool)
+        rates, consistent = drawn_rates(shares, true_positives, false_positives)
+        feasible = consistent.all(axis=1) if self.errors.expected else (true_positives > false_positives)[:, 0]
+        # Where few draws of the errors are consistent with a model's answers, nothing is known of its rate.
+        return rates, feasible & bool(np.mean(consistent, axis=0).min() >= UNLIKELY)
+
+
+class HallucinationRate(Ratios):
+    """The kind of a rate; its rows are (documents, 2) words flagged and words in all, clustered by article.
+
+    A subclass knows the errors of the detector: :meth:`errors`.
+    """
+
+    clustered_by = "article"
+    shares_clusters = False
+
+    def __init__(self, name: str, rate: str) -> None:
+        super().__init__(name)
+        self.rate = rate  # of RATES
+
+    def errors(self, context: Any, iterations: int) -> Errors | None:
+        """The errors of the detector by the `context` of rows, with so many draws; ``None`` where they are not known."""
+        raise NotImplementedError
+
+    def value(self, rows: Rows) -> float:
+        errors = None if self.rate == RATES[0] else self.errors(rows.context, ITERATIONS)
+        return rates(rows.values[self.counted(rows)], errors)[RATES.index(self.rate)]
+
+    def figure(self, rows: Rows) -> Figure:
+        rates = self.estimates(rows)
+        return rates[RATES.index(self.rate)]._replace(n=self.size(rows))
+
+    def estimates(self, rows: Rows) -> Estimates:
+        """All three rates."""
+        return estimate(self.by_cluster(rows).values, self.errors(rows.context, RESAMPLES))
+
+    def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
+        if self.rate == RATES[0]:
+            return super().differences(strata, pairs)
+        return [self._difference([of for of in strata if {*pair} <= of.keys()], *pair) for pair in pairs]
+
+    def _difference(self, strata: Strata, first: int, second: int) -> PairedDifference:
+        of_strata: list[Corrected] = []
+        for stratum in strata:
+            both = self.counted(stratum[first]) & self.counted(stratum[second])
+            errors = self.errors(stratum[first].context, ITERATIONS)
+            shares = [self.linear(stratum[run].only(both)).values for run in (first, second)]
+            if errors is not None and both.any():
+                of_strata += filter(None, [Corrected.of(errors, np.column_stack(shares), self.rate)])
+        return compare_corrected(of_strata, self.rate) if of_strata else NO_DIFFERENCE
+
+
+def compare_corrected(corrected: Sequence[Corrected], rate: str) -> PairedDifference:
+    """The difference of two models' corrected rates, or of their means over languages."""
+    pivots = pivots_of([stratum.slope * (stratum.values[:, :1] - stratum.values[:, 1:]) for stratum in corrected])
+    # Reflected and studentised draws of the flagged shares. Without correction, their difference has the pivots' bounds.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stretch = np.minimum(np.nan_to_num(pivots.errors / pivots.resampled_errors[0], nan=1.0), _FARTHEST)[:, None]
+    drawn = np.zeros(2 * ITERATIONS)
+    possible = np.ones(2 * ITERATIONS, dtype=bool)
+    for place, stratum in enumerate(corrected):
+        shares = stratum.values.mean(axis=0)
+        centred = stratum.values - shares
+        shift = np.concatenate([counts @ centred for counts in draws(len(centred), place)])
+        shift = shift / len(centred) * stretch
+        rates, feasible = stratum.rates(shares + np.concatenate([shift, -shift]), rate)
+        drawn += (rates[:, 0] - rates[:, 1]) / len(corrected)
+        possible &= feasible
+    first, second = map(float, np.mean([stratum.observed for stratum in corrected], axis=0))
+    possible &= ~np.isnan(drawn)
+    low = high = p = math.nan
+    if np.mean(possible) >= UNLIKELY:
+        ordered = np.sort(drawn[possible])
+        number = len(ordered) // 2
+        outside = max(0, math.ceil(SIGNIFICANCE * (number + 1)) - 2)
+        low, high = (float(end) if abs(end) < _UNBOUNDED else math.nan for end in ordered[[outside, -1 - outside]])
+        p = float(min(1.0, (min(np.sum(ordered <= 0), np.sum(ordered >= 0)) + 1) / (number + 1)))
+    # With few draws beyond 0, p is known to be small only; where all draws are 0 both rates are 0, or both are 1.
+    if p <= (_FEWEST_BEYOND + 1) / (ITERATIONS + 1):
+        p = min(p, float(bounds_and_p(pivots)[2][0]))
+    clusters = sum(len(stratum.values) for stratum in corrected)
+    return PairedDifference(first, second, first - second, low, high, p, clusters, CORRECTED)

@@ -32,7 +32,7 @@ from custom_metrics.abstention.folding import EDGE, legible
 from custom_metrics.abstention.sentence_splitting import MASK, denies_quotation, split, without_quotations
 from custom_metrics.reading.no_answer import is_service_failure, is_unrelated, no_answer, without_prompt
 from custom_metrics.reading.response import after_reasoning, final_answer
-from custom_metrics.scores.balanced_error import outcome
+from custom_metrics.statistics.figures import outcome
 
 ANSWER = "Yes, answer is present"
 NO_ANSWER = "I don't know"
@@ -183,7 +183,7 @@ def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | No
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """Every metric of a document of ``lm_eval_tasks.nomiracl.dataset`` with one label, as the filter ``nomiracl_label``
     gives it: 1.0, 0.0, or ``None`` where the document is not in the denominator; and
-    :func:`custom_metrics.scores.balanced_error.outcome`. ``accuracy``, whether this answer is right, comes first.
+    :func:`custom_metrics.statistics.figures.outcome`. ``accuracy``, whether this answer is right, comes first.
     """
     label = results[0]
     valid = label != INVALID

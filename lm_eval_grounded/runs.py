@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from custom_metrics.usage.columns import flag_of, listed, text_of
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import excerpt, on_one_line
+from custom_metrics.usage.printable import excerpt, on_one_line, shorten
 
 if TYPE_CHECKING:
     import pandas
@@ -54,8 +54,7 @@ class Runs:
 
     def __repr__(self) -> str:
         names = [on_one_line(run.model) for run in self]
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        return f"<Runs: {', '.join(names[:3])}{more}; tasks: {len({task for run in self for task in run.tasks})}>"
+        return f"<Runs: {shorten(names)}; tasks: {len({task for run in self for task in run.tasks})}>"
 
     @cached_property
     def figures(self) -> pandas.DataFrame:
@@ -101,10 +100,9 @@ class Comparison:
         return pandas.DataFrame(self.result.as_json()["differences"])
 
     def _repr_html_(self, form: str = "html") -> str:
-        from lm_eval_tasks.results.compare.matrix import tables_of
-        from lm_eval_tasks.results.compare.rendering import render_sections
+        from lm_eval_tasks.results.compare.tables import render
 
-        return render_sections(tables_of(self.result, self._pairs), form)
+        return render(self.result, form, self._pairs)
 
     def __str__(self) -> str:
         return self._repr_html_("text").removesuffix("\n")
@@ -129,7 +127,7 @@ def compare(
     """Compare two models or more: what :func:`read` gives, single runs, or paths. Options (`every_metric` is ``--all``) and
     errors are those of ``lm-eval-grounded compare``; without a `cost`, runs keep the one that they were read with."""
     from lm_eval_tasks.results.compare import compare_runs
-    from lm_eval_tasks.results.compare.pairing import check_across
+    from lm_eval_tasks.results.joining import check_across
     from lm_eval_tasks.runs import Run
     from lm_eval_tasks.runs.cost import with_cost
 

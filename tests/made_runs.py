@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.scores.aggregations import defined_share
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.runs import Run, Settings, TaskRun
@@ -22,9 +23,8 @@ def figure(value: float, low: float | None = None, high: float | None = None, n:
 
 def share(count: int, n: int) -> dict[str, Any]:
     """A share with Wilson's bounds."""
-    from custom_metrics.statistics.figures import share_figure
 
-    return share_figure([1.0] * count + [0.0] * (n - count)).as_json("questions")
+    return defined_share.figure_of([1.0] * count + [0.0] * (n - count)).as_json("questions")
 
 
 def task(

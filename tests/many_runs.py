@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.relevance import INVALID, process_results
-from custom_metrics.scores.balanced_error import balanced_figure
-from custom_metrics.statistics.figures import share_figure
+from custom_metrics.scores.aggregations import defined_share
+from custom_metrics.scores.balanced_error import balanced_error
 from tests.changed_runs import change_results
 from tests.logged_runs import lines
 
@@ -107,7 +107,7 @@ def labelled_runs(source: Path, folder: Path, labels: Mapping[str, Mapping[str, 
                     stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in made)
                     found = content["configs"][task]["metadata"]["figures"][name]
                     for metric in [metric for metric in made[0]["metrics"] if metric in found]:
-                        figure_of = balanced_figure if metric == "balanced_error" else share_figure
+                        figure_of = balanced_error.figure_of if metric == "balanced_error" else defined_share.figure_of
                         figure = figure_of([row[metric] for row in made])
                         keys = f"{metric},{name}", f"{metric}_stderr,{name}"
                         if math.isnan(figure.value):  # the harness leaves it out

@@ -24,7 +24,7 @@ from detector_plugin.calibration import Calibration, CalibrationError, from_coun
 from lm_eval_tasks.clapnq import dataset, hallucination
 from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.detection.calibrated import TaggedAnswer, tagged_answers
+from lm_eval_tasks.detection.calibrated import TaggedAnswer, tagged_answer
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.models.baseline import GroundedBaseline
 from tests.conftest import figures_of
@@ -207,7 +207,7 @@ def test_words_are_counted_over_answers_that_do_not_abstain(
     values = hallucination.process_results(CALIBRATED, tagged)
     expected = None if flagged is None else {"flagged": flagged, "words": words, "calibration": "c@1|en||a|1"}
     assert values == {SHARE: None if flagged is None else flagged / words, CORRECTED: expected}
-    assert expected is None or tagged_answers([values[SHARE]]) == tagged_answers([expected])
+    assert expected is None or tagged_answer(values[SHARE]) == tagged_answer(expected)
     uncorrected = hallucination.process_results({**CALIBRATED, "calibration": "none"}, tagged)
     assert uncorrected == {SHARE: values[SHARE]}
 
@@ -216,7 +216,7 @@ def test_the_share_is_of_words_and_its_bounds_are_over_questions() -> None:
     """Two long answers outweigh many short ones, and their words hang together."""
     counts = [(0, 2)] * 20 + [(60, 100), (0, 100)]
     values = [TaggedAnswer(*both, calibration="none|en||a|1") for both in counts] + [None]
-    figure = hallucination.AGGREGATIONS[SHARE].figure
+    figure = hallucination.AGGREGATIONS[SHARE].figure_of
     found = figure(values)
     assert found.value == 60 / 240
     assert found == estimate(np.array(counts)).detected._replace(n=22)

@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from custom_metrics.statistics.paired_difference import compare_means
-from custom_metrics.statistics.paired_shares import compare_shares
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.results.compare import Comparison, Difference, Incomparable, compare_runs
 from lm_eval_tasks.runs import read_runs
@@ -62,27 +60,6 @@ def test_every_value_is_that_of_the_run(two_models: Path, whole: Comparison) -> 
                 assert own == pytest.approx(reported), row
                 seen += 1
     assert seen > 150
-
-
-def test_a_share_is_compared_by_mcnemar(two_models: Path, whole: Comparison) -> None:
-    of_models = [model.tasks["nomiracl_fi"].answers().readings["strict"] for model in read_runs([two_models])]
-    values = [readings.columns["accuracy"].numbers for readings in of_models]
-    expected, row = compare_shares([values]), the(whole, "accuracy", "nomiracl_fi")
-    assert (row.difference, row.low, row.high, row.p) == expected[2:6]
-    assert (row.n, row.unit, row.p_exact) == (8, "documents", expected.p_exact)
-    assert row.method == "Tango score interval, p of the same score"
-
-
-def test_a_mean_is_compared_by_a_paired_bootstrap(two_models: Path, whole: Comparison) -> None:
-    first, second = (
-        {answer.key: answer.readings["answer"].values["rougeL"] for answer in model.tasks["clapnq_gold"].answers()}
-        for model in read_runs([two_models])
-    )
-    pairs = [(first[key], second[key]) for key in sorted(first) if first[key] is not None]
-    expected, row = compare_means([tuple(zip(*pairs, strict=True))]), the(whole, "rougeL", "clapnq_gold")
-    assert (row.n, row.method) == (len(pairs), "paired bootstrap-t")
-    assert row.difference == pytest.approx(expected.difference)
-    assert (row.low, row.high) == (pytest.approx(expected.low, abs=0.02), pytest.approx(expected.high, abs=0.02))
 
 
 def test_mfava_is_compared_over_articles_with_a_common_calibration(two_models: Path, closed_book: Path) -> None:

@@ -8,20 +8,22 @@ import json
 import math
 import re
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE
 from custom_metrics.statistics.paired_shares import TANGO
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import FORMATS
 from lm_eval_tasks.definition.catalogue import metric_of
+from lm_eval_tasks.results.board import Cell, Column, PairResult
 from lm_eval_tasks.results.compare import Comparison, Difference, DocumentCounts, Refusal
-from lm_eval_tasks.results.compare.matrix import matrices
-from lm_eval_tasks.results.compare.rendering import number, p_value, render, render_sections, sentences
-from lm_eval_tasks.results.leaderboard.listing import figure_text
-from lm_eval_tasks.results.report.numbers import as_text
+from lm_eval_tasks.results.compare.tables import matrices, render, sentences
+from lm_eval_tasks.results.formats import Section, as_text, number, p_value, render_sections, three_digits
 from tests.changed_runs import written_samples
 from tests.golden import golden
 
@@ -86,8 +88,11 @@ def test_text_for_a_terminal() -> None:
         (replace(ROW, higher_is_better=True), "large is better by"),
         (replace(ROW, higher_is_better=None), "large has 0.250 (0.100 to 0.400) more on nomiracl_de, p = 0.001."),
         (EQUAL, "no difference is shown on nomiracl_fi: +0.020, 95 % bounds -0.100 to 0.140, p = 1.000."),
-        (UNKNOWN, "on nomiracl_ar nothing can be said: no document counts for both models."),
-        (replace(UNKNOWN, n=5), "nothing can be said of the difference: the detector's errors are too little known."),
+        (UNKNOWN, "the models cannot be compared on nomiracl_ar: no document counts for both."),
+        (
+            replace(UNKNOWN, n=5),
+            "cannot be compared on nomiracl_ar: too little is known of the detector's errors.",
+        ),
         (replace(EQUAL, low=math.nan, high=math.nan), "+0.020, no bounds, p = 1.000."),
         # p decides: bounds are of one comparison alone, and those of a corrected rate may hold 0 where its p is small.
         (replace(ROW, low=-0.4, high=0.01), "small is better by 0.250 on nomiracl_de, p = 0.001."),
@@ -102,7 +107,7 @@ def test_a_sentence_says_who_is_better_or_that_nothing_was_shown(row: Difference
 
 def test_three_models_are_compared_in_pairs() -> None:
     rows = [replace(ROW, first=one, second=other) for one, other in ((0, 1), (0, 2), (1, 2))]
-    text = render(comparison(*rows, models=("a", "b", "c")))
+    text = render(comparison(*rows, models=("a", "b", "c")), pairs=True)
     pairs = ["".join(line.split()[3:6]) for line in text.splitlines() if line.startswith("nomiracl_de")]
     assert pairs == ["A-B", "A-C", "B-C"]
     assert "p is corrected by Holm over all pairs of models on a task or group (3 comparisons)" in text
@@ -113,52 +118,43 @@ def test_three_models_are_compared_in_pairs() -> None:
 def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than() -> None:
     """Values .1, .2, .3 and one that is not measurable; the first is better than the second and third, which tie."""
     name = "organisation/" + "m" * 60 + "-instruct"
+    values, p_values = (0.2, 0.1, 0.3, 0.05), {(0, 1): 0.01, (0, 2): 0.4, (1, 2): 0.0001}
+    cells = {
+        run: Cell(value, Figure(value), run < 3, run < 3, rank=(2, 1, 2, None)[run]) for run, value in enumerate(values)
+    }
+    pairs = {pair: p_values.get(pair, 0.5) for pair in combinations(range(4), 2)}
+    found = {(a, b): NO_DIFFERENCE._replace(difference=values[a] - values[b], p=p) for (a, b), p in pairs.items()}
+    tested = {pair: PairResult(result, result.p, 6) for pair, result in found.items()}
+    group = Column("nomiracl", ROW.measured, "strict", cells, group=True, benchmark="nomiracl", tested=tested)
+    language = replace(group, name="nomiracl_de", group=False)
+    rows = [replace(GROUP, task=task, first=a, second=b) for task in ("nomiracl", "nomiracl_de") for a, b in pairs]
 
-    def pair(first: int, second: int, values: tuple[float, float], p: float, **changes: Any) -> Difference:
-        own = {"first_own": values[0], "second_own": values[1], "difference": values[0] - values[1]}
-        return replace(GROUP, first=first, second=second, p_adjusted=p, **own, **changes)
+    def tables(rows: list[Difference], *columns: Column) -> list[Section]:
+        return matrices(replace(comparison(*rows, models=("a", "b", name, "unsure")), columns=columns))
 
-    rows = [
-        pair(0, 1, (0.2, 0.1), 0.01),
-        pair(0, 2, (0.2, 0.3), 0.4),
-        pair(1, 2, (0.1, 0.3), 0.0001),
-        *(
-            pair(n, 3, (value, 0.05), 0.5, second_measurable=False, second_competes=False)
-            for n, value in enumerate((0.2, 0.1, 0.3))
-        ),
-    ]
-    languages = [replace(row, task="nomiracl_de", group=False) for row in rows]
-    (section,) = matrices(comparison(*rows, *languages, models=("a", "b", name, "unsure")))
+    (section,) = tables(rows, group, language)
     assert section.rows == (
         ("1", "b", "0.100", "1", "2-3"),
         ("2", "a", "0.200", "2", "-"),
         ("3", "organisation/mmmmmm…mmmmmmmmmmm-instruct", "0.300", "2", "-"),
         ("4", "unsure", "not measurable", "-", "-"),
     )
-    title = metric_of("hallucination_rate").heading
     assert section.before == (
-        f"{title}: hallucination_rate, strict, lower is better",
+        f"{ROW.measured.heading}: hallucination_rate, strict, lower is better",
         "nomiracl (mean of 18 tasks)",
         "200 documents show a difference of 0.140 (power 80 %, one comparison)",
     )
     assert max(map(len, render_sections([section], "text").partition("\n\nRank")[0].splitlines())) <= 100
-    fewer = [replace(row, tasks=17) if 2 in (row.first, row.second) else row for row in rows]
-    (partly,) = matrices(comparison(*fewer, models=("a", "b", name, "unsure")))  # one lacks a task, and has no rank
-    assert [row[1:4] for row in partly.rows] == [
-        ("b", "0.100", "1"),
-        ("a", "0.200", "2"),
-        ("unsure", "not measurable", "-"),
-        (section.rows[2][1], "0.300", "-"),
-    ]
+    (partly,) = tables([*rows[1:], replace(rows[0], tasks=17)], group, language)
     assert partly.before[1].endswith("(mean of 18 tasks, or of those that a model has)")
-    alone = [replace(row, benchmark="") for row in languages]  # of no benchmark of ours: each task has a table
-    assert [table.rows for table in matrices(comparison(*alone, models=("a", "b", name, "unsure")))] == [section.rows]
+    (alone,) = tables(rows, replace(language, benchmark=""))  # of no benchmark of ours: each task has a table
+    assert alone.rows == section.rows
 
 
 def test_numbers() -> None:
     assert [*map(number, (0.12345, -0.0001, 185.77, math.nan, math.inf))] == ["0.123", "0.000", "185.8", "-", "-"]
     texts = {9999999.94: ("9999999.9", "9999999.9", "10000000"), 1.23456e40: ("1.235e+40",) * 3, -1e8: ("-1e+08",) * 3}
-    assert {value: (number(value), as_text(value, "number"), figure_text(value)) for value in texts} == texts
+    assert {value: (number(value), as_text(value, "number"), three_digits(value)) for value in texts} == texts
     assert [*map(p_value, (0.0004, 0.001, 0.25, math.nan))] == ["<0.001", "0.001", "0.250", "-"]
 
 

@@ -26,24 +26,24 @@ RATES = {
 
 @pytest.mark.parametrize("metric", RATES)
 def test_a_metric_is_of_the_sums_and_its_bounds_of_resampled_sums(metric: str) -> None:
-    found = getattr(detection, metric).figure(COUNTS)
+    kind = getattr(detection, metric)
+    found = kind.figure_of(COUNTS)
     value = RATES[metric](np.sum(COUNTS, axis=0))
     expected = (value, *spread(RATES[metric](resampled_sums(np.array(COUNTS)))), 5)
     assert found == pytest.approx(expected, rel=1e-12)
     assert type(found.value) is float
     for others in ([tuple(counts) for counts in COUNTS], [FloatWithCounts(0.5, counts) for counts in COUNTS]):
-        assert getattr(detection, metric).figure(others) == found
-    assert repr(getattr(detection, metric)) == metric
-    assert np.nanmean(getattr(detection, metric).rows(COUNTS).values) == pytest.approx(value)  # linearised
+        assert kind.figure_of(others) == found
+    assert repr(kind) == metric
+    assert kind.linear(kind.rows(COUNTS)).values.mean() == pytest.approx(value)
 
 
 def test_what_no_resample_defines_has_no_bounds_and_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = detection.precision.figure([[0, 0, 3, 5], [0, 0, 1, 1]])
-        macro = detection.f1.figure([[[0, 0, 0, 5]] * 6])
-        nothing = detection.recall.figure([])
-    assert (found.n, macro.n, nothing.n) == (2, 1, 0)
+        found = detection.precision.figure_of([[0, 0, 3, 5], [0, 0, 1, 1]])
+        macro = detection.f1.figure_of([[[0, 0, 0, 5]] * 6])
+        nothing = detection.recall.figure_of([])
     assert np.isnan([found.value, found.low, macro.value, nothing.value]).all()
 
 
@@ -103,7 +103,7 @@ def test_macro_scores_count_the_categories_that_people_marked() -> None:
         rates = np.nan_to_num(resampled[..., 0] / (resampled[..., 0] + resampled[..., 1]))
     occurs = resampled[..., 0] + resampled[..., 2] > 0
     bounds = spread((rates * occurs).sum(-1) / occurs.sum(-1))
-    assert detection.precision.figure(varied.tolist())[1:] == pytest.approx((*bounds, 3), rel=1e-12)
+    assert detection.precision.figure_of(varied.tolist())[1:] == pytest.approx((*bounds, 3), rel=1e-12)
 
 
 def test_a_category_alone_has_the_figures_of_its_counts() -> None:
@@ -111,8 +111,8 @@ def test_a_category_alone_has_the_figures_of_its_counts() -> None:
     found = detection.category_figures(values)
     assert list(found)[:4] == ["f1_entity", "precision_entity", "recall_entity", "f1_relation"]
     assert len(found) == 18
-    assert found["precision_entity"] == detection.precision.figure([of[0] for of in values])
-    assert found["recall_relation"] == detection.recall.figure([of[1] for of in values])
+    assert found["precision_entity"] == detection.precision.figure_of([of[0] for of in values])
+    assert found["recall_relation"] == detection.recall.figure_of([of[1] for of in values])
     assert found["f1_relation"].value == pytest.approx(2 * 3 / (2 * 3 + 6))
     assert math.isnan(found["f1_subjective"].value)
 

@@ -26,7 +26,12 @@ INVENTED = ("lm_eval_tasks.capitals.", "tests/data/abstention/")
 """What a page asks the reader to make: a benchmark, and answers in Dutch (``nl.jsonl``)."""
 
 
-NO_MODULES = ("lm_eval_grounded.pth", "lm_eval_grounded.detectors", "lm_eval_grounded.retrievers")
+NO_MODULES = (
+    "lm_eval_grounded.pth",
+    "lm_eval_grounded.detectors",
+    "lm_eval_grounded.retrievers",
+    "lm_eval_grounded.kinds",
+)
 """The file that starts the import hook, and groups of entry points."""
 
 

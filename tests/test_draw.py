@@ -15,7 +15,7 @@ import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
-from lm_eval_tasks.detection.marked import expected_share, marked_answers, marked_rate
+from lm_eval_tasks.detection.marked import expected_share, marked_rate
 from lm_eval_tasks.results.marks.draw import TaskAnswers, draw, draw_answers, expectations, run_digest
 from lm_eval_tasks.results.marks.page import marking_page, page_content
 from lm_eval_tasks.runs import read_runs
@@ -268,7 +268,7 @@ def test_bounds_are_as_wide_as_was_forecast(tmp_path: Path, number: int, asked: 
     for _ in range(200):
         for name, value in zip(answers.ids, drawn, strict=True):
             value |= {"times": times[name], "marked": float(rng.random())} if times[name] else {}
-        figure = marked_rate(marked_answers(drawn))[1].figure  # type: ignore[index]
+        figure = marked_rate.figure_of(drawn)
         widths.append(figure.high - figure.low)
     assert forecast.width == pytest.approx(np.mean(widths), rel=0.1)
 

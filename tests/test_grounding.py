@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from custom_metrics.scores.aggregations import defined_mean
+from custom_metrics.scores.aggregations import defined_mean, defined_share
 from custom_metrics.scores.grounding import (
     k_precision,
     process_results,
@@ -24,7 +24,7 @@ from custom_metrics.scores.grounding import (
     score_answer,
     tokens,
 )
-from custom_metrics.statistics.figures import FloatWithCounts, mean_figure, share_figure
+from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.dataset import load
 
@@ -167,13 +167,19 @@ def test_figures_are_split_by_whether_the_gold_passage_was_given() -> None:
     split = ("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")
     named = [f"{metric}_{part}" for part in ("retrieved", "missed") for metric in split]
     assert list(found) == ["ndcg@1", "ndcg@3", "ndcg@5", *named]
-    assert found["ndcg@1"] == (mean_figure([1.0, 0.0]), "answerable questions whose gold passage is in the corpus")
-    assert found["ndcg@3"][0] == mean_figure([1.0, quality[1]["ndcg@3"]])
+    assert found["ndcg@1"] == (
+        defined_mean.figure_of([1.0, 0.0]),
+        "answerable questions whose gold passage is in the corpus",
+    )
+    assert found["ndcg@3"][0] == defined_mean.figure_of([1.0, quality[1]["ndcg@3"]])
     given = "answerable questions whose gold passage is among the passages given"
     missed = "answerable questions whose gold passage is not"
-    assert found["rougeL_retrieved"] == (pytest.approx(mean_figure([0.25]), nan_ok=True), given)
-    assert found["length_missed"] == (pytest.approx(mean_figure([30]), nan_ok=True), missed)
-    assert found["answerable_abstention_rate_missed"] == (pytest.approx(share_figure([1.0]), nan_ok=True), missed)
+    assert found["rougeL_retrieved"] == (pytest.approx(defined_mean.figure_of([0.25]), nan_ok=True), given)
+    assert found["length_missed"] == (pytest.approx(defined_mean.figure_of([30]), nan_ok=True), missed)
+    assert found["answerable_abstention_rate_missed"] == (
+        pytest.approx(defined_share.figure_of([1.0]), nan_ok=True),
+        missed,
+    )
     assert found["answerable_abstention_rate_missed"][0].low > 0  # Wilson's bounds
     assert all(math.isnan(figure.value) for _, figure, _ in retrieval_figures({}))
 
@@ -245,7 +251,7 @@ def test_people_stay_with_the_passage(hub: str) -> None:
     documents = load(mirror=hub)["evaluation"]
     values = [process_results(doc, [doc["target"]])["k_precision"] for doc in documents]
     assert values.count(None) == 300  # "unanswerable" to the others
-    assert defined_mean.figure(values)[:3] == pytest.approx((0.9740, 0.9662, 0.9804), abs=5e-5)
+    assert defined_mean.figure_of(values)[:3] == pytest.approx((0.9740, 0.9662, 0.9804), abs=5e-5)
 
 
 @settings(deadline=None, max_examples=200)

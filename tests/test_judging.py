@@ -154,7 +154,7 @@ def ratings(faithful: Sequence[float | None], appropriate: Sequence[float | None
 
 def bounded(name: str, values: Sequence[Sequence[Any]]) -> float:
     """A figure; its bounds hold it, and lists, as a samples file gives them back, are as good as tuples."""
-    figure = getattr(judging, name).figure
+    figure = getattr(judging, name).figure_of
     value, low, high, _, n = figure(values)
     assert figure([list(value) for value in values]) == pytest.approx(figure(values), nan_ok=True, abs=0)
     assert bool(n) is not math.isnan(value)
@@ -283,22 +283,22 @@ def test_figures_of_simple_judges(verdicts: Verdicts, expected: tuple[float, ...
 def test_bounds_of_what_always_or_never_happens_are_no_point(
     name: str, values: list[Any], bounds: tuple[float, float]
 ) -> None:
-    found = getattr(judging, name).figure(values)
+    found = getattr(judging, name).figure_of(values)
     assert (found.low, found.high) == pytest.approx(bounds, abs=5e-5, nan_ok=True)
 
 
 def test_bounds_are_over_questions_and_not_over_verdicts() -> None:
     """Six equal verdicts of a question say no more than one."""
     once = [(str(n), float(n % 2)) for n in range(40)]
-    assert judging.win_rate.figure([value for value in once for _ in range(6)]) == judging.win_rate.figure(once)
-    assert 0.3 < judging.win_rate.figure(once).low < 0.4  # normal theory: 0.5 - 1.96 * 0.5 / sqrt(40) = 0.345
+    assert judging.win_rate.figure_of([value for value in once for _ in range(6)]) == judging.win_rate.figure_of(once)
+    assert 0.3 < judging.win_rate.figure_of(once).low < 0.4  # normal theory: 0.5 - 1.96 * 0.5 / sqrt(40) = 0.345
 
 
 def test_a_share_of_verdicts_is_resampled_by_question() -> None:
     values = [("q1", 1, 2), ("q2", 0, 1), ("q1", 1, 1), ("q3", 2, 3), ("q4", 0, 0)]
     sums = resampled_sums(np.array([[2, 3], [0, 1], [2, 3]]))
-    assert share.figure(values) == pytest.approx((4 / 7, *spread(sums[:, 0] / sums[:, 1]), 7))
-    assert share.figure([list(value) for value in values]) == share.figure(values)
+    assert share.figure_of(values) == pytest.approx((4 / 7, *spread(sums[:, 0] / sums[:, 1]), 7))
+    assert share.figure_of([list(value) for value in values]) == share.figure_of(values)
 
 
 def test_the_harmonic_mean_is_of_the_sums_of_each_resample() -> None:
@@ -307,4 +307,4 @@ def test_the_harmonic_mean_is_of_the_sums_of_each_resample() -> None:
     sums = resampled_sums(np.array([[4.0, 1, 2, 1], [3, 1, 4, 1]]))
     first, second = sums[:, 0] / sums[:, 1], sums[:, 2] / sums[:, 3]
     expected = (2 * 3.5 * 3 / 6.5, *spread(2 * first * second / (first + second)), 2)
-    assert f_plus_a.figure(values) == pytest.approx(expected)
+    assert f_plus_a.figure_of(values) == pytest.approx(expected)

@@ -16,7 +16,7 @@ from custom_metrics.statistics.agreement import cohen_kappa, contingency_table, 
 from custom_metrics.statistics.marked import Draws, marked_harmonic_mean, marked_mean
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.dataset import load
-from lm_eval_tasks.clapnq.judge.marked import HARMONIC, RatedAnswer, figure_of, marked_score, score_of
+from lm_eval_tasks.clapnq.judge.marked import HARMONIC, MarkedRating, RatedAnswer, marked_score, score_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.results.marks.draw import TaskAnswers
 from lm_eval_tasks.results.score import score
@@ -103,7 +103,7 @@ def test_a_mean_by_hand() -> None:
     assert result.mean.slope == pytest.approx(1.0)
     assert result.mean.figure.value == pytest.approx(2.0)  # (2 * 3 + 3 * 1) / 5 - ((2 * 4 + 3 * 2) / 5 - 3)
     assert result.mean.alone.value == pytest.approx(1.8)
-    assert figure_of("marked_faithfulness", [[*value] for value in values] + [None]).n == 2
+    assert MarkedRating("marked_faithfulness").figure_of([[*value] for value in values] + [None]).n == 2
     assert marked_score(values[2:], RATING_SCALE) is None
 
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from custom_metrics.reading.words import words
@@ -278,11 +277,6 @@ def test_the_leaderboard_and_the_report_take_it_before_other_rates(two_scored: l
     assert "marks" in section.conditions
     assert [row.metric for row in headlines(two_scored)] == ["marked_rate", "marked_rate"]
     assert "by people's marks of some answers" in headlines(two_scored)[0].explanation
-
-
-def test_numbers_of_the_leaderboard_have_the_rate_as_their_mean(two_scored: list[Run]) -> None:
-    (figure,) = [each for each in entry_of(two_scored[0], "").tasks[0].headlines if each.metric.name == "marked_rate"]
-    assert np.nanmean(figure.numbers[0]) == pytest.approx(figure.figure.value)
 
 
 def test_a_file_of_marks_is_data_for_other_commands(

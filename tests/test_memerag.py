@@ -16,7 +16,7 @@ from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, f1_score
 from custom_metrics.filters import JudgeSupport
 from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED
 from custom_metrics.scores import detection
-from custom_metrics.scores.sentences import auc, auc_rows, process_results, process_verdict
+from custom_metrics.scores.sentences import auc, process_results, process_verdict
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.calibration import load as load_calibration
 from lm_eval_tasks.cli import main
@@ -212,20 +212,20 @@ def test_the_scores_are_those_of_scikit_learn() -> None:
     assert detection.kappa(counts) == pytest.approx(cohen_kappa_score(wrong, flagged))
     assert auc(values) == pytest.approx(roc_auc_score(wrong, share))
     for aggregation, of_documents in ((detection.balanced_accuracy, counts), (auc, values)):
-        figure = aggregation.figure(of_documents)
-        rows = aggregation.rows(of_documents)  # type: ignore[misc]
+        figure = aggregation.figure_of(of_documents)
+        rows = aggregation.linear(aggregation.rows(of_documents))
         assert rows.values.mean() == pytest.approx(figure.value)
         assert rows.values.std(ddof=1) / math.sqrt(80) == pytest.approx(figure.standard_error, rel=0.1)
         assert figure.low < figure.value < figure.high
-        assert aggregation.figure(of_documents[::-1]) == figure  # ranks gather in an order of their own
+        assert aggregation.figure_of(of_documents[::-1]) == figure  # ranks gather in an order of their own
     alone = [[pair] for value in values for pair in value]  # as if sentences of an answer were independent
-    assert auc.figure(alone).value == pytest.approx(auc(values))
+    assert auc.figure_of(alone).value == pytest.approx(auc(values))
 
 
 @pytest.mark.parametrize("values", [[], [[[0.5, 1.0]]], [[[0.5, 0.0]], [[0.1, 0.0]]]])
 def test_one_class_alone_has_no_score(values: Any) -> None:
     assert math.isnan(auc(values))
-    assert np.isnan(auc_rows(values).values).all()
+    assert np.isnan(auc.rows(values).values).all()
     counts = [[int(wrong), 0, 0, int(not wrong)] for value in values for _, wrong in value]
     assert math.isnan(detection.balanced_accuracy(counts))
     assert math.isnan(detection.kappa(counts))
@@ -258,7 +258,7 @@ def test_an_unread_verdict_is_in_no_denominator_but_its_own() -> None:
     assert process_verdict({**doc, "label": SUPPORTED}, [NOT_SUPPORTED])["kappa"] == [0, 1, 0, 0]
     unread = process_verdict(doc, ["unread"])
     assert unread == {"balanced_accuracy": None, "sentence_f1": None, "kappa": None, "unread_rate": 1.0}
-    assert detection.balanced_accuracy.figure([None, [1, 0, 0, 0], [0, 0, 0, 1]]).n == 2
+    assert detection.balanced_accuracy.figure_of([None, [1, 0, 0, 0], [0, 0, 0, 1]]).n == 2
 
 
 # ---------------------------------------------------------------------------------------------------------------- runs

@@ -15,7 +15,7 @@ import pytest
 from lxml import html
 from scipy.stats import binomtest
 
-from custom_metrics.statistics.figures import mean_figure
+from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.samples import read_samples
@@ -110,7 +110,7 @@ def test_every_figure_is_the_number_of_the_results_file_and_only_means_have_boun
         error = results[as_written(name)][f"{metric}_stderr,{filter_name}"]
         assert entry["standard_error"] == pytest.approx(error, abs=1e-9)
         rows = [row[metric] for row in rows_of(guesses / "half", name) if row["filter"] == filter_name]
-        bounds = wilson(sum(rows), len(rows)) if {*rows} <= {0, 1} else mean_figure(rows)[1:3]
+        bounds = wilson(sum(rows), len(rows)) if {*rows} <= {0, 1} else defined_mean.figure_of(rows)[1:3]
         assert [entry["low"], entry["high"]] == pytest.approx(bounds)
         assert (entry["n"], tasks[name].metric(metric).higher_is_better) == (len(rows), True)
     of_documents = {"wikitext": "word_perplexity byte_perplexity bits_per_byte", "lambada_openai": "perplexity"}

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custom_metrics.paired_rates import RATES, RateStratum, compare_rates
+from custom_metrics.hallucination import RATES
 from custom_metrics.relevance import ANSWER, INVALID
 from custom_metrics.statistics.paired_difference import ITERATIONS, bounds_and_p, pivots_of
 from custom_metrics.statistics.paired_shares import difference_of_shares, exact_mcnemar, share_differences
 from custom_metrics.statistics.random_effects import measured_errors
 from custom_metrics.statistics.strata import linearised
 from tests.benchmarks.statistics import Row, check_means, check_pairs, check_ranks
+from tests.paired import RateStratum, compare_rates
 
 COMPARISONS = 2000
 SIZES = pytest.mark.parametrize("documents", [100, 500])

@@ -12,19 +12,12 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 from statsmodels.stats import contingency_tables, multitest
 
-from custom_metrics.hallucination import estimate
-from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios
-from custom_metrics.statistics.multiple_comparisons import adjusted, all_pairs, better, holm, ranks
-from custom_metrics.statistics.paired_difference import ITERATIONS, compare_means
-from custom_metrics.statistics.paired_shares import (
-    compare_shares,
-    difference_of_shares,
-    exact_mcnemar,
-    share_differences,
-    tango_lower,
-)
+from custom_metrics.hallucination import RATES, estimate
+from custom_metrics.statistics.multiple_comparisons import adjusted, better, holm, ranks
+from custom_metrics.statistics.paired_difference import ITERATIONS
+from custom_metrics.statistics.paired_shares import difference_of_shares, exact_mcnemar, share_differences, tango_lower
 from custom_metrics.statistics.random_effects import expected_errors, measured_errors
-from custom_metrics.statistics.strata import across_strata, linearised
+from tests.paired import RateStratum, compare_means, compare_rates, compare_shares
 
 NAN = math.nan
 
@@ -176,24 +169,6 @@ def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]
 @pytest.mark.parametrize(
     ("compare", "message"),
     [
-        (lambda: compare_means([1, 2], [3, 4]), r"a pair of each language, such as \[\(first, second\)\]"),
-        (lambda: compare_means([1, 2]), "a pair of each language"),
-        (lambda: compare_shares([0.3, 0.2, 1], [0, 0, 1]), "a pair of each language"),
-        (lambda: compare_shares([([0.3, 0.2, 1], [0, 0, 1])]), "the first model's values are 1 .* or 0 .*, not 0.3"),
-        (
-            lambda: compare_shares([([0, 0, 1], [0, NAN, 2])]),
-            "the second model's values are 1 .*, not 2; compare means",
-        ),
-        (
-            lambda: compare_shares([([1, 0], [0, 1]), ([0, 1], [1])]),
-            "the first model has values of 2 .*, the second of 1",
-        ),
-        (lambda: compare_means([([0.5, 1], [1])]), "values of 2 documents, the second of 1; both are of the same"),
-        (lambda: compare_means([([1, None], [{}, 2])]), "the second model's values are not all numbers"),
-        (lambda: compare_means([([[1.0, 2.0]], [[2.0, 1.0]])]), r"one number a document, not of shape \(1, 2\)"),
-        (lambda: compare_ratios([([[1, 2]], [[1, 2], [0, 3]])]), "values of 1 documents, the second of 2"),
-        (lambda: compare_ratios([([1, 2], [2, 3])]), r"2 numbers, or lists of 2, a document, not of shape \(2,\)"),
-        (lambda: all_pairs([np.ones((3, 2)), np.ones((3, 3))]), "every language has values of the same models"),
         (lambda: holm([0.5, 1.5]), "p values are between 0 and 1"),
         (lambda: measured_errors(np.array([[1, 2, 3]])), "word counts are four numbers a document"),
         (lambda: measured_errors(np.array([[1, 2, 3, -1]])), "word counts are four numbers a document"),
@@ -262,36 +237,16 @@ def test_p_below_what_resamples_can_tell_is_the_tail_of_t() -> None:
 def test_without_variance_there_are_no_bounds(first: list[float], second: list[float], p: float) -> None:
     found = compare_means([(first, second)])
     assert found.p == pytest.approx(p)
+    if len(first) > 1:
+        assert found.method == ("all values are the same" if p == 1 else "sign test, as all differences are the same")
     assert math.isnan(found.low)
     assert math.isnan(found.high)
-
-
-def test_two_documents_alike() -> None:
-    """By the same amount in both, or by none."""
-    methods = [compare_means([([1.0, 0.5], second)]).method for second in ([0.5, 0.0], [1.0, 0.5])]
-    assert methods == ["sign test, as all differences are the same", "all values are the same"]
-
-
-def test_strata_with_gaps_have_the_means_of_their_columns() -> None:
-    gaps = np.array([[1.0, np.nan], [0.0, 1.0], [1.0, 0.0]])
-    (rows,) = across_strata([gaps], [["a", "b", "c"]])
-    assert rows.mean(axis=0) == pytest.approx(np.nanmean(gaps, axis=0))
 
 
 def test_one_document_that_differs_shows_nothing() -> None:
     found = compare_means([([0.0] * 7 + [1.0], [0.0] * 8)])
     assert found.p > 0.05
     assert math.isnan(found.low)  # a third of the resamples lack the document
-
-
-def test_a_group_of_means_counts_each_language_the_same() -> None:
-    rng = np.random.default_rng(6)
-    small, large = (rng.random(20), rng.random(20)), (rng.random(400), rng.random(400))
-    found = compare_means([small, large])
-    assert found.first == pytest.approx((small[0].mean() + large[0].mean()) / 2)
-    error = math.sqrt(sum(np.var(a - b, ddof=1) / len(a) for a, b in (small, large))) / 2
-    assert found.high - found.difference == pytest.approx(2 * error, rel=0.15)
-    assert found.n == 420
 
 
 # ------------------------------------------------------------------------------------------------------------- rates
@@ -304,14 +259,6 @@ def articles(seed: int, number: int = 60) -> np.ndarray:
 
 
 CALIBRATION = np.column_stack([np.arange(10, 50), np.full(40, 8), np.arange(40, 0, -1), np.full(40, 100)]).astype(float)
-
-
-def test_linearised_values_have_the_ratio_as_their_mean() -> None:
-    counts = articles(1)
-    values = linearised(counts[:, 0], counts[:, 1])
-    assert values.mean() == pytest.approx(counts[:, 0].sum() / counts[:, 1].sum())
-    assert linearised([1.0, 0.0], [1.0, 1.0]) == pytest.approx([1.0, 0.0])  # of shares: the documents' values
-    assert np.isnan(linearised([0.0], [0.0])).all()
 
 
 def test_the_error_of_the_calibration_is_common_and_cancels() -> None:
@@ -358,47 +305,6 @@ def test_holm_in_exact_numbers() -> None:
 def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
     expected = multitest.multipletests(p_values, method="holm")[1] if p_values else []
     assert holm(p_values) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("share", [True, False])
-@pytest.mark.parametrize("languages", [1, 3])
-def test_all_pairs_have_the_difference_and_p_of_each(share: bool, languages: int) -> None:
-    rng = np.random.default_rng(7)
-    strata = [rng.random((40 + 15 * place, 4)) for place in range(languages)]
-    weights = [1.0, 3.0, 2.0][:languages] if share else None
-    if share:
-        strata = [(values < 0.4).astype(float) for values in strata]
-        strata[0][3, 1] = NAN
-    found = all_pairs(strata, weights=weights)
-    assert [*found] == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
-    for (one, other), numbers in found.items():
-        pairs = [(values[:, one], values[:, other]) for values in strata]
-        alone = compare_shares(pairs, weights=weights) if share else compare_means(pairs)
-        assert numbers == pytest.approx((alone.difference, alone.p))
-
-
-def test_all_pairs_of_means_are_over_the_documents_that_count_for_both_with_the_resamples_of_one_pair() -> None:
-    """Else a leaderboard and a comparison would disagree by the luck of the draw where p is near 0.05."""
-    rng = np.random.default_rng(3)
-    strata = [rng.random((30, 4)), rng.random((20, 4))]
-    strata[0][:10] = NAN  # questions of another kind count for nobody
-    strata[0][12, 1] = strata[0][15:20, 2] = strata[1][:, 3] = NAN
-    for (one, other), numbers in all_pairs(strata).items():
-        alone = compare_means([(values[:, one], values[:, other]) for values in strata])
-        assert numbers == (pytest.approx(alone.difference), alone.p)
-
-
-def test_of_ones_and_zeros_the_mean_can_be_tested_and_pairs_need_a_document_in_common() -> None:
-    values = np.array([[1, 0, NAN], [1, 0, NAN], [1, 0, NAN], [1, 1, NAN], [0, 1, 1], [0, NAN, 0], [1, NAN, 1]])
-    found = all_pairs([values[:4]])
-    assert found[0, 1] == pytest.approx((0.75, 2 * stats.norm.sf(math.sqrt(3))))  # three of three
-    assert np.isnan([found[0, 2], found[1, 2]]).all()  # the third has no document
-    assert all_pairs([values])[1, 2] == (0.0, 1.0)  # one in common, read alike
-    as_means = all_pairs([values[:4, :2]], shares=False)[0, 1]
-    alone = compare_means([(values[:4, 0], values[:4, 1])])
-    assert as_means == pytest.approx((alone.difference, alone.p))
-    assert abs(as_means[1] - found[0, 1][1]) > 0.01
-    assert all_pairs([values[:, :1]]) == {}
 
 
 PAIRS = [("a", "b"), ("a", "c"), ("b", "c")]

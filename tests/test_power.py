@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custom_metrics.statistics.paired_difference import compare_means
-from custom_metrics.statistics.paired_shares import compare_shares, difference_of_shares
+from custom_metrics.statistics.paired_shares import difference_of_shares
 from custom_metrics.statistics.power import detectable_difference, rows_needed
+from tests.paired import compare_means, compare_shares
 
 REACH = 1.959963984540054 + 0.8416212335729143
 

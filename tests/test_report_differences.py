@@ -81,7 +81,7 @@ def test_a_run_that_answers_every_question_alike_is_said_to_be_better_than_none(
     (row,) = [row for row in found.metrics if row.measured.name == "unanswerable_accuracy"]
     assert row.main[0]["better"] == "lm-eval-grounded/baseline-abstain"  # the table has what was computed
     assert [said.text for said in found.verdicts["clapnq_gold", "unanswerable_accuracy"]] == [
-        "baseline-abstain answers every question alike, and is said to be better than no other model."
+        "baseline-abstain answers every question alike, so it is not called better than any other model."
     ]
     runs = read_runs([two_models, abstaining])
     page = page_of(dict(zip(labels(runs), runs, strict=True)), False, caching_reader(runs))

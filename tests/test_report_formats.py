@@ -10,9 +10,8 @@ from huggingface_hub import EvalResult, ModelCard
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from lm_eval_tasks.cli import main
+from lm_eval_tasks.results.report.cards import code_block, escaped, model_card, summary
 from lm_eval_tasks.results.report.headlines import headlines
-from lm_eval_tasks.results.report.markdown import code_block, escaped, summary
-from lm_eval_tasks.results.report.model_card import model_card
 from lm_eval_tasks.runs import Run, read_runs
 from tests.golden import golden
 from tests.made_runs import figure, run, share, task

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from pathlib import Path
 from statistics import fmean
@@ -10,22 +12,22 @@ from typing import Any
 import pytest
 from lxml import html
 
-from custom_metrics.scores.balanced_error import balanced_figure, outcome
-from custom_metrics.statistics.paired_shares import compare_shares
+import lm_eval_grounded as g
+from custom_metrics.scores.balanced_error import balanced_error
+from custom_metrics.statistics.figures import outcome
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.results.compare import compare_runs
-from lm_eval_tasks.results.leaderboard.entry import entry_of
-from lm_eval_tasks.results.leaderboard.standings import sections_of
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.results.report.answers import caching_reader
 from lm_eval_tasks.results.report.page import page_of
-from lm_eval_tasks.results.report.page.overview import Overview
+from lm_eval_tasks.results.report.page.summary import Overview
 from lm_eval_tasks.results.report.plots.drawing import COLOURS, MARKERS, marker_style
 from lm_eval_tasks.runs import Run, labels, read_runs
 from lm_eval_tasks.runs.cost import with_cost
 from tests.logged_runs import in_this_process, lines
 from tests.made_runs import run, share, task
+from tests.paired import compare_shares
 from tests.shared_once import SharedOnce
 
 MODELS = ("llama-2-70b-chat", "Mixtral-8x7B-Instruct-v0.1", "gpt-3.5-turbo-azure", "gpt-4-azure")
@@ -67,7 +69,7 @@ def wrong(folder: Path, task: str, subset: str) -> float:
     return fmean(row["filtered_resps"][0] != row["doc"]["label"] for row in rows)
 
 
-def test_models_are_ranked_by_the_balanced_error_as_on_the_leaderboard(released: Path) -> None:
+def test_models_are_ranked_by_the_balanced_error(released: Path) -> None:
     runs = read_runs([released])
     (overview,) = overviews(runs)
     assert [metric.measured.name for metric in overview.metrics] == [
@@ -85,14 +87,35 @@ def test_models_are_ranked_by_the_balanced_error_as_on_the_leaderboard(released:
     for row in overview.rows:
         assert row.headlines[0] is not None
         assert row.headlines[0].figure.value == pytest.approx(fmean(wrong(released / row.model, *at) for at in parts))
-    (section,) = sections_of([entry_of(each, "") for each in runs])
-    column = section.summary.columns[0]
-    ranked = {labels(runs)[row.entry]: row.cells[column] for row in section.summary.rows}
-    for row in overview.rows:
-        headline, cell = row.headlines[0], ranked[row.model]
-        assert headline is not None
-        assert (row.rank, headline.figure.value) == (cell.rank, pytest.approx(cell.figure.value))
-        assert (headline.figure.low, headline.figure.high) == pytest.approx((cell.figure.low, cell.figure.high))
+
+
+@pytest.mark.slow("replays the answers of every released model")
+def test_every_page_has_the_same_ranks_for_all_released_models(shared: Path, hub: str, tmp_path: Path) -> None:
+    """In two languages and in their mean, through the doors: Python, the leaderboard's figures, the report's page."""
+    answers, tasks = shared / "reference" / "nomiracl_outputs", {"de": "nomiracl_de", "sw": "nomiracl_sw"}
+    with gzip.open(answers / "sw.jsonl.gz", "rt", encoding="utf-8") as stream:
+        models = {json.loads(line)["model"] for line in stream}
+    for model in sorted(models):
+        path, runs = f"path={answers},model={model}", tmp_path / "runs"
+        in_this_process([*tasks.values()], "replay", path, runs / model, metadata={"mirror": hub})
+    comparison = g.compare(runs).result
+    assert {*comparison.models} == models
+    assert main(["leaderboard", str(runs), "-o", str(tmp_path / "site")]) == 0
+    rows = json.loads((tmp_path / "site" / "leaderboard.json").read_text("utf-8"))["rows"]
+    assert main(["report", str(runs), "-o", str(tmp_path / "r.html"), "--documents", "1"]) == 0
+    page = html.fromstring((tmp_path / "r.html").read_text("utf-8"))
+    for column, name in (("mean", "nomiracl"), *tasks.items()):
+        for metric in ("balanced_error", "hallucination_rate", "error_rate"):
+            of_board = comparison.column(metric, name)
+            assert of_board is not None
+            ranks = {comparison.models[run]: cell.rank for run, cell in of_board.cells.items()}
+            key = (column, f"{metric}, robust")
+            assert {row["model"]: row["rank"] for row in rows if (row["column"], row["metric"]) == key} == ranks, key
+            if metric == "balanced_error":
+                place = "article[@class='overview']" if name == "nomiracl" else f"details[@id='{name}']"
+                (table,) = page.xpath(f"//{place}/table[contains(@class, 'dots')]")
+                shown = {row.xpath("string(.//bdi)"): row[0].get("data-sort") for row in table.xpath("./tbody/tr")}
+                assert {model: int(rank) if rank else None for model, rank in shown.items()} == ranks, name
 
 
 def test_a_language_has_its_own_best_equals_and_doubts(released: Path, page: Any) -> None:
@@ -154,7 +177,7 @@ def test_without_answers_models_are_ordered_and_none_is_called_the_best() -> Non
     for name, counts in made.items():
         rates = dict(zip(("hallucination_rate", "error_rate"), (share(n, 20) for n in counts or ()), strict=False))
         kinds = [outcome(bool(kind), number >= n) for kind, n in enumerate(counts or ()) for number in range(20)]
-        figures = {"balanced_error": balanced_figure(kinds).as_json(), **rates} if counts else {}
+        figures = {"balanced_error": balanced_error.figure_of(kinds).as_json(), **rates} if counts else {}
         runs.append(run(name, [task("nomiracl_de", {"robust": figures}, "de"), task("mfava_de", {}, "de")]))
     first, second = overviews(runs)
     assert rows(first) == [

@@ -9,44 +9,79 @@ refusals: the error is (c * wrong of what cannot be answered + wrong of what can
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any
 
-from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.figures import UNDEFINED, Figure, share_figure
+import numpy as np
+from numpy.typing import NDArray
+
+from custom_metrics.scores.aggregations import Aggregation, Strata, defined_share, matrix_of, places_of
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
+from custom_metrics.statistics.paired_difference import PairedDifference
+from custom_metrics.statistics.paired_shares import share_differences
+from custom_metrics.statistics.strata import mean_of_shares
 
 COSTS = (1.0, 3.0, 10.0)
 """Costs of a made-up answer that a report of several models looks at."""
 
 
-def outcome(answerable: bool, right: bool) -> dict[str, int]:
-    """The value of a document: whether its question can be answered, and whether the model was wrong."""
-    return {"answerable": int(answerable), "wrong": int(not right)}
+class BalancedError(Aggregation):
+    """The kind of a balanced error. Values are those of :func:`custom_metrics.statistics.figures.outcome`.
 
+    Its rows are (documents, 2), whether the model was wrong: in the first column about a question without an answer, in the
+    second about one with an answer; the other column is ``nan``.
+    """
 
-def weights(cost: float = 1.0) -> tuple[float, float]:
-    """What the questions without an answer count, and those with one."""
-    return cost / (cost + 1), 1 / (cost + 1)
+    clustered_by = ""
+    shares_clusters = False
+    form = (2,)
+    weights = (0.5, 0.5)  # of questions without an answer, and of those with one
 
+    def with_cost(self, cost: float) -> BalancedError:
+        """The error with another cost of a made-up answer."""
+        kind = BalancedError(self.name)
+        kind.weights = cost / (cost + 1), 1 / (cost + 1)
+        return kind
 
-def balanced_figure(values: Sequence[Mapping[str, Any] | None]) -> Figure:
-    """The balanced error of documents, with its bounds; undefined where one of both kinds of questions is missing."""
-    from custom_metrics.statistics.strata import mean_of_shares  # with numpy
+    def statistics(self, value: Any) -> list[float]:
+        wrong = float(value["wrong"])
+        return [math.nan, wrong] if value["answerable"] else [wrong, math.nan]
 
-    kinds: tuple[list[float], list[float]] = [], []
-    for value in values:
-        if value is not None:
-            kinds[value["answerable"]].append(float(value["wrong"]))
-    return mean_of_shares([share_figure(kind) for kind in kinds]) if all(kinds) else UNDEFINED
+    def counted(self, rows: Rows) -> NDArray[np.bool_]:
+        return np.asarray(~np.isnan(rows.values).all(axis=1))
+
+    def two_rates(self, rows: Rows) -> tuple[float, float]:
+        """How often the model is wrong about questions without an answer, and about those with one; ``nan`` without any."""
+        columns = [column[~np.isnan(column)] for column in rows.values.T]
+        made_up, missed = (float(c.mean()) if len(c) else math.nan for c in columns)
+        return made_up, missed
+
+    def value(self, rows: Rows) -> float:
+        return float(sum(rate * weight for rate, weight in zip(self.two_rates(rows), self.weights, strict=True)))
+
+    def figure(self, rows: Rows) -> Figure:
+        """The error with the bounds of a mean of shares; undefined where one of both kinds of questions is missing."""
+        figures = [defined_share.figure(Rows(column)) for column in rows.values.T]
+        return mean_of_shares(figures, weights=self.weights) if all(figure.n for figure in figures) else UNDEFINED
+
+    def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
+        """The differences of means of shares. A stratum in which a pair has questions of one kind alone is left out."""
+        runs = sorted({run for pair in pairs for run in pair})
+        of_kinds = [
+            matrix_of({run: rows._replace(values=rows.values[:, kind]) for run, rows in stratum.items()}, runs)
+            for stratum in strata
+            for kind in (0, 1)
+        ]
+        return share_differences(of_kinds, places_of(pairs, runs), [*self.weights] * len(strata), together=2)
 
 
 def with_cost(figure: Figure, cost: float) -> Figure:
     """A balanced error of one task with another cost; one whose strata are not known is undefined."""
-    from custom_metrics.statistics.strata import mean_of_shares
-
     if len(figure.strata) != 2:
         return UNDEFINED
-    return mean_of_shares([Figure(share, n=n) for share, n, _ in figure.strata], weights=weights(cost))
+    shares = [Figure(share, n=n) for share, n, _ in figure.strata]
+    return mean_of_shares(shares, weights=balanced_error.with_cost(cost).weights)
 
 
-balanced_error = Aggregation("balanced_error", balanced_figure)
+balanced_error = BalancedError("balanced_error")

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -21,18 +20,9 @@ from numpy.typing import NDArray
 from custom_metrics.reading.spans import CATEGORIES, Span, covered, span_of
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.reading.words import words
-from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.figures import (
-    UNDEFINED,
-    CountsOfCluster,
-    Figure,
-    FloatWithCounts,
-    Rows,
-    cluster_of,
-    clusters_of,
-)
-from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
-from custom_metrics.statistics.strata import linearised
+from custom_metrics.scores.aggregations import Ratios
+from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows
+from custom_metrics.statistics.paired_difference import Floats
 
 
 class WordCounts(NamedTuple):
@@ -158,86 +148,68 @@ def annotated_and_predicted(doc: Mapping[str, Any], results: Sequence[Any]) -> t
     return gold, alignment.spans, alignment.kind
 
 
-def ratios(metric: str, counts: NDArray[Any]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    """The ratios whose mean a metric is, as numerators and denominators, of (..., 4) counts."""
-    tp, fp, fn, tn = np.moveaxis(counts, -1, 0)
-    return {
-        "precision": [(tp, tp + fp)],
-        "recall": [(tp, tp + fn)],
-        "f1": [(2 * tp, 2 * tp + fp + fn)],
-        "balanced_accuracy": [(tp, tp + fn), (tn, tn + fp)],
-        "kappa": [(2 * (tp * tn - fn * fp), (tp + fp) * (fp + tn) + (tp + fn) * (fn + tn))],  # Cohen's; not linear
-    }[metric]
+class OfCounts(Ratios):
+    """A score of summed counts: the mean of ratios of them.
 
-
-def _scores(metric: str, sums: NDArray[Any]) -> NDArray[Any]:
-    """A metric of each row of sums of counts (sums, 4); of (sums, categories, 4) its mean over the categories that people
-    marked.
-
-    A category that is never flagged has precision 0 here: left out, it would reward a detector for flagging only what it is
-    sure of.
+    Rows are (documents, 4) counts, or (documents, categories, 4). Of categories the score is the mean over those that
+    people marked. A category that is never flagged has precision 0: left out, it would reward a detector for flagging only
+    what it is sure of.
     """
-    with np.errstate(invalid="ignore"):  # 0/0
-        values = np.mean([top / bottom for top, bottom in ratios(metric, sums)], axis=0)
+
+    companions = ("precision",)
+    form = (4,)
+
+    def __init__(
+        self, name: str, of_counts: Callable[..., list[tuple[Floats, Floats]]], not_compared: str = ""
+    ) -> None:
+        super().__init__(name)
+        self._of_counts = of_counts
+        self.not_compared = not_compared
+
+    def statistics(self, value: Any) -> NDArray[Any]:
+        counts = np.asarray(value, dtype=float)
+        if counts.ndim not in (1, 2) or counts.shape[-1] != 4:
+            raise ValueError("not tp, fp, fn, tn")
+        return counts
+
+    def ratios(self, sums: Floats) -> list[tuple[Floats, Floats]]:
+        return self._of_counts(*np.moveaxis(sums, -1, 0))
+
+    def of_sums(self, sums: Floats) -> Floats:
+        values = super().of_sums(sums)
         if sums.ndim == 2:
-            return np.asarray(values)
+            return values
         occurs = sums[..., 0] + sums[..., 2] > 0
         return np.asarray(np.where(occurs, np.nan_to_num(values), 0.0).sum(axis=-1) / occurs.sum(axis=-1))
 
-
-def _hashable(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
-    """The counts of each document that has some, and its cluster; ``None`` where no two documents share one."""
-    counts = _counts(values)
-    clusters = clusters_of([cluster_of(value) for value in counts])
-    rows = tuple(tuple(map(tuple, v)) if v and isinstance(v[0], (list, tuple)) else tuple(v) for v in counts)
-    return rows, None if clusters is None else tuple(clusters)
-
-
-def _counts(values: Sequence[Any]) -> list[Any]:
-    return [value.counts if isinstance(value, FloatWithCounts) else value for value in values if value is not None]
+    def linear(self, rows: Rows) -> Rows:
+        linear = super().linear(rows)
+        if linear.values.ndim == 1:
+            return linear
+        occurs = rows.values[self.counted(rows)][..., [0, 2]].sum(axis=(0, 2)) > 0
+        return linear._replace(values=np.nan_to_num(linear.values)[:, occurs].mean(axis=1))
 
 
-@lru_cache(maxsize=128)
-def _figure(values: tuple[Any, ...], clusters: tuple[Any, ...] | None, metric: str) -> Figure:
-    """A metric of the counts of each document, which are resampled by cluster for its bounds."""
-    counts = np.asarray(values, dtype=float)
-    if not counts.size:
-        return UNDEFINED
-    flat = sums_by_cluster(counts.reshape(len(counts), -1), clusters)
-    resampled = resampled_sums(flat).reshape(-1, *counts.shape[1:])
-    (value,) = _scores(metric, counts.sum(axis=0, keepdims=True))
-    bounds = spread(_scores(metric, resampled)) if len(flat) > 1 else (math.nan, math.nan, math.nan)
-    return Figure(float(value), *bounds, n=len(counts))
-
-
-def _rows(values: Sequence[Any], metric: str) -> Rows:
-    """A metric of the counts of each document, linearised; of categories the mean of those that occur."""
-    carried = _counts(values)
-    counts = np.asarray(carried, dtype=float)
-    linear = np.mean([linearised(*ratio) for ratio in ratios(metric, counts)], axis=0)
-    if counts.ndim == 3:
-        linear = np.nan_to_num(linear)[:, counts[..., [0, 2]].sum(axis=(0, 2)) > 0].mean(axis=1)
-    return Rows(linear, [cluster_of(value) for value in carried])
-
-
-def _aggregation(metric: str) -> Aggregation:
-    return Aggregation(metric, lambda values: _figure(*_hashable(values), metric), lambda values: _rows(values, metric))
-
-
-_METRICS = ("f1", "precision", "recall")
-f1, precision, recall = map(_aggregation, _METRICS)
-balanced_accuracy = _aggregation("balanced_accuracy")
-kappa = Aggregation("kappa", lambda values: _figure(*_hashable(values), "kappa"))
+precision = OfCounts("precision", lambda tp, fp, fn, tn: [(tp, tp + fp)])
+recall = OfCounts("recall", lambda tp, fp, fn, tn: [(tp, tp + fn)])
+f1 = OfCounts("f1", lambda tp, fp, fn, tn: [(2 * tp, 2 * tp + fp + fn)])
+balanced_accuracy = OfCounts("balanced_accuracy", lambda tp, fp, fn, tn: [(tp, tp + fn), (tn, tn + fp)])
+kappa = OfCounts(  # Cohen's
+    "kappa",
+    lambda tp, fp, fn, tn: [(2 * (tp * tn - fn * fp), (tp + fp) * (fp + tn) + (tp + fn) * (fn + tn))],
+    not_compared="kappa is no ratio of sums over documents",
+)
 
 
 def category_figures(values: Sequence[Any]) -> dict[str, Figure]:
     """``<metric>_<category>`` to the figure of that category alone, from the counts of each document by category
     (:func:`process_category_results`, ``precision``)."""
-    counts, clusters = _hashable(values)
+    rows = f1.rows(values)
     return {
-        f"{metric}_{category}": _figure(tuple(of_document[place] for of_document in counts), clusters, metric)
+        f"{kind.name}_{category}": kind.figure(rows._replace(values=rows.values[:, place]))
         for place, category in enumerate(CATEGORIES)
-        for metric in _METRICS
+        for kind in (f1, precision, recall)
+        if rows.values.ndim == 3
     }
 
 

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 from custom_metrics.abstention import is_abstention
 from custom_metrics.abstention.folding import NO_SPACES
 from custom_metrics.reading.words import SEGMENTERS, segmenter, words
-from custom_metrics.scores.balanced_error import outcome
-from custom_metrics.statistics.figures import Figure, FloatWithCounts, mean_figure, share_figure
+from custom_metrics.statistics.figures import Figure, FloatWithCounts, outcome
 from custom_metrics.usage.plain_errors import UsageError
 
 CUTOFFS = (1, 3, 5, 10)
@@ -197,13 +196,15 @@ def retrieval_figures(values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str
     They are ``ndcg@1``, ``ndcg@3``, ``ndcg@5``; and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` over the
     questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not.
     """
+    from custom_metrics.scores.aggregations import defined_mean, defined_share  # with numpy
+
     qualities = [value.counts for value in values.get("ndcg@10", ()) if value is not None]
     for k in CUTOFFS[:-1]:
-        figure = mean_figure([quality[f"ndcg@{k}"] for quality in qualities])
+        figure = defined_mean.figure_of([quality[f"ndcg@{k}"] for quality in qualities])
         yield f"ndcg@{k}", figure, "answerable questions whose gold passage is in the corpus"
     hits = values.get("gold_retrieved", ())
     for ending, where, flag in (("_retrieved", "is among the passages given", 1.0), ("_missed", "is not", 0.0)):
         for metric in BY_RETRIEVAL:
             chosen = [value for value, hit in zip(values.get(metric, ()), hits, strict=True) if hit == flag]
-            figure = share_figure(chosen) if metric == "answerable_abstention_rate" else mean_figure(chosen)
-            yield f"{metric}{ending}", figure, f"answerable questions whose gold passage {where}"
+            kind = defined_share if metric == "answerable_abstention_rate" else defined_mean
+            yield f"{metric}{ending}", kind.figure_of(chosen), f"answerable questions whose gold passage {where}"

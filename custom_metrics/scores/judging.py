@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,13 @@ from numpy.typing import NDArray
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.response import final_answer
-from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.figures import UNDEFINED, Figure, mean_figure
-from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster, wilson
+from custom_metrics.scores.aggregations import Ratios, Source, defined_mean
+from custom_metrics.statistics.figures import Figure, Rows
+from custom_metrics.statistics.intervals import wilson
+from custom_metrics.statistics.paired_difference import Floats
 
 ASPECTS = ("faithfulness", "appropriateness")
 FIRST, SECOND = "A", "B"
-
-Value = tuple[Any, ...]
 
 UNREAD = "unread"
 TIE = "tie"
@@ -160,69 +158,98 @@ def process_pair(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, An
 # ------------------------------------------------------------------------------------------- figures of all the documents
 
 
-def _aggregation(figure: Callable[[tuple[Value, ...]], Figure]) -> Aggregation:
-    """The aggregation of a figure's name. Lists, as a distributed gather or a samples file gives back, are as good."""
-    computed = lru_cache(maxsize=16)(figure)  # equal values need one bootstrap
-    return Aggregation(figure.__name__, lambda values: computed(tuple(map(tuple, values))))
+class OfVerdicts(Ratios):
+    """A figure of verdicts, whose documents are clustered by question. A value starts with the question's id."""
+
+    clustered_by = ""
+    unit = "questions"
+    shares_clusters = False
+
+    def cluster_names(self, values: Sequence[Any]) -> Sequence[Any]:
+        return ["" if value is None else str(value[0]) for value in values]
 
 
-@_aggregation
-def win_rate(values: tuple[Value, ...]) -> Figure:
+class WinRate(OfVerdicts):
     """The mean over questions of a system's wins over its verdicts there; ties are no wins (Appendix A.2)."""
-    verdicts: dict[Any, list[float]] = {}
-    for question, won in values:
-        if won is not None:
-            verdicts.setdefault(question, []).append(won)
-    scores = [sum(won) / len(won) for won in verdicts.values()]
-    figure = mean_figure(scores)
-    if figure.value in (0, 1):  # the bounds of a bootstrap of nothing but wins would be 1 and 1
-        low, high = wilson(math.fsum(scores), len(scores))
-        return figure._replace(low=low, high=high)
-    return figure
+
+    def statistics(self, value: Any) -> list[float]:
+        _, won = value
+        return [math.nan, math.nan] if won is None else [float(won), 1.0]
+
+    def by_cluster(self, rows: Rows) -> Rows:
+        """The share of wins at each question, which counts once."""
+        sums = super().by_cluster(rows)
+        return sums._replace(values=np.column_stack([sums.values[:, 0] / sums.values[:, 1], np.ones(len(sums.values))]))
+
+    def figure(self, rows: Rows) -> Figure:
+        scores = self.by_cluster(rows).values[:, 0].tolist()
+        return _bounded(defined_mean.figure_of(scores), len(scores))
 
 
-@_aggregation
-def share(values: tuple[Value, ...]) -> Figure:
-    """A share of verdicts; bounds from a bootstrap over questions."""
-    sums = sums_by_cluster(np.array([counts for _, *counts in values]).reshape(-1, 2), [name for name, *_ in values])
-    sums = sums[sums[:, 1] > 0]
-    hits, counted = map(int, sums.sum(axis=0))
-    if not counted:
-        return UNDEFINED
-    low = high = error = math.nan
-    if len(sums) > 1:
-        resampled = resampled_sums(sums)
-        low, high, error = spread(resampled[:, 0] / resampled[:, 1])
-    if hits in (0, counted):  # the bounds of a bootstrap would be 0 and 0; Wilson's count questions, not verdicts
-        low, high = wilson(len(sums) if hits else 0, len(sums))
-    return Figure(hits / counted, low, high, error, counted)
+class ShareOfVerdicts(OfVerdicts):
+    """A share of verdicts, of values (question, in the share, in the denominator)."""
+
+    def statistics(self, value: Any) -> list[float]:
+        _, hits, counted = value
+        return [float(hits), float(counted)]
+
+    def size(self, rows: Rows) -> int:
+        return int(np.nansum(rows.values[:, 1]))
+
+    def figure(self, rows: Rows) -> Figure:
+        """As that of any kind, of questions with a verdict in the denominator."""
+        rows = rows.only(np.nan_to_num(rows.values[:, 1]) > 0)
+        return _bounded(super().figure(rows), len(self.by_cluster(rows).values))
 
 
-@_aggregation
-def flip_rate(values: tuple[Value, ...]) -> Figure:
-    """The share of pairs whose verdict changes with the order of the answers, of those that were read in both orders."""
-    pairs: dict[tuple[Any, ...], list[str]] = {}
-    for *pair, preferred in values:
-        pairs.setdefault(tuple(pair), []).append(preferred)
-    read_twice = ((pair[0], votes) for pair, votes in pairs.items() if len(votes) == 2 and UNREAD not in votes)
-    return share.figure(tuple((question, int(votes[0] != votes[1]), 1) for question, votes in read_twice))
+class FlipRate(ShareOfVerdicts):
+    """The share of pairs whose verdict changes with the order of the answers, of those that were read in both orders. The
+    row of the first of both documents has the pair's."""
+
+    not_compared = "a pair's two verdicts are in two documents"
+
+    def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
+        pairs: dict[tuple[Any, ...], list[tuple[int, str]]] = {}
+        for place, value in enumerate(values):
+            if value is not None:
+                *pair, preferred = value
+                pairs.setdefault(tuple(pair), []).append((place, preferred))
+        rows = np.full((len(values), 2), math.nan)
+        for verdicts in pairs.values():
+            places, preferred = zip(*verdicts, strict=True)
+            if len(places) == 2 and UNREAD not in preferred:
+                rows[places[0]] = preferred[0] != preferred[1], 1
+        return Rows(rows, self.cluster_names(values))
 
 
-@_aggregation
-def f_plus_a(values: tuple[Value, ...]) -> Figure:
-    """The harmonic mean of the two aspects' means."""
-    rated = [(question, aspect, rating) for question, aspect, rating in values if rating is not None]
-    rows = np.zeros((len(rated), len(ASPECTS), 2))
-    for row, (_, aspect, rating) in zip(rows, rated, strict=True):
-        row[ASPECTS.index(aspect)] = rating, 1
-    clusters = sums_by_cluster(rows.reshape(-1, 4), [question for question, *_ in rated])
-    value = float(_harmonic(clusters.sum(axis=0)[None])[0])
-    if math.isnan(value):
-        return UNDEFINED
-    return Figure(value, *spread(_harmonic(resampled_sums(clusters))), len(clusters))
+class HarmonicRating(OfVerdicts):
+    """The harmonic mean of the two aspects' means, of values (question, aspect, rating)."""
+
+    form = (2 * len(ASPECTS),)
+    harmonic = True
+
+    def statistics(self, value: Any) -> NDArray[Any]:
+        _, aspect, rating = value
+        rows = np.zeros((len(ASPECTS), 2))
+        rows[ASPECTS.index(aspect)] = math.nan if rating is None else rating, 1
+        return rows.ravel()
+
+    def ratios(self, sums: Floats) -> list[tuple[Floats, Floats]]:
+        return [(sums[..., 0], sums[..., 1]), (sums[..., 2], sums[..., 3])]
+
+    def size(self, rows: Rows) -> int:
+        return len(self.by_cluster(rows).values)
 
 
-def _harmonic(sums: NDArray[Any]) -> NDArray[Any]:
-    with np.errstate(invalid="ignore"):  # 0/0
-        first, second = sums[:, 0] / sums[:, 1], sums[:, 2] / sums[:, 3]
-        return np.asarray(2 * first * second / (first + second))
+def _bounded(figure: Figure, questions: int) -> Figure:
+    """A share with Wilson's bounds where it is 0 or 1, at which those of a bootstrap are a point."""
+    if figure.value not in (0, 1):
+        return figure
+    low, high = wilson(questions * figure.value, questions)
+    return figure._replace(low=low, high=high)
+
+
+win_rate = WinRate("win_rate")
+share = ShareOfVerdicts("share")
+flip_rate = FlipRate("flip_rate")
+f_plus_a = HarmonicRating("f_plus_a")

@@ -9,6 +9,7 @@ all marks.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -19,9 +20,10 @@ import numpy as np
 from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED, Span, probabilities
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
-from custom_metrics.scores.aggregations import Aggregation
+from custom_metrics.scores.aggregations import Mean, NotMeasured, Source
 from custom_metrics.scores.judging import UNREAD
-from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows, cluster_of, mean_figure
+from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows
+from custom_metrics.statistics.paired_difference import BOOTSTRAP, Floats
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
@@ -77,28 +79,47 @@ def _counts(wrong: bool, flagged: bool) -> list[int]:
     return [int(pair == (wrong, flagged)) for pair in ((True, True), (False, True), (True, False), (False, False))]
 
 
-def auc_rows(values: Sequence[Any]) -> Rows:
-    """Numbers of documents whose mean is the AUC: the probability that a sentence that is not supported has a higher share
-    than one that is, where a tie counts a half. They are the structural components of DeLong et al. (1988), summed over a
-    document's sentences; ``nan`` where there is one class alone."""
-    pairs = np.array([pair for value in values for pair in value], dtype=float).reshape(-1, 2)
-    document = np.repeat(np.arange(len(values)), [len(value) for value in values])
-    share, wrong = pairs[:, 0], pairs[:, 1] == 1
-    linear = np.full(len(values), np.nan)
-    if wrong.any() and not wrong.all():
+class AUC(Mean):
+    """The probability that a sentence that is not supported has a higher share than one that is, where a tie counts a half.
+
+    Rows are numbers whose mean it is, the structural components of DeLong et al. (1988) summed over a document's sentences;
+    ``nan`` where there is one class alone. Two models are compared over documents.
+    """
+
+    clustered_by = ""
+    of_numbers = False
+
+    def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
+        used = [place for place, value in enumerate(values) if value is not None]
+        numbers = np.full(len(values), math.nan)
+        numbers[used] = self._components([values[place] for place in used])
+        return Rows(numbers, self.cluster_names(values))
+
+    def _components(self, values: Sequence[Any]) -> Floats:
+        try:
+            pairs = np.array([pair for value in values for pair in value], dtype=float).reshape(-1, 2)
+        except (TypeError, ValueError) as error:
+            raise NotMeasured(f"the values are not pairs of share and class ({error})") from error
+        document = np.repeat(np.arange(len(values)), [len(value) for value in values])
+        share, wrong = pairs[:, 0], pairs[:, 1] == 1
+        if wrong.all() or not wrong.any():
+            return np.full(len(values), math.nan)
         above = (np.sign(share[wrong][:, None] - share[~wrong]) + 1) / 2
         area, sums = above.mean(), np.zeros(len(pairs))
         sums[wrong] = (above.mean(axis=1) - area) / wrong.sum()
         sums[~wrong] = (above.mean(axis=0) - area) / (~wrong).sum()
-        linear = area + len(values) * np.bincount(document, sums, len(values))
-    return Rows(linear, [cluster_of(value) for value in values])
+        return np.asarray(area + len(values) * np.bincount(document, sums, len(values)))
+
+    def figure(self, rows: Rows) -> Figure:
+        figure = super().figure(rows)
+        low, high = np.clip(figure[1:3], 0.0, 1.0).tolist()
+        return figure._replace(low=low, high=high)
+
+    def linear(self, rows: Rows) -> Rows:
+        return rows.only(self.counted(rows))
+
+    def method(self, clustered: bool) -> str:
+        return BOOTSTRAP
 
 
-def _auc(values: Sequence[Any]) -> Figure:
-    rows = auc_rows(values)
-    figure = mean_figure([FloatWithCounts(*row) for row in zip(rows.values, values, rows.clusters, strict=True)])
-    low, high = np.clip(figure[1:3], 0.0, 1.0).tolist()
-    return figure._replace(low=low, high=high)
-
-
-auc = Aggregation("auc", _auc, auc_rows)
+auc = AUC("auc")

@@ -7,8 +7,7 @@ figure may need, too, are attributes of the value. In files a value is a plain n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from statistics import fmean, stdev
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -67,10 +66,35 @@ UNDEFINED = Figure(math.nan)
 
 
 class Rows(NamedTuple):
-    """Rows of values of a stratum, whose mean is its figure."""
+    """What each document adds to a figure, by which the figure is computed and two models are compared."""
 
-    values: NDArray[Any]  # (rows,), or (rows, columns) of several figures; nan for a row that does not count
-    clusters: Sequence[Any]  # the name of each row's cluster, which other rows and strata may have; empty: it has none
+    values: NDArray[Any]  # (documents, ...) numbers; nan for a document that does not count
+    clusters: Sequence[Any] = ()  # the name of each document's cluster, empty if it is its own; none: all are their own
+    context: Any = None  # what else the figure rests on, as JSON holds it, such as the key of a calibration
+
+    def only(self, documents: NDArray[Any]) -> Rows:
+        """The rows of some documents, by a mask."""
+        from itertools import compress
+
+        return self._replace(values=self.values[documents], clusters=[*compress(self.clusters, documents)])
+
+    def to_json(self) -> dict[str, Any]:
+        """The rows as a JSON object. The array is 64-bit floats, little-endian, in base 64."""
+        from base64 import b64encode
+
+        array = b64encode(self.values.astype("<f8").tobytes()).decode()
+        names = [*self.clusters]
+        return {"values": array, "shape": [*self.values.shape], "clusters": names, "context": self.context}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Rows:
+        """The rows of :meth:`to_json`; KeyError, TypeError or ValueError for any other object."""
+        from base64 import b64decode
+
+        import numpy as np
+
+        values = np.frombuffer(b64decode(content["values"]), "<f8").astype(float).reshape(content["shape"])
+        return cls(values, content["clusters"], content["context"])
 
 
 class FloatWithCounts(float):
@@ -94,79 +118,12 @@ class CountsOfCluster(list[Any]):
         self.cluster = cluster
 
 
+def outcome(answerable: bool, right: bool) -> dict[str, int]:
+    """The value of a document for a balanced error (:mod:`custom_metrics.scores.balanced_error`): whether its question can
+    be answered, and whether the model was wrong."""
+    return {"answerable": int(answerable), "wrong": int(not right)}
+
+
 def cluster_of(value: Any) -> Any:
     """The name of a value's cluster; empty where it has none."""
     return getattr(value, "cluster", "")
-
-
-def clusters_of(names: Sequence[Any]) -> list[Any] | None:
-    """The cluster of each row, by its name; a row without a name is its own cluster. ``None`` where all rows are."""
-    clusters = [name or (place,) for place, name in enumerate(names)]
-    return clusters if len(set(clusters)) < len(clusters) else None
-
-
-def mean_figure(values: Sequence[float | None]) -> Figure:
-    """The mean of the documents' values.
-
-    Bounds come from a bootstrap. The standard error is the harness's: s/sqrt(n) with s over n - 1. For documents in
-    clusters both are over the clusters, and the standard error is that of a ratio of sums (Taylor linearisation). A value
-    is ``None`` where the document is not in the denominator.
-    """
-    from custom_metrics.statistics.intervals import bootstrap_mean, resampled_sums, spread  # with numpy
-
-    defined, sums, error = _in_denominator(values)
-    if not defined:
-        return UNDEFINED
-    if sums is None:
-        bounds = bootstrap_mean(defined)
-    else:
-        top, bottom = resampled_sums(sums).T
-        bounds = spread(top / bottom)[:2]
-    return Figure(fmean(defined), *bounds, error, len(defined))
-
-
-def share_figure(values: Sequence[float | None]) -> Figure:
-    """As :func:`mean_figure`, for values 1.0 (in the share) and 0.0 (not): the bounds are Wilson's.
-
-    For documents in clusters they are those of the number of documents that would give the standard error over clusters in
-    a simple sample (Korn and Graubard 1998): at most as many as there are, and as clusters where it is 0.
-    """
-    from custom_metrics.statistics.intervals import wilson
-
-    defined, sums, error = _in_denominator(values)
-    if not defined:
-        return UNDEFINED
-    share = fmean(defined)
-    if sums is None:
-        bounds = wilson(sum(defined), len(defined))
-    else:
-        documents = min(len(defined), share * (1 - share) / error**2) if error > 0 else len(sums)
-        bounds = wilson(share * documents, documents)
-    return Figure(share, *bounds, error, len(defined))
-
-
-def _in_denominator(values: Sequence[float | None]) -> tuple[list[float], Any, float]:
-    """The values in the denominator; where some of them share a cluster, (clusters, 2) sums and numbers of values; and the
-    standard error of their mean, ``nan`` for a single value or cluster."""
-    defined = [value for value in values if value is not None and value == value]
-    numbers = [*map(float, defined)]
-    clusters = clusters_of([cluster_of(value) for value in defined])
-    if clusters is None:
-        return numbers, None, stdev(numbers) / math.sqrt(len(numbers)) if len(numbers) > 1 else math.nan
-    import numpy as np
-
-    from custom_metrics.statistics.intervals import sums_by_cluster
-
-    sums = sums_by_cluster(np.array([[number, 1.0] for number in numbers]), clusters)
-    total, documents = sums.sum(axis=0)
-    residuals = sums[:, 0] - total / documents * sums[:, 1]
-    number = len(sums)
-    error = math.sqrt(number / (number - 1) * float(residuals @ residuals)) / documents if number > 1 else math.nan
-    return numbers, sums, error
-
-
-def rows_of_mean(values: Sequence[float | None]) -> Rows:
-    """The values of :func:`mean_figure` or :func:`share_figure`, and their clusters."""
-    import numpy as np
-
-    return Rows(np.array(values, dtype=float), [cluster_of(value) for value in values])

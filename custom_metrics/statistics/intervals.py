@@ -1,5 +1,5 @@
-"""Confidence intervals: Wilson for a share of independent documents, Newcombe for the difference of two such shares,
-percentile bootstrap for a mean of values."""
+"""Confidence intervals: Wilson for a share of independent documents, Newcombe for the difference of two such shares, and
+the resamples of a cluster bootstrap for any other figure."""
 
 from __future__ import annotations
 
@@ -60,16 +60,6 @@ def newcombe(successes: int, trials: int, other_successes: int, other_trials: in
     share, other_share = successes / trials, other_successes / other_trials
     below, above = math.hypot(share - low, other_high - other_share), math.hypot(high - share, other_share - other_low)
     return share - other_share, share - other_share - below, share - other_share + above
-
-
-def bootstrap_mean(values: Sequence[float]) -> tuple[float, float]:
-    """95 % percentile bootstrap interval of the mean of documents' values, in any order. ``nan`` values are left out; both
-    bounds are ``nan`` without others."""
-    array = np.asarray(values)
-    array = array[~np.isnan(array)]
-    if array.size == 0:
-        return math.nan, math.nan
-    return spread(resampled_sums(array[:, None])[:, 0] / array.size)[:2]
 
 
 def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: int = SEED) -> NDArray[np.float64]:

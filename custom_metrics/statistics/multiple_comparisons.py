@@ -9,82 +9,15 @@ The rules stand here alone, for every page:
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.statistics.intervals import SIGNIFICANCE
-from custom_metrics.statistics.paired_difference import Floats, bounds_and_p, pivots_of
-from custom_metrics.statistics.paired_shares import share_differences
 
 Model = TypeVar("Model", bound=Hashable)
-
-_PAIRS_AT_ONCE = 256  # the arrays of their resamples are 4 MB each
-
-
-def is_share(strata: Sequence[Floats]) -> bool:
-    """Whether all values are 1.0 or 0.0: their mean is a share."""
-    return all(bool(np.isin(values[~np.isnan(values)], (0.0, 1.0)).all()) for values in strata)
-
-
-def all_pairs(
-    strata: Sequence[Floats], shares: bool = True, weights: Sequence[float] | None = None
-) -> dict[tuple[int, int], tuple[float, float]]:
-    """The paired difference of every two models, first less second, and its p, not corrected for their number.
-
-    Args:
-        strata: one language, or several for their mean: (documents, models) values, ``nan`` where a document does not
-            count for a model. For a ratio of sums the values are those of
-            :func:`custom_metrics.statistics.strata.linearised`, a row for each cluster. The corrected rates of
-            one detector have the p of the detected rate.
-        shares: whether values that are all 1.0 or 0.0 are compared as shares.
-        weights: of the strata of shares; default each the same.
-
-    Returns:
-        By the places of both models, the first before the second. ``nan`` where they have no document in common.
-    """
-    models = strata[0].shape[1]
-    if any(values.shape[1] != models for values in strata):
-        raise ValueError("every language has values of the same models")
-    rows, columns = np.triu_indices(models, 1)
-    pairs = [*zip(rows.tolist(), columns.tolist(), strict=True)]
-    if shares and is_share(strata):
-        found = share_differences(strata, pairs, weights) if pairs else []
-        return {pair: (each.difference, each.p) for pair, each in zip(pairs, found, strict=True)}
-    tested: dict[tuple[int, int], tuple[float, float]] = {}
-    for common, members in _by_common_rows(strata, pairs):
-        for start in range(0, len(members), _PAIRS_AT_ONCE):
-            first, second = np.array(block := members[start : start + _PAIRS_AT_ONCE]).T
-            used = [values[counted] for values, counted in zip(strata, common, strict=True) if counted.any()]
-            if not used:
-                tested |= dict.fromkeys(block, (math.nan, math.nan))
-                continue
-            pivots = pivots_of([values[:, first] - values[:, second] for values in used])
-            numbers = zip(pivots.differences.tolist(), bounds_and_p(pivots)[2].tolist(), strict=True)
-            tested |= dict(zip(block, numbers, strict=True))
-    return {pair: tested[pair] for pair in pairs}
-
-
-def _by_common_rows(
-    strata: Sequence[Floats], pairs: Sequence[tuple[int, int]]
-) -> Iterator[tuple[list[NDArray[np.bool_]], list[tuple[int, int]]]]:
-    """The pairs that have the same rows in common, with these rows of each stratum: they have the same resamples, which are
-    those of :func:`custom_metrics.statistics.paired_difference.compare_means`."""
-    counted, kinds = np.unique(~np.isnan(np.concatenate(strata)), axis=1, return_inverse=True)
-    ends = np.cumsum([len(values) for values in strata])[:-1]
-    kind_of = kinds.ravel().tolist()
-    members: dict[bytes, list[tuple[int, int]]] = {}
-    by_kinds: dict[tuple[int, int], bytes] = {}
-    for pair in pairs:
-        one, other = sorted(kind_of[model] for model in pair)
-        if (one, other) not in by_kinds:
-            by_kinds[one, other] = (counted[:, one] & counted[:, other]).tobytes()
-        members.setdefault(by_kinds[one, other], []).append(pair)
-    for rows, of_rows in members.items():
-        yield np.split(np.frombuffer(rows, dtype=bool), ends), of_rows
 
 
 class Adjusted(NamedTuple):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,10 @@ Floats = NDArray[np.float64]
 ITERATIONS = RESAMPLES - 1  # with the observed one 2,000, of which 2.5 % are a whole number
 
 _BLOCK = 1 << 22  # counts held at once: 32 MB
+_PAIRS_AT_ONCE = 256  # the arrays of their resamples are 4 MB each
 
 BOOTSTRAP = "paired bootstrap-t"
+CLUSTERS = "paired cluster bootstrap-t"
 SAME_EVERYWHERE = "sign test, as all differences are the same"
 NONE_DIFFERS = "all values are the same"
 
@@ -58,67 +60,32 @@ NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.na
 """The difference of models without a document in common."""
 
 
-def paired_values(first: Any, second: Any, share: bool = False) -> Floats:
-    """(documents, 2) values of two models over the same documents, checked.
-
-    Raises:
-        ValueError: they are not one number a document, or not of equally many; a share is neither 1 nor 0, nor ``nan``.
-    """
-    arrays = []
-    for name, values in (("first", first), ("second", second)):
-        try:
-            array = np.asarray(values, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"the {name} model's values are not all numbers ({error})") from error
-        if array.ndim != 1:
-            raise ValueError(f"the {name} model's values are one number a document, not of shape {array.shape}")
-        wrong = array[~np.isnan(array) & ~np.isin(array, (0.0, 1.0))]
-        if share and len(wrong):
-            raise ValueError(
-                f"the {name} model's values are 1 (in the share) or 0 (not), not {wrong[0]:g}; compare means instead"
-            )
-        arrays.append(array)
-    m, n = map(len, arrays)
-    if m != n:
-        raise ValueError(f"the first model has values of {m} documents, the second of {n}; both are of the same")
-    return np.column_stack(arrays)
-
-
-def pairs_of(
-    strata: Sequence[tuple[Any, Any]], others: Sequence[Any], share: bool = False, keep_empty: bool = False
-) -> list[Floats]:
-    """:func:`paired_values` of each stratum, of the documents that count for both models; strata without one are left
-    out, unless `keep_empty`. Strata that are no pairs, and `others`, are a ValueError."""
-    if others or not all(isinstance(pair, Sequence | np.ndarray) and len(pair) == 2 for pair in strata):
-        raise ValueError("values are a list with a pair of each language, such as [(first, second)] for one language")
-    pairs = [paired_values(*pair, share=share) for pair in strata]
-    return [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)]) or keep_empty]
-
-
-def compare_means(strata: Sequence[tuple[Any, Any]], *others: NoReturn, method: str = BOOTSTRAP) -> PairedDifference:
-    """The difference of two means, or of their means over languages, in which each language counts the same.
+def mean_differences(
+    strata: Sequence[Floats], pairs: Sequence[tuple[int, int]], method: str = BOOTSTRAP
+) -> list[PairedDifference]:
+    """The differences of pairs of models on a mean, or on the mean over strata of their means.
 
     Args:
-        strata: of each language, the two models' values: a number of each document, in the same order; ``nan`` where a
-            document is not in the model's denominator. Documents count that are in both. A language without one is left
-            out. Errors are those of :func:`pairs_of`.
-        others: there are none; two lists of values are refused in words.
-        method: its name, for the result.
+        strata: of each (rows, models) numbers, all of which count.
+        pairs: the columns of the models to compare.
+        method: its name, for the results.
     """
-    pairs = pairs_of(strata, others)
-    if not pairs:
-        return NO_DIFFERENCE
-    values = np.mean([pair.mean(axis=0) for pair in pairs], axis=0)
-    pivots = pivots_of([(pair[:, 0] - pair[:, 1])[:, None] for pair in pairs])
-    n = sum(map(len, pairs))
-    low, high, p = (float(array[0]) for array in bounds_and_p(pivots))
-    difference = float(pivots.differences[0])
-    if pivots.errors[0] == 0 and n > 1:
-        method = SAME_EVERYWHERE if difference else NONE_DIFFERS
-    error = float(pivots.errors[0])
-    return PairedDifference(
-        float(values[0]), float(values[1]), difference, low, high, p, n, method, standard_error=error
-    )
+    means = np.mean([values.mean(axis=0) for values in strata], axis=0).tolist()
+    number = sum(map(len, strata))
+    at_once = max(1, min(_PAIRS_AT_ONCE, _BLOCK // max(map(len, strata))))
+    results = []
+    for start in range(0, len(pairs), at_once):
+        block = pairs[start : start + at_once]
+        first, second = np.array(block).T
+        pivots = pivots_of([values[:, first] - values[:, second] for values in strata])
+        columns = pivots.differences, *bounds_and_p(pivots), pivots.errors
+        for (one, other), difference, low, high, p, error in zip(block, *columns, strict=True):
+            how = method
+            if error == 0 and number > 1:
+                how = SAME_EVERYWHERE if difference else NONE_DIFFERS
+            numbers = float(difference), float(low), float(high), float(p)
+            results.append(PairedDifference(means[one], means[other], *numbers, number, how, math.nan, float(error)))
+    return results
 
 
 class Pivots(NamedTuple):
@@ -132,56 +99,50 @@ class Pivots(NamedTuple):
     errors: Floats  # their standard errors
     squares: Floats  # of the resamples' pivots
     resampled_errors: Floats  # of the resamples' differences
-    freedom: Floats  # degrees of freedom: rows minus strata
+    freedom: float  # degrees of freedom: rows minus strata
     equal: Floats  # rows where all differences are the same and not 0, else 0
 
 
 def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS) -> Pivots:
-    """The pivots of (rows, pairs) differences of each stratum; ``nan`` where a row does not count for a pair."""
-    number = strata[0].shape[1]
-    used, total, variance, rows = (np.zeros(number) for _ in range(4))
-    shifts, variances = np.zeros((number, iterations)), np.zeros((number, iterations))
+    """The pivots of (rows, pairs) differences of each stratum."""
+    number, rows = strata[0].shape[1], sum(map(len, strata))
+    total, variance = np.zeros((2, number))
+    shifts, variances = np.zeros((2, number, iterations))
     for place, stratum in enumerate(strata):
-        values = stratum.T
-        counted = ~np.isnan(values)
-        sizes = counted.sum(axis=1).astype(float)
-        means = np.where(counted, values, 0.0).sum(axis=1) / np.maximum(sizes, 1.0)
-        centred = np.where(counted, values - means[:, None], 0.0)
+        values, size = np.ascontiguousarray(stratum.T), len(stratum)
+        means = values.sum(axis=1) / size
+        centred = values - means[:, None]
         squares = centred**2
         scale = squares.sum(axis=1)
-        total, used, rows = total + means, used + (sizes > 0), rows + sizes
-        variance += _variance(np.zeros((number, 1)), scale[:, None], sizes[:, None], scale)[:, 0]
-        complete = bool(counted.all())
+        total += means
+        variance += _variance(np.zeros((number, 1)), scale[:, None], size, scale)[:, 0]
         done = 0
-        for counts in draws(len(stratum), place, iterations):
+        for counts in draws(size, place, iterations):
             block = slice(done, done := done + len(counts))
-            resampled_sizes = sizes[:, None] if complete else counted.astype(float) @ counts.T
-            shift = centred @ counts.T  # 0 where a resample holds no row that counts
-            np.divide(shift, resampled_sizes, out=shift, where=resampled_sizes > 0)
+            shift = centred @ counts.T
+            shift /= size
             shifts[:, block] += shift
-            variances[:, block] += _variance(np.square(shift, out=shift), squares @ counts.T, resampled_sizes, scale)
-    strata_used = np.maximum(used, 1)
-    errors = np.sqrt(variance) / strata_used
+            variances[:, block] += _variance(np.square(shift, out=shift), squares @ counts.T, size, scale)
     np.square(shifts, out=shifts)
     shifts[shifts < (1e-18 * variance)[:, None]] = 0.0  # rounding
     with np.errstate(invalid="ignore", divide="ignore"):
         pivots = shifts / variances
     pivots[np.isnan(pivots)] = 0.0
     resampled_errors = np.sqrt(variances, out=variances)
-    resampled_errors /= strata_used[:, None]
-    differences = np.where(used > 0, total / strata_used, np.nan)
-    equal = np.where((variance == 0) & (differences != 0), rows, 0.0)
-    return Pivots(differences, errors, pivots, resampled_errors, np.maximum(rows - used, 1.0), equal)
+    resampled_errors /= len(strata)
+    differences, errors = total / len(strata), np.sqrt(variance) / len(strata)
+    equal = np.where((variance == 0) & (differences != 0), float(rows), 0.0)
+    return Pivots(differences, errors, pivots, resampled_errors, max(rows - len(strata), 1), equal)
 
 
-def _variance(squared_shift: Floats, squares: Floats, sizes: Floats, scale: Floats) -> Floats:
-    """The squared standard error of means of `sizes` rows; 0 for fewer than two. It is computed from sums of squares about
+def _variance(squared_shift: Floats, squares: Floats, size: int, scale: Floats) -> Floats:
+    """The squared standard error of means of `size` rows; 0 for fewer than two. It is computed from sums of squares about
     another centre, and the squared shift of the means from that centre, which is overwritten. Values that are negligible
     beside `scale`, the (pairs,) sums of squares of all rows, are rounding."""
-    squared_shift *= -sizes
+    squared_shift *= -size
     squared_shift += squares
     squared_shift[squared_shift <= NEGLIGIBLE * scale[:, None]] = 0.0
-    squared_shift /= np.where(sizes > 1, sizes * (sizes - 1), np.inf)
+    squared_shift /= size * (size - 1) if size > 1 else math.inf
     return squared_shift
 
 
@@ -207,11 +168,10 @@ def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     number = np.count_nonzero(pivots.squares >= squared[:, None], axis=1)
     p = extrapolated_p(number, np.sqrt(anchor), statistic, pivots.freedom, iterations)
     p = np.where(varies, p, np.where(pivots.equal > 0, np.exp2(1.0 - pivots.equal), 1.0))
-    p[np.isnan(pivots.differences)] = np.nan
     return pivots.differences - reach, pivots.differences + reach, p
 
 
-def extrapolated_p(number: Any, anchor: Floats, statistic: Floats, freedom: Floats, iterations: int) -> Floats:
+def extrapolated_p(number: Any, anchor: Floats, statistic: Floats, freedom: float, iterations: int) -> Floats:
     """p from how many pivots are at least as large as the statistic, all (pairs,); where these are fewer than ten of a
     thousand or more, from the tail of Student's t beyond the anchor, the tenth largest pivot."""
     from scipy import special
@@ -220,8 +180,8 @@ def extrapolated_p(number: Any, anchor: Floats, statistic: Floats, freedom: Floa
     at_anchor = (TAIL + 1) / (iterations + 1)
     few = (number < TAIL) & (iterations >= 100 * TAIL) & np.isfinite(anchor) & (anchor > 0)
     # The anchor is as far out as its share of Student's t: how much wider than t the pivots are.
-    usual = -special.stdtrit(freedom[few], at_anchor / 2)
-    tail = 2 * special.stdtr(freedom[few], -statistic[few] * usual / anchor[few])
+    usual = -special.stdtrit(freedom, at_anchor / 2)
+    tail = 2 * special.stdtr(freedom, -statistic[few] * usual / anchor[few])
     p[few] = np.minimum(at_anchor, tail)
     return p
 

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, pairs_of
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
 
 TANGO = "Tango score interval, p of the same score"
 MOVER = "MOVER of Tango score intervals, p by inverting it"
@@ -34,22 +34,9 @@ _FARTHEST = 40.0  # standard errors; beyond, p is no float
 _TINY = float(np.finfo(float).tiny)  # instead of a variance of 0
 
 
-def compare_shares(
-    strata: Sequence[tuple[Any, Any]], *others: NoReturn, weights: Sequence[float] | None = None
-) -> PairedDifference:
-    """The difference of two shares, or of their means over strata.
-
-    Args:
-        strata: as those of :func:`custom_metrics.statistics.paired_difference.compare_means`, of values 1.0 (in the share)
-            or 0.0.
-        others: there are none; two lists of values are refused in words.
-        weights: what each stratum counts; default each the same. Strata without a document are left out.
-
-    Raises:
-        ValueError: values are neither 1 nor 0, nor ``nan``, or not of equally many documents.
-    """
-    pairs = pairs_of(strata, others, share=True, keep_empty=True)
-    return share_differences(pairs, [(0, 1)], weights)[0] if pairs else NO_DIFFERENCE
+def is_share(strata: Sequence[Floats]) -> bool:
+    """Whether all values are 1.0 or 0.0, or ``nan``: their mean is a share."""
+    return all(bool(np.isin(values[~np.isnan(values)], (0.0, 1.0)).all()) for values in strata)
 
 
 def share_differences(

@@ -43,41 +43,30 @@ def has_shared(clusters: Sequence[Sequence[Any]]) -> bool:
     return len({*chain(*named)}) < sum(map(len, named))
 
 
-def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -> list[Floats]:
-    """Values of strata that have clusters in common, as the values of one stratum: a row for each cluster of any of them.
+def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -> Floats:
+    """(clusters, columns) values of strata that have clusters in common, as those of one stratum.
 
-    A row is the mean over strata of their means, plus what the cluster adds to it everywhere. The mean of the rows is that
+    A row is the mean over strata of their means, plus what its cluster adds to it everywhere. The mean of the rows is that
     of the strata's means, and their variance that of a sum over clusters, whatever the strata have in common.
 
     Args:
-        strata: of each (rows, columns) values, those of a row that does not count ``nan``. A stratum of which none counts
-            in a column is left out.
+        strata: of each (rows, columns) values.
         clusters: of each the names of its rows' clusters; a row without a name is one.
-
-    Returns:
-        A single (clusters, columns), or nothing.
     """
-    defined: list[tuple[Floats, list[Any]]] = []
-    for place, (stratum, names) in enumerate(zip(strata, clusters, strict=True)):
-        counts = ~np.isnan(stratum)
-        used = counts.any(axis=1)
-        values = stratum[used] if counts[used].all() else linearised(np.nan_to_num(stratum[used]), counts[used])
-        if len(values) and not np.isnan(values).any():
-            defined.append((values, [names[row] or (place, row) for row in np.flatnonzero(used).tolist()]))
-    if not defined:
-        return []
-    deviations = np.concatenate([(stratum - stratum.mean(axis=0)) / len(stratum) for stratum, _ in defined])
-    rows = sums_by_cluster(deviations, [name for _, names in defined for name in names])
-    return [np.mean([stratum.mean(axis=0) for stratum, _ in defined], axis=0) + rows * (len(rows) / len(defined))]
+    names = [name or (place, row) for place, of in enumerate(clusters) for row, name in enumerate(of)]
+    deviations = np.concatenate([(values - values.mean(axis=0)) / len(values) for values in strata])
+    rows = sums_by_cluster(deviations, names)
+    return np.asarray(np.mean([values.mean(axis=0) for values in strata], axis=0) + rows * (len(rows) / len(strata)))
 
 
 def error_across(strata: Sequence[Rows]) -> float:
-    """The standard error of the mean over strata of a figure; ``nan`` where strata have no cluster in common: it then
-    follows from their own errors."""
-    defined = [stratum for stratum in strata if not np.isnan(stratum.values).all()]
-    if not has_shared([stratum.clusters for stratum in defined]):
+    """The standard error of the mean over strata of a figure, from its linearised values; ``nan`` where strata have no
+    cluster in common: it then follows from their own errors. A stratum in which the figure is not defined is left out."""
+    defined = [stratum for stratum in strata if len(stratum.values) and not np.isnan(stratum.values).any()]
+    names = [stratum.clusters for stratum in defined]
+    if not has_shared(names):
         return math.nan
-    (rows,) = across_strata([stratum.values[:, None] for stratum in defined], [stratum.clusters for stratum in defined])
+    rows = across_strata([stratum.values[:, None] for stratum in defined], names)
     return float(rows.std(ddof=1)) / math.sqrt(len(rows)) if len(rows) > 1 else math.nan
 
 

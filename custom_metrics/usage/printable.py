@@ -13,6 +13,7 @@ import json
 import re
 import shlex
 import unicodedata
+from collections.abc import Sequence
 from itertools import groupby
 
 _JOINERS = "\u200c\u200d"  # Persian words and emoji are written with them
@@ -28,6 +29,12 @@ def printable(text: str) -> str:
 def on_one_line(text: str) -> str:
     """The same with line feeds and tabs as escapes, too: for a cell of a table, a comment, the name of something."""
     return text if text.isprintable() else _UNUSUAL.sub(lambda match: _escaped(match[0], ""), text)
+
+
+def shorten(names: Sequence[str], most: int = 3) -> str:
+    """At most `most` names, and the number of further ones: ``de, fr and 3 more``."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def excerpt(value: object) -> str:

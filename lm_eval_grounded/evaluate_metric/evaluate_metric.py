@@ -115,7 +115,7 @@ class GroundedMetric(evaluate.Metric):  # type: ignore[misc]
             how.values(prediction, reference, **dict(zip(options, row, strict=True)))[name]
             for prediction, reference, *row in rows_of(list(predictions), references=references, **options)
         ]
-        figure = getattr(aggregations, catalogue.tables()[how.benchmark].metrics[name].aggregation).figure(values)
+        figure = getattr(aggregations, catalogue.tables()[how.benchmark].metrics[name].aggregation).figure_of(values)
         numbers = {name: figure.value, f"{name}_low": figure.low, f"{name}_high": figure.high}
         return {key: value if math.isfinite(value) else None for key, value in numbers.items()} | {
             f"{name}_n": figure.n

@@ -114,6 +114,7 @@ _OF_RETRIEVAL = (
 OF_A_DETECTOR = (
     Metric(
         "hallucinated_share",
+        "lm_eval_tasks.clapnq.hallucination.hallucinated_share",
         higher_is_better=False,
         denominator=_READ,
         definition="share of words that a detector flags (with the option `detector`)",
@@ -124,9 +125,11 @@ OF_A_DETECTOR = (
         prominence=2,
         verdict="makes up less than",
         is_raw=True,
+        of_detector=True,
     ),
     Metric(
         "rogan_gladen_rate",
+        "lm_eval_tasks.clapnq.hallucination.rogan_gladen_rate",
         higher_is_better=False,
         denominator=_READ,
         definition="the same, corrected for the detector's errors on RAG answers (with `calibration=`)",
@@ -139,10 +142,14 @@ OF_A_DETECTOR = (
         verdict="makes up less than",
         needs=NEEDS,
         remedy=REMEDY,
+        of_detector=True,
     ),
 )
 _RATING: dict[str, Any] = {"denominator": "ratings that could be read", "unit": "rating", "counted": "ratings"}
+_JUDGING = "custom_metrics.scores.judging"
+_BY_MARKS = "lm_eval_tasks.clapnq.judge.marked.marked_rating"
 _OF_PEOPLE: dict[str, Any] = {
+    "aggregation": _BY_MARKS,
     "higher_is_better": True,
     "denominator": "drawn answers that people rated; the mean is of all answers that the judge rated",
     "unit": "rating",
@@ -175,7 +182,7 @@ _BY_PEOPLE = (
     ),
     Metric(
         "marked_win_rate_",
-        "",
+        _BY_MARKS,
         True,
         "drawn questions whose two answers people compared; the rate is of all that the judge compared",
         "share of the questions for which people would prefer a system of the pair that they compared; a tie is a half",
@@ -187,6 +194,7 @@ _BY_PEOPLE = (
 _OF_A_JUDGE = (
     Metric(
         "f_plus_a",
+        f"{_JUDGING}.f_plus_a",
         higher_is_better=True,
         denominator="questions with a rating that could be read",
         definition="harmonic mean of a judge's two mean ratings, 1 to 4",
@@ -198,6 +206,7 @@ _OF_A_JUDGE = (
     ),
     Metric(
         "faithfulness",
+        DEFINED_MEAN,
         higher_is_better=True,
         definition="mean rating of how true answers are to the passages, 1 to 4",
         title="Faithful, as a judge rates it",
@@ -206,6 +215,7 @@ _OF_A_JUDGE = (
     ),
     Metric(
         "appropriateness",
+        DEFINED_MEAN,
         higher_is_better=True,
         definition="mean rating of how useful and complete answers look, 1 to 4",
         title="Appropriate, as a judge rates it",
@@ -214,7 +224,7 @@ _OF_A_JUDGE = (
     ),
     Metric(
         "win_rate_",
-        "",
+        f"{_JUDGING}.win_rate",
         True,
         "verdicts on a system's answers",
         "share of the comparisons that a system wins",
@@ -222,20 +232,26 @@ _OF_A_JUDGE = (
     ),
     Metric(
         "flip_rate",
-        "",
+        f"{_JUDGING}.flip_rate",
         False,
         "pairs of answers with a verdict in both orders",
         "share of verdicts that turn with the order of the answers",
     ),
-    Metric("tie_rate", "", None, "verdicts that could be read", "share of ties"),
+    Metric("tie_rate", f"{_JUDGING}.share", None, "verdicts that could be read", "share of ties"),
     Metric(
         "first_position_rate",
-        "",
+        f"{_JUDGING}.share",
         None,
         "verdicts for one of the answers",
         "share of verdicts for the answer shown first; 0.5 without bias",
     ),
-    Metric("unread_rate", "", False, "all replies of the judge", "share of replies that say no verdict"),
+    Metric(
+        "unread_rate",
+        f"{_JUDGING}.share",
+        False,
+        "all replies of the judge",
+        "share of replies that say no verdict",
+    ),
 )
 
 

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from custom_metrics.abstention import is_abstention
+from custom_metrics.hallucination import RATES
 from detector_plugin import calibration as calibrations
 from detector_plugin.detector import RAG
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
-from lm_eval_tasks.detection.calibrated import NO_CALIBRATION, TaggedAnswer, rate_aggregation, settings_of
+from lm_eval_tasks.detection.calibrated import NO_CALIBRATION, CalibratedRate, TaggedAnswer, settings_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -76,8 +77,6 @@ def process_results(doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> dict[s
     return {SHARE: share, CORRECTED: counts} if is_named(doc["calibration"]) else {SHARE: share}
 
 
-AGGREGATIONS = {
-    SHARE: rate_aggregation(SHARE, "detected", "clapnq"),
-    CORRECTED: rate_aggregation(CORRECTED, "rogan_gladen", "clapnq"),
-}
-"""A metric's name to the figure of all documents' values."""
+hallucinated_share = CalibratedRate(SHARE, RATES[0], "clapnq")
+rogan_gladen_rate = CalibratedRate(CORRECTED, RATES[2], "clapnq")
+AGGREGATIONS = {kind.name: kind for kind in (hallucinated_share, rogan_gladen_rate)}

@@ -64,10 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
     from detector_plugin import calibration
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
-    from lm_eval_tasks.results.compare.matrix import tables_of
-    from lm_eval_tasks.results.compare.pairing import check_across
     from lm_eval_tasks.results.compare.planning import plan, render_plan
-    from lm_eval_tasks.results.compare.rendering import render, render_sections
+    from lm_eval_tasks.results.compare.tables import render
+    from lm_eval_tasks.results.joining import check_across
     from lm_eval_tasks.runs import labels, read_runs
     from lm_eval_tasks.runs.cost import with_cost
 
@@ -97,8 +96,6 @@ def run(arguments: argparse.Namespace) -> int:
         planned = plan(comparison or runs[0], arguments.plan, tasks, metrics)
         text = render_plan(*planned, arguments.plan, arguments.format)
     elif comparison is not None:
-        tables = tables_of(comparison, arguments.pairs)
-        data = arguments.format in ("csv", "json")
-        text = render(comparison, arguments.format) if data else render_sections(tables, arguments.format)
+        text = render(comparison, arguments.format, arguments.pairs)
     print_or_write(text, arguments.output)
     return 0

@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _read_log(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log
-    from lm_eval_tasks.results.report.markdown import markdown_of
+    from lm_eval_tasks.results.report.cards import markdown_of
     from lm_eval_tasks.runs import read_runs
 
     if arguments.output is None or arguments.reference or arguments.answer or arguments.question or arguments.html:

@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
 def export_figures(places: Sequence[Path], output: Path, cost: float = 1.0) -> int:
     """Write the figures of runs (:func:`lm_eval_tasks.results.tidy.figure_rows`) as CSV or JSON, as the name ends; a
     UsageError for another ending. `cost`: see :func:`lm_eval_tasks.runs.cost.with_cost`. Returns how many there are."""
-    from lm_eval_tasks.results.compare.rendering import csv_of, json_of
+    from lm_eval_tasks.results.formats import csv_of, json_of
     from lm_eval_tasks.results.tidy import figure_rows
     from lm_eval_tasks.runs import read_runs
     from lm_eval_tasks.runs.cost import with_cost

@@ -2,8 +2,8 @@
 
 Writes SITE/index.html, a page for each run, and all figures as leaderboard.csv and leaderboard.json, from all runs below
 each FOLDER (results and samples files of lm_eval, replay or score), and prints the overview. The pages load nothing, and
-work without JavaScript. Models that cannot be told apart share a rank. What was read of a run is kept in SITE: after a run
-was added, that run alone is read.
+work without JavaScript. Models without a significant difference share a rank. SITE keeps what was read of each run: the
+next time only new runs are read.
 
 Examples:
   lm-eval-grounded leaderboard results -o site

@@ -56,8 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     from custom_metrics.usage.plain_errors import UsageError
     from lm_eval_tasks.data.atomic import check_place, check_writable
     from lm_eval_tasks.results.report import write_report
-    from lm_eval_tasks.results.report.markdown import markdown_of
-    from lm_eval_tasks.results.report.model_card import model_card
+    from lm_eval_tasks.results.report.cards import markdown_of, model_card
     from lm_eval_tasks.results.report.plots import plots_of, save
     from lm_eval_tasks.runs import labels, read_runs
     from lm_eval_tasks.runs.cost import with_cost

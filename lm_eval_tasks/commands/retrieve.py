@@ -65,9 +65,8 @@ def retrieve(
         ValueError: an unknown retriever or split; k is no whole number or larger than the corpus.
         MissingSource, CorruptSource: a file or model is missing or damaged.
     """
+    from custom_metrics.scores.aggregations import defined_mean
     from custom_metrics.scores.grounding import CUTOFFS, retrieval_quality
-    from custom_metrics.statistics.figures import Figure
-    from custom_metrics.statistics.intervals import bootstrap_mean
     from lm_eval_tasks.clapnq import retrieval
     from lm_eval_tasks.clapnq.corpus import gold_ids
     from lm_eval_tasks.clapnq.dataset import FILE_SPLIT, open_corpus, questions_of
@@ -94,11 +93,8 @@ def retrieve(
         for row, ranking in zip(rows, rankings, strict=True)
         if row["answerable"] and gold.get(row["id"])
     ]
-    figures = {}
-    for metric in retrieval_quality((), ()):
-        of_questions = [value[metric] for value in values]
-        mean = sum(of_questions) / len(of_questions) if of_questions else float("nan")
-        figures[metric] = Figure(mean, *bootstrap_mean(of_questions), n=len(of_questions))
+    metrics = retrieval_quality((), ())
+    figures = {metric: defined_mean.figure_of([value[metric] for value in values]) for metric in metrics}
     return Retrieved(figures, len(values), len(rows), len(corpus), retriever.describe())
 
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
+from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.definition.schema import Base, Benchmark, Metric, Task
+from lm_eval_tasks.definition.schema import BALANCED, DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Metric, Task
 
 TABLE = "benchmark.py"
 _HERE = Path(__file__).resolve().parents[1]
@@ -70,6 +72,38 @@ def metric_of(name: str, table: Benchmark | None = None) -> Metric:
     stem = name.partition("@")[0]
     units = (metric.unit for other, metric in metrics.items() if f"{stem}_".startswith(f"{other.partition('@')[0]}_"))
     return Metric(name, unit=next(units, "number"))
+
+
+KINDS = "lm_eval_grounded.kinds"
+"""The group of entry points by which another package names its kinds of figure."""
+
+
+def kind_of(metric: Metric, table: Benchmark | None = None) -> Aggregation | None:
+    """The kind of a metric: the one that its results record, else the one of the table's metric of its name. ``None`` where
+    it is neither in a table of this package nor an entry point of another: results files alone make nothing be imported."""
+    names = [metric.aggregation]
+    if metric.aggregation in ("", metric.name):
+        names += [metric_of(metric.name, table).aggregation, metric_of(metric.name).aggregation]
+    for name in filter(None, names):
+        place = _kinds().get(name)
+        if place is None:
+            points = entry_points(group=KINDS)
+            place = next((p.value.replace(":", ".") for p in points if name in (p.name, p.value.replace(":", "."))), "")
+        module, _, attribute = place.rpartition(".")
+        kind = getattr(import_module(module), attribute, None) if module else None
+        if isinstance(kind, Aggregation):
+            return kind
+    return None
+
+
+@lru_cache(maxsize=1)
+def _kinds() -> dict[str, str]:
+    """Recorded name to dotted name, of every kind in a table."""
+    metrics = [metric for table in tables().values() for metric in table.metrics.values()]
+    named = [metric.aggregation for metric in metrics if "." in metric.aggregation]
+    registered = {name: f"custom_metrics.scores.aggregations.{name}" for name in (DEFINED_MEAN, DEFINED_SHARE)}
+    registered[BALANCED] = f"custom_metrics.scores.balanced_error.{BALANCED}"
+    return {**{name.rpartition(".")[2]: name for name in named}, **{name: name for name in named}, **registered}
 
 
 @lru_cache(maxsize=1)

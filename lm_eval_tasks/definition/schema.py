@@ -29,7 +29,8 @@ class Metric:
     Attributes:
         name: of the metric. A name that ends in ``_`` stands for every metric with this prefix, such as
             ``win_rate_<system>``.
-        aggregation: its registered name, or its dotted name (``package.module.name``).
+        aggregation: its kind (:class:`custom_metrics.scores.aggregations.Aggregation`), by its registered name or its
+            dotted name (``package.module.name``).
         higher_is_better: ``None`` where neither is better: the harness's table then has no arrow.
         denominator: the documents that count, in words, for ``figures`` in the results file.
         definition: in a few words or as a formula, for tables of metrics.
@@ -52,6 +53,7 @@ class Metric:
         remedy: the sentence that says how to get that, without its full stop. ``{task}`` stands for tasks.
         is_raw: whether it is a detector's share, uncorrected for the detector's errors. Such metrics are compared but not
             ranked.
+        of_detector: whether it counts what a detector tagged.
         rest: the rest of a metric's name after the prefix, in an entry that was looked up by prefix.
     """
 
@@ -76,6 +78,7 @@ class Metric:
     needs: str = ""
     remedy: str = ""
     is_raw: bool = False
+    of_detector: bool = False
     rest: str = ""
 
     @property

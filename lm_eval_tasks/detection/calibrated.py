@@ -9,16 +9,27 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.hallucination import Estimates, doubts, estimate, estimated_rate, flagged_words
-from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
-from custom_metrics.statistics.intervals import RESAMPLES, sums_by_cluster
+from custom_metrics.hallucination import (
+    RATES,
+    Estimates,
+    HallucinationRate,
+    doubts,
+    estimate,
+    estimated_rate,
+    flagged_words,
+)
+from custom_metrics.scores.aggregations import NotMeasured, Source
+from custom_metrics.statistics.figures import FloatWithCounts, Rows
+from custom_metrics.statistics.intervals import RESAMPLES
+from custom_metrics.statistics.paired_difference import ITERATIONS
 from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors, expected_errors, measured_errors
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from custom_metrics.usage.plain_errors import UsageError
@@ -223,24 +234,85 @@ class TaggedAnswer(NamedTuple):
         return FloatWithCounts(self.flagged / self.words, self), mapping
 
 
-def tagged_answers(values: Iterable[Any]) -> tuple[TaggedAnswer, ...]:
-    """The counts that the per-document values of a rate carry, or samples have as a mapping; ``None`` is left out."""
-    carried = (value.counts if isinstance(value, FloatWithCounts) else value for value in values if value is not None)
-    return tuple(TaggedAnswer(**counts) if isinstance(counts, Mapping) else TaggedAnswer(*counts) for counts in carried)
+def tagged_answer(value: Any) -> TaggedAnswer | None:
+    """The counts that a document's value of a rate carries, or that samples have as a mapping."""
+    counts = value.counts if isinstance(value, FloatWithCounts) else value
+    return counts and (TaggedAnswer(**counts) if isinstance(counts, Mapping) else TaggedAnswer(*counts))
 
 
-def sums_by_article(answers: Sequence[TaggedAnswer]) -> np.ndarray[Any, Any]:
-    """(articles, 2): words flagged and words in all; an answer about no article stands by itself."""
-    counts = np.array([answer[:2] for answer in answers], dtype=float)
-    articles = [answer.article for answer in answers]
-    return sums_by_cluster(counts, None if None in articles else articles)
+class CalibratedRate(HallucinationRate):
+    """A hallucination rate whose values name their calibration (:class:`CalibrationKey`). The context of its rows is the
+    keys, the task, and the files of calibrations that the run named."""
+
+    companions = (*RATES[1:], RATES[0])
+
+    def __init__(self, name: str, rate: str, task: str) -> None:
+        super().__init__(name, rate)
+        self._task = task  # for the log; it may name its {language}
+
+    def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
+        try:
+            answers = [*map(tagged_answer, values)]
+            counts = [(math.nan, math.nan) if answer is None else answer[:2] for answer in answers]
+            keys = sorted({str(answer.calibration) for answer in answers if answer and answer.calibration})
+            rows = np.array(counts, dtype=float).reshape(-1, 2)
+        except (TypeError, ValueError) as error:
+            raise NotMeasured(f"the words of an answer cannot be counted ({error!r})") from error
+        if clusters is None:
+            articles = [None if answer is None else answer.article for answer in answers]
+            known = all(article is not None for article, answer in zip(articles, answers, strict=True) if answer)
+            clusters = ["" if article is None or not known else str(article) for article in articles]
+        task = (
+            source.task
+            if source
+            else self._task.format(language=CalibrationKey.parse(keys[0]).language if keys else "")
+        )
+        named = str(source.metadata.get("calibration") or "") if source else ""
+        return Rows(rows, clusters, [keys, task, [named] if named.endswith(".json") else []])
+
+    def reread(self, doc: Mapping[str, Any], answer: Any) -> dict[str, Any]:
+        """The value of a document, from its logged answer as the filter ``hallucination_spans`` returns it."""
+        try:
+            content = json.loads(answer)
+            flagged, total = flagged_words(content["answer"], content["spans"], doc.get("language") or "en")
+        except (TypeError, ValueError, KeyError) as error:
+            raise NotMeasured(f"the words of an answer cannot be counted ({error!r})") from error
+        return {"flagged": flagged, "words": total}
+
+    def errors(self, context: Any, iterations: int) -> Errors | None:
+        """As :meth:`HallucinationRate.errors`. Those of a difference are drawn apart for each task, as languages are
+        calibrated on different answers."""
+        keys, task, files = context
+        if iterations == RESAMPLES:
+            return errors_of(in_force(CalibrationKey.parse(keys[0]), task)) if keys else None
+        return _paired_errors(keys[0], task, tuple(files)) if len(keys) == 1 else None
+
+    def estimates(self, rows: Rows) -> Estimates:
+        """As :meth:`HallucinationRate.estimates`. Logs what the corrected rates rest on, and why not to trust them."""
+        keys, task, _ = rows.context
+        return estimates(self.by_cluster(rows).values.tobytes(), keys[0] if keys else "", task)
+
+    def check(self, runs: Mapping[str, Rows]) -> Mapping[str, str]:
+        apart = super().check(runs)
+        if self.rate == RATES[0]:
+            return apart
+        keys = {key for rows in runs.values() for key in rows.context[0]}
+        if len(keys) != 1:
+            raise NotMeasured(f"the answers name {len(keys)} calibrations")
+        files = sorted({file for rows in runs.values() for file in rows.context[2]})
+        errors = _paired_errors(*keys, next(iter(runs.values())).context[1], tuple(files))
+        if errors is None:
+            raise NotMeasured("no calibration corrects it, or its file is not here (name it with --calibration)")
+        if self.rate == RATES[2] and math.isnan(errors.false_positive_rate):
+            raise NotMeasured("its calibration has no false positive rate")
+        return apart
 
 
 @lru_cache(maxsize=128)  # all rates are from one bootstrap
-def estimates(answers: tuple[TaggedAnswer, ...], task: str) -> Estimates:
-    """The rates over all words of the answers. Logs what the corrected ones rest on, and why not to trust them, if so."""
-    calibration = in_force(CalibrationKey.parse(answers[0].calibration), task)
-    rates = estimate(sums_by_article(answers), errors_of(calibration))
+def estimates(counts: bytes, key: str, task: str) -> Estimates:
+    """The rates of (articles, 2) words flagged and words in all."""
+    calibration = in_force(CalibrationKey.parse(key), task) if key else None
+    rates = estimate(np.frombuffer(counts).reshape(-1, 2), errors_of(calibration))
     if calibration is not None:
         log_basis_of_rates(task, rates, calibration)
         if calibration.counts is not None and not math.isnan(rates.detected.value):
@@ -249,18 +321,19 @@ def estimates(answers: tuple[TaggedAnswer, ...], task: str) -> Estimates:
     return rates
 
 
-def rate_aggregation(name: str, rate: str, task: str) -> Aggregation:
-    """The aggregation of a rate, a field of :class:`Estimates`; the `task` may name its ``{language}``."""
-
-    def figure(values: Sequence[Any]) -> Figure:
-        answers = tagged_answers(values)
-        if not answers:
-            return UNDEFINED
-        language = CalibrationKey.parse(answers[0].calibration).language
-        result: Figure = getattr(estimates(answers, task.format(language=language)), rate)
-        return result._replace(n=len(answers))
-
-    return Aggregation(name, figure)
+@lru_cache(maxsize=64)
+def _paired_errors(key: str, task: str, files: tuple[str, ...]) -> Errors | None:
+    """The detector's errors for the key of a calibration, which may be in one of the files."""
+    parsed, calibration = CalibrationKey.parse(key), None
+    try:
+        calibrations.by_identity(parsed.calibration)
+    except calibrations.CalibrationError:
+        for name in (*calibrations.shipped().values(), *files):
+            with suppress(calibrations.CalibrationError):
+                calibrations.load(name)
+    with suppress(calibrations.CalibrationError):
+        calibration = in_force(parsed, task)
+    return errors_of(calibration, ITERATIONS, SEED_OF_ERRORS + zlib.crc32(task.encode()) % 10_000)
 
 
 FEW = 20

@@ -13,17 +13,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import probabilities, span_of
 from custom_metrics.reading.words import words
-from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.scores.aggregations import Aggregation, NotMeasured, Source, Strata
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
+from custom_metrics.statistics.marked import Draws, MarkedMean, marked_difference, marked_mean
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, PairedDifference
 from lm_eval_tasks.definition.schema import Metric
-
-if TYPE_CHECKING:
-    from custom_metrics.statistics.marked import Draws, MarkedMean
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -34,6 +35,7 @@ LOW_KAPPA = 0.4
 """Cohen's kappa of words below which the log doubts the annotations: "fair" at most (Landis and Koch 1977)."""
 MARKED_RATE = Metric(
     METRIC,
+    "lm_eval_tasks.detection.marked.marked_rate",
     higher_is_better=False,
     denominator="drawn answers that people marked; the rate is of the words of all answers",
     definition="share of words that people call made up: their marks of some answers, joined with the detector's reading "
@@ -50,6 +52,12 @@ MARKED_RATE = Metric(
 NEEDS = "marks"
 REMEDY = "People's marks of fifty of its answers would measure it: lm-eval-grounded mark RUN --tasks {task} -o marking"
 """Of corrected rates: what :class:`lm_eval_tasks.definition.schema.Metric` has under these names."""
+
+
+FIELDS = ("words", "expected", "times", "weight", "marked")
+"""What an answer adds to the rate: the number of its words; the share that the detector expects to be made up; how often it
+was drawn, 0 if it was not; its weight; and the share that people call made up, ``nan`` where nobody could tell."""
+_WORDS, _, _TIMES, _WEIGHT, _MARKED = range(len(FIELDS))
 
 
 class DrawnAnswer(NamedTuple):
@@ -84,17 +92,6 @@ def in_force(marks: Mapping[str, MarksOfTask]) -> Iterator[None]:
 def marks_of(task: str) -> MarksOfTask | None:
     """The marks in force of a task."""
     return _IN_FORCE.get({}).get(task)
-
-
-class MarkedAnswer(NamedTuple):
-    """What an answer adds to the rate: the value of the metric for a document, in samples as a mapping."""
-
-    words: int
-    expected: float  # share of its words that the detector expects to be made up
-    article: int | str | None  # answers about one article depend on each other
-    times: int = 0  # how often it was drawn; 0: it was not
-    weight: float = 1.0
-    marked: float | None = None  # share of its words that people call made up; None where nobody could tell
 
 
 def expected_share(answer: str, spans: Sequence[Sequence[Any]] | None, language: str | None) -> float:
@@ -132,8 +129,8 @@ def value_of(
         counts: whether the answer's words count; those of one that abstains do not.
 
     Returns:
-        The fields of a :class:`MarkedAnswer`. ``None`` where no word counts, unless the answer was drawn: it then keeps its
-        place among the draws, with weight 0.
+        What the answer adds to the rate (:data:`FIELDS`), and its article, without what is ``None``. ``None`` where no word
+        counts, unless the answer was drawn: it then keeps its place among the draws, with weight 0.
     """
     answer, language = tagged["answer"], doc["language"]
     number = len(words(answer, language)) if counts else 0
@@ -143,50 +140,112 @@ def value_of(
     expected = expected_share(answer, tagged["spans"], language) if number else 0.0
     if drawn is not None and drawn.answer != answer:  # `score` has checked it, other ways to a task have not
         raise ValueError(f"document {doc['id']}: the marks are of another answer")
-    value = MarkedAnswer(number, expected, doc.get("article"), *(drawn[1:] if drawn is not None else ()))
-    return {name: field for name, field in value._asdict().items() if field is not None}
+    times, weight, share = drawn[1:] if drawn is not None else (0, 1.0, None)
+    value = {
+        "words": number,
+        "expected": expected,
+        "article": doc.get("article"),
+        "times": times,
+        "weight": weight,
+        "marked": share,
+    }
+    return {name: field for name, field in value.items() if field is not None}
 
 
-def marked_answers(values: Sequence[Any]) -> tuple[MarkedAnswer, ...]:
-    """The answers of the documents' values; ``None`` is left out."""
-    return tuple(MarkedAnswer(**{"article": None, **value}) for value in values if value is not None)
+class MarkedRate(Aggregation):
+    """The rate by people's marks of some answers. Its rows are :data:`FIELDS`, clustered by the article that a
+    value names; their context is the identity of the draw."""
+
+    clustered_by = ""
+    unit = "draws"
+    shares_clusters = False
+    form = (len(FIELDS),)
+
+    def statistics(self, value: Any) -> list[float]:
+        fields = {"times": 0, "weight": 1.0, "marked": math.nan, **value}
+        return [fields[name] for name in FIELDS]
+
+    def cluster_names(self, values: Sequence[Any]) -> Sequence[Any]:
+        names = [None if value is None else value.get("article") for value in values]
+        return ["" if name is None else str(name) for name in names]
+
+    def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
+        return super().rows(values)._replace(context=draw_of(source.provenance) if source else None)
+
+    def counted(self, rows: Rows) -> NDArray[np.bool_]:
+        """(documents,) whether people marked an answer that was drawn."""
+        return np.asarray((rows.values[:, _TIMES] > 0) & ~np.isnan(rows.values[:, _MARKED]))
+
+    def mean(self, rows: Rows, unknown: float | None = None) -> tuple[Draws, MarkedMean] | None:
+        """The rate over all words of the answers, and its draws; ``None`` without a drawn answer that somebody could judge.
+
+        `unknown` is the share of words to take for drawn answers that nobody could judge; default: these have weight 0.
+        """
+        rows = rows.only(~np.isnan(rows.values[:, _WORDS]))
+        drawn = rows.only(rows.values[:, _TIMES] > 0)
+        words, expected = rows.values[:, :2].T
+        _, of_drawn, times, weights, marked = drawn.values.T
+        if unknown is None:
+            weights = np.where(np.isnan(marked), 0.0, weights)
+        if not weights.any():
+            return None
+        draws = Draws.of(times, weights, drawn.clusters if drawn.clusters and all(drawn.clusters) else None)
+        shares = np.nan_to_num(marked, nan=unknown or 0.0)
+        return draws, marked_mean(draws, shares, of_drawn, float(np.average(expected, weights=words)))
+
+    def value(self, rows: Rows) -> float:
+        return float(self.figure(rows).value)
+
+    def figure(self, rows: Rows) -> Figure:
+        """The rate; its ``n`` is the number of drawn answers that somebody could judge."""
+        rate = self.mean(rows)
+        return UNDEFINED if rate is None else rate[1].figure._replace(n=int((rate[0].weights > 0).sum()))
+
+    def check(self, runs: Mapping[str, Rows]) -> Mapping[str, str]:
+        """Leaves out models without marks, and those whose marks are of another draw than :func:`shared_draw`."""
+        apart = {
+            model: f"the answers of {model} have no marks (`score --marks`)"
+            for model, rows in runs.items()
+            if np.isnan(rows.values[:, _WORDS]).all()
+        }
+        draws = {model: str(rows.context or "") for model, rows in runs.items() if model not in apart}
+        shared = shared_draw(draws.values())
+        together = [model for model, draw in draws.items() if draw == shared]
+        if others := [model for model in draws if model not in together]:
+            why = (
+                f"the marks of {' and '.join((together[0], *others))} are of different draws: draw once for all runs "
+                f"(`mark RUN RUN --tasks ...`), and score them with the same --complete-to"
+            )
+            apart |= dict.fromkeys(others, why)
+        if apart and len(together) < 2:
+            raise NotMeasured("; ".join(dict.fromkeys(apart.values())))
+        return apart
+
+    def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
+        """The differences of rates by the same draws. Each rate is that of all answers of its model that were judged. A
+        drawn answer that one model lacks, as earlier results lack those without words, has weight 0."""
+        return [self._difference([of for of in strata if {*pair} <= of.keys()], *pair) for pair in pairs]
+
+    def _difference(self, strata: Strata, first: int, second: int) -> PairedDifference:
+        of_strata = []
+        for stratum in strata:
+            one, other = stratum[first], stratum[second]
+            means = self.mean(_with_draws(one, other)), self.mean(_with_draws(other, one))
+            if means[0] is not None and means[1] is not None:
+                of_strata.append((*means[0], means[1][1]))
+        return marked_difference(*of_strata) if of_strata else NO_DIFFERENCE
 
 
-@lru_cache(maxsize=128)  # figure, bounds and log line are from one computation
-def marked_rate(answers: tuple[MarkedAnswer, ...], unknown: float | None = None) -> tuple[Draws, MarkedMean] | None:
-    """The rate over all words of the answers, and its draws; ``None`` without a drawn answer that somebody could judge.
-
-    Args:
-        answers: all answers of a task, drawn or not.
-        unknown: share of words to take for drawn answers that nobody could judge; default: these have weight 0.
-    """
-    import numpy as np
-
-    from custom_metrics.statistics.marked import Draws, marked_mean
-
-    drawn = [answer for answer in answers if answer.times]
-    shares = [unknown if answer.marked is None else answer.marked for answer in drawn]
-    weights = [0.0 if share is None else answer.weight for answer, share in zip(drawn, shares, strict=True)]
-    if not any(weights):
-        return None
-    articles = [answer.article for answer in drawn]
-    draws = Draws.of([answer.times for answer in drawn], weights, None if None in articles else articles)
-    number, expected = np.array([answer[:2] for answer in answers], float).T
-    of_all = float(np.average(expected, weights=number))
-    marked = [share or 0.0 for share in shares]
-    return draws, marked_mean(draws, marked, [answer.expected for answer in drawn], of_all)
+def _with_draws(rows: Rows, other: Rows) -> Rows:
+    """Rows with the answers that were drawn and the other model alone has, with weight 0."""
+    lacking = np.isnan(rows.values[:, _WORDS]) & (other.values[:, _TIMES] > 0)
+    empty = np.column_stack([*np.zeros((2, len(lacking))), other.values[:, _TIMES], *np.zeros((2, len(lacking)))])
+    names = zip(*(of.clusters or [""] * len(lacking) for of in (rows, other)), strict=True)
+    clusters = [theirs if lacks else own for (own, theirs), lacks in zip(names, lacking.tolist(), strict=True)]
+    return rows._replace(values=np.where(lacking[:, None], empty, rows.values), clusters=clusters)
 
 
-def figure_of(values: Sequence[Any]) -> Figure:
-    """The rate of the documents' values; its ``n`` is the number of drawn answers that somebody could judge."""
-    answers = marked_answers(values)
-    rate = marked_rate(answers)
-    if rate is None:
-        return UNDEFINED
-    return rate[1].figure._replace(n=int((rate[0].weights > 0).sum()))
-
-
-marked_rate_aggregation = Aggregation(METRIC, figure_of)
+marked_rate = MarkedRate(METRIC)
 
 
 def with_metric(config: dict[str, Any], task: str) -> dict[str, Any]:
@@ -196,21 +255,21 @@ def with_metric(config: dict[str, Any], task: str) -> dict[str, Any]:
     metric_list = list(config["metric_list"])
     names = [entry["metric"] for entry in metric_list]
     place = names.index("rogan_gladen_rate") if "rogan_gladen_rate" in names else len(names)
-    metric_list.insert(place, MARKED_RATE.entry(marked_rate_aggregation))
+    metric_list.insert(place, MARKED_RATE.entry(marked_rate))
     return {**config, "metric_list": metric_list}
 
 
 def finer_figures(values: Sequence[Any]) -> Iterator[tuple[str, Figure, str]]:
     """The rate by the marks alone; and where some drawn answers could be judged by nobody, the rate if they held nothing
     made up, and if all of their words were."""
-    answers = marked_answers(values)
-    rate = marked_rate(answers)
+    rows = marked_rate.rows(values)
+    rate = marked_rate.mean(rows)
     if rate is None:
         return
     yield f"{METRIC}_alone", rate[1].alone, "draws; by the marks alone, without the detector's reading"
-    if any(answer.times and answer.marked is None for answer in answers):
+    if _undecided(rows):
         for unknown, name in ((0.0, "lowest"), (1.0, "highest")):
-            extreme = marked_rate(answers, unknown)
+            extreme = marked_rate.mean(rows, unknown)
             if extreme is not None:
                 text = f"draws; those that nobody could judge taken for {'wholly' if unknown else 'not'} made up"
                 yield f"{METRIC}_{name}", extreme[1].figure, text
@@ -218,26 +277,31 @@ def finer_figures(values: Sequence[Any]) -> Iterator[tuple[str, Figure, str]]:
 
 def description_of(values: Sequence[Any], marks: MarksOfTask) -> dict[str, Any]:
     """For the results file: what the rate rests on."""
-    answers = marked_answers(values)
-    rate = marked_rate(answers)
+    rows = marked_rate.rows(values)
+    rate = marked_rate.mean(rows)
     if rate is None:
         return dict(marks.description)
-    judged = [answer for answer in answers if answer.times and answer.weight and answer.marked is not None]
+    judged = rows.values[marked_rate.counted(rows) & (rows.values[:, _WEIGHT] > 0)]
     return {
         **marks.description,
         "design": "with replacement, in proportion to words",
         "draws": rate[1].figure.n,
         "answers": len(judged),
-        "words": sum(answer.words for answer in judged),
-        "cannot_tell": sum(answer.marked is None and answer.times > 0 for answer in answers),
+        "words": int(judged[:, _WORDS].sum()),
+        "cannot_tell": _undecided(rows),
         "lambda": rate[1].slope,
         "worth": None if math.isnan(rate[1].worth) else rate[1].worth,
     }
 
 
+def _undecided(rows: Rows) -> int:
+    """The number of drawn answers that nobody could judge."""
+    return int(((rows.values[:, _TIMES] > 0) & np.isnan(rows.values[:, _MARKED])).sum())
+
+
 def log_basis(task: str, values: Sequence[Any], basis: Mapping[str, Any]) -> None:
     """Log the rate, its bounds and what they rest on (:func:`description_of`); warn where annotators agree little."""
-    rate = marked_rate(marked_answers(values))
+    rate = marked_rate.mean(marked_rate.rows(values))
     if rate is None:
         log.warning("%s: no answer that was drawn could be judged by anybody, so there is no marked_rate", task)
         return
@@ -252,13 +316,14 @@ def log_basis(task: str, values: Sequence[Any], basis: Mapping[str, Any]) -> Non
         "%s: %.1f %% of the words are made up, by people's marks of %d answers (%d draws, %d words), %s%s%s",
         *(task, 100 * figure.value, basis["answers"], basis["draws"], basis["words"], bounds, worth, unknown),
     )
-    kappa = basis["kappa"]
+    several = basis.get("answers_of_several")
+    message = f"{several} of the answers were marked by several annotators, who agree with kappa {{:.2f}} on words"
+    log_kappa(task, basis["kappa"], message, "what they call made up is not one thing")
+
+
+def log_kappa(task: str, kappa: float | None, message: str, doubt: str) -> None:
+    """Log how far annotators agree, where that is known; as a warning where it is little."""
     if kappa is not None:
-        message = "%s: %d of the answers were marked by several annotators, who agree with kappa %.2f on words%s"
-        low = kappa < LOW_KAPPA
-        doubt = ": so little that what they call made up is not one thing; look at the answers they differ on"
-        log.log(
-            logging.WARNING if low else logging.INFO,
-            message,
-            *(task, basis["answers_of_several"], kappa, doubt if low else ""),
-        )
+        doubted = f": so little that {doubt}; look at the answers they differ on" if kappa < LOW_KAPPA else ""
+        level = logging.WARNING if doubted else logging.INFO
+        log.log(level, "%s: %s%s", task, message.format(kappa), doubted)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.broken_run import Prompting
+from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.statistics.units import FEW
 from custom_metrics.usage.plain_errors import UsageError
@@ -167,11 +168,15 @@ class GroundedTask(HostTask):
         return {k: "N/A" if _is_undefined(v) else v for k, v in metrics.items() if k not in gone}
 
     def rows_of(self, metric: str, filter_name: str) -> Rows | None:
-        """The linearised values of a metric in the last run; ``None`` where there are none."""
+        """The linearised values of a metric in the last run; ``None`` where it has none that other tasks share clusters
+        with."""
         names = self.filter_names
         recorded = self.recorded(names.index(filter_name)) if filter_name in names else {}
-        rows = getattr(self.aggregation().get(metric), "rows", None)
-        return rows(recorded[metric][0]) if rows is not None and metric in recorded else None
+        listed = self.aggregation().get(metric)
+        kind = getattr(listed, "kind", listed)  # 0.4 wraps it
+        if metric not in recorded or not isinstance(kind, Aggregation) or kind.not_compared or not kind.shares_clusters:
+            return None
+        return kind.linear(kind.rows(recorded[metric][0]))
 
     def denominator_of(self, metric: str) -> str:
         """The denominator of a metric in words, from its YAML's ``metric_list``; empty where it has none there."""

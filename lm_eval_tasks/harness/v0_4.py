@@ -17,24 +17,25 @@ from custom_metrics.statistics.figures import Figure
 
 
 class RecordingAggregation(Aggregation):
-    """An aggregation that records its calls: value, standard error and bounds come from one computation.
+    """A kind that records its calls: value, standard error and bounds come from one computation.
 
     Attributes:
+        kind: the kind itself.
         calls: the values of all documents and their figure, once for each of the task's filters, in order.
     """
 
-    def __init__(self, aggregation: Aggregation) -> None:
-        super().__init__(aggregation.name, aggregation.figure, aggregation.rows)
+    def __init__(self, kind: Aggregation) -> None:
+        super().__init__(kind.name)
+        self.kind = kind
         self.calls: list[tuple[Sequence[Any], Figure]] = []
 
-    def __call__(self, values: Sequence[Any]) -> Any:
-        figure = self.figure(values)
-        self.calls.append((values, figure))
-        return float(figure.value)
+    def __call__(self, values: Sequence[Any]) -> float:
+        self.calls.append((values, self.kind.figure_of(values)))
+        return float(self.calls[-1][1].value)
 
-    def standard_error(self, values: Sequence[Any]) -> float:
-        figure = next((result for previous, result in self.calls if previous is values), None)
-        return super().standard_error(values) if figure is None else float(figure.standard_error)
+    def figure_of(self, values: Sequence[Any]) -> Figure:
+        recorded = (figure for previous, figure in self.calls if previous is values)
+        return next(recorded, None) or self.kind.figure_of(values)
 
 
 class HostTask(ConfigurableTask):  # type: ignore[misc]

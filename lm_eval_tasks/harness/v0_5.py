@@ -59,7 +59,7 @@ class GroundedScorer(GenScorer):  # type: ignore[misc]
         metrics, number = super().aggregate(theirs, bootstrap_iters, aggregation_overrides)
         for name, aggregation in ours.items():
             if values := [each[name] for each in reduced_docs.values() if name in each]:
-                self.figures[name] = values, (figure := aggregation.figure(values))
+                self.figures[name] = values, (figure := aggregation.figure_of(values))
                 has_error = isinstance(bootstrap_iters, int) and bootstrap_iters > 0 and len(values) > 1
                 metrics[str(MetricKey(name, self.name))] = float(figure.value)
                 error = float(figure.standard_error) if has_error else "N/A"

@@ -20,6 +20,7 @@ def _rate(name: str, verdict: str = "makes up less than", **text: Any) -> Metric
         counted="answers",
         headline=True,
         verdict=verdict,
+        of_detector=True,
         **text,
     )
 
@@ -82,6 +83,7 @@ Which figures of the paper's Table 8 fit which family of models: README.md.""",
             "answers that the detector has read",
             definition="flagged words of an answer",
             unit="words",
+            of_detector=True,
         ),
         Metric("abstention_rate", DEFINED_SHARE, False, "all answers", definition="share that abstains"),
         Metric("repetition_rate", DEFINED_SHARE, False, "all answers", definition="share that runs in circles"),

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custom_metrics.hallucination import Estimates, estimate
-from custom_metrics.paired_rates import RATES
+from custom_metrics.hallucination import RATES, Estimates, estimate
 from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, expected_errors
 from detector_plugin.calibration import Calibration
 

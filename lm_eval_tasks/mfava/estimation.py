@@ -12,18 +12,16 @@ from typing import Any
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.broken_run import is_repetitive
-from custom_metrics.hallucination import rates
-from custom_metrics.paired_rates import RATES
+from custom_metrics.hallucination import RATES, rates
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.detection.calibrated import (
     NO_CALIBRATION,
+    CalibratedRate,
     CalibrationKey,
     TaggedAnswer,
     errors_of,
     in_force,
-    rate_aggregation,
-    sums_by_article,
-    tagged_answers,
+    tagged_answer,
 )
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -59,15 +57,13 @@ def _warn_uncalibrated() -> None:
     )
 
 
-detected_rate, estimated_rate, rogan_gladen_rate = (
-    rate_aggregation(name, name.removesuffix("_rate"), "mfava_{language}") for name in RATES
-)
+detected_rate, estimated_rate, rogan_gladen_rate = (CalibratedRate(name, name, "mfava_{language}") for name in RATES)
 
 
 def spread_over_subsets(values: Sequence[Any]) -> dict[str, Figure]:
     """Rate to its standard deviation over the question subsets: how much it depends on which questions are asked. The
     values may be of any of the rates. Warns once where no calibration corrects them."""
-    answers = tagged_answers(values)
+    answers = [*filter(None, map(tagged_answer, values))]
     if not answers:
         return {}
     key = CalibrationKey.parse(answers[0].calibration)
@@ -78,7 +74,7 @@ def spread_over_subsets(values: Sequence[Any]) -> dict[str, Figure]:
     subsets: dict[int | None, list[TaggedAnswer]] = {}
     for answer in answers:
         subsets.setdefault(answer.subset, []).append(answer)
-    by_subset = [rates(sums_by_article(subset), errors) for subset in subsets.values()]
+    by_subset = [rates(detected_rate.rows(subset).values, errors) for subset in subsets.values()]
     return {
         rate: Figure(stdev(x) if len(x) > 1 and not any(map(math.isnan, x)) else math.nan, n=len(by_subset))
         for rate, x in zip(RATES, zip(*by_subset, strict=True), strict=True)

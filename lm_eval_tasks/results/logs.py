@@ -24,7 +24,8 @@ from typing import Any, TypeAlias
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate
-from custom_metrics.statistics.figures import Figure, FloatWithCounts, share_figure
+from custom_metrics.scores.aggregations import defined_share
+from custom_metrics.statistics.figures import Figure, FloatWithCounts
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.usage.plain_errors import UsageError
@@ -316,8 +317,8 @@ def _write_rows(
         names = {language: detector["name"] for language, detector in detectors.items()}
         log.warning("the shares are of several detectors, and differ by language for that reason, too: %s", names)
         used = {"name": doc["detector"], "version": "", "licence": "", "by_language": detectors}
-    shares = {name: share_figure(of_answers) for name, of_answers in answered.items()}
-    every = {marked.METRIC: marked.figure_of(values), **_figures(counts, clusters, shares, errors)}
+    shares = {name: defined_share.figure_of(of_answers) for name, of_answers in answered.items()}
+    every = {marked.METRIC: marked.marked_rate.figure_of(values), **_figures(counts, clusters, shares, errors)}
     figures = {name: figure for name, figure in every.items() if not math.isnan(figure.value)}
     listed = [metric for name, metric in _TABLE.metrics.items() if name in figures]
     record = {

@@ -27,6 +27,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 _DATED = re.compile(r".*_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.json")
 _PROMPT = ("description", "doc_to_text", "doc_to_choice", "gen_prefix", "target_delimiter", "fewshot_delimiter")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function, another one in every run
+_HEADLINES = 3  # of a task without a table: its first metrics
 _OWN_DATASET = re.compile(r"lm_eval_tasks\.(?P<benchmark>\w+)\.")
 
 
@@ -129,7 +130,7 @@ def _in_groups(run: Run) -> Run:
         numbers = {key for key in run.group_results.get(group, {}) if "," in key}
         if all(numbers & run.tasks[name].results.keys() for name in names):
             group_of |= dict.fromkeys(names, group)
-    others = {name: task for name, task in run.tasks.items() if task.is_other}
+    others = {name: task for name, task in run.tasks.items() if task.table is None}
     tasks = {name: replace(task, benchmark=group_of.get(name, name)) for name, task in others.items()}
     return replace(run, groups=groups, tasks={**run.tasks, **tasks})
 
@@ -175,11 +176,14 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
         for filter_name, by_metric in mapping(metadata_of(config, "figures")).items()
         if isinstance(by_metric, Mapping) and all(isinstance(figure, Mapping) for figure in by_metric.values())
     }
-    is_other = table is None and not figures
+    if table is None and figures:
+        table = Benchmark.from_json({})
     arguments, shots = mapping(record.get("run")), (results.get("n-shot") or {}).get(name)
     chat_template = str(results.get("chat_template_sha") or "")
     settings = Settings(
-        template=str(mapping(record.get("prompt")).get("template_sha256") or (_template(config) if is_other else "")),
+        template=str(
+            mapping(record.get("prompt")).get("template_sha256") or (_template(config) if table is None else "")
+        ),
         shots=shots if isinstance(shots, int) else 0,
         chat_template=chat_template,
         system_instruction=str(results.get("system_instruction") or ""),
@@ -198,13 +202,12 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
         config=config,
         provenance=record,
         figures=figures,
-        metrics=_metrics(name, config, table, results, is_other),
+        metrics=_metrics(name, config, table, results),
         settings=settings,
         results=results.get("results", {}).get(name, {}),
         samples=samples,
         results_file=path,
         table=table,
-        is_other=is_other,
         size={key: n for key, n in mapping(mapping(results.get("n-samples")).get(name)).items() if isinstance(n, int)},
     )
 
@@ -216,14 +219,14 @@ def _template(config: Mapping[str, Any]) -> str:
 
 
 def _metrics(
-    name: str, config: Mapping[str, Any], table: Benchmark | None, results: Mapping[str, Any], is_other: bool
+    name: str, config: Mapping[str, Any], table: Benchmark | None, results: Mapping[str, Any]
 ) -> tuple[Metric, ...]:
     """The metrics that a results file lists, of a task in no table of ours those that it has values of; without a results
     file, those of the task in our tables."""
     metric_list = config.get("metric_list")
     entries = [mapping(entry) for entry in (metric_list if isinstance(metric_list, list) else ())]
     listed = {str(entry["metric"]): entry for entry in entries if "metric" in entry}
-    values = mapping(mapping(results.get("results")).get(name)) if is_other else {}
+    values = mapping(mapping(results.get("results")).get(name)) if table is None else {}
     if with_value := [key.partition(",")[0] for key in values if "," in key and "_stderr," not in key]:
         in_order = dict.fromkeys((*listed, *with_value))  # a function is listed by its source
         listed = {metric: listed.get(metric, {}) for metric in in_order if metric in with_value}
@@ -231,12 +234,12 @@ def _metrics(
     if listed:
         return tuple(
             replace(
-                metric_of_other(metric) if is_other else catalogue.metric_of(metric, table),
+                metric_of_other(metric, place < _HEADLINES) if table is None else catalogue.metric_of(metric, table),
                 aggregation=str(entry.get("aggregation") or ""),
                 higher_is_better=higher if isinstance(higher, bool) else None,
-                denominator=str(entry.get("denominator") or ("documents" if is_other else "")),
+                denominator=str(entry.get("denominator") or ("documents" if table is None else "")),
             )
-            for metric, entry in listed.items()
+            for place, (metric, entry) in enumerate(listed.items())
             for higher in [directions.get(metric, entry.get("higher_is_better"))]
         )
     base = catalogue.base_of(name)

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts, mean_figure, share_figure
+from custom_metrics.scores.aggregations import defined_mean, defined_share
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.intervals import Z95, wilson
 from custom_metrics.statistics.strata import mean_of
 from custom_metrics.statistics.units import Unit
@@ -37,16 +38,16 @@ _SHARES = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match")
 """Metrics that are shares also where all values are 0: a BLEU can be 0 for all documents, too."""
 
 
-def metric_of_other(name: str) -> Metric:
-    """A metric as upstream names it, of which nothing else is known."""
-    sentence = f"Over all documents, its {name} is {{value}}"
-    return Metric(name, unit="number", label=name, sentence=sentence, counted="documents")
+def metric_of_other(name: str, headline: bool) -> Metric:
+    """A metric as upstream names it, of which nothing else is known. A headline has a sentence."""
+    sentence = f"Over all documents, its {name} is {{value}}" if headline else ""
+    return Metric(name, unit="number", label=name, sentence=sentence, counted="documents", headline=headline)
 
 
 def described(task: TaskRun, answers: Answers, bounds: bool = True) -> TaskRun:
     """A task that is in no table of ours, with figures by the values of its documents; any other task as it is. Bounds of
     means take seconds for 10,000 documents."""
-    if not task.is_other or not task.results:
+    if task.table is not None or not task.results:
         return task
     metrics = {metric.name: metric for metric in task.metrics}
     figures: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -65,16 +66,16 @@ def described(task: TaskRun, answers: Answers, bounds: bool = True) -> TaskRun:
             figure = reported._replace(n=task.size.get("effective", len(answers)))
             entry = {**figure.as_json(f"documents ({reason})"), WHY_NO_MEAN: reason}
         else:
-            clusters = answers.passages or [""] * len(answers)
-            numbers = zip(column.numbers.tolist(), clusters, strict=True)
-            values = [FloatWithCounts(value, cluster=cluster) for value, cluster in numbers if value == value]
+            values = column.numbers[~np.isnan(column.numbers)].tolist()
             is_share = {*values} == {0.0, 1.0} or (name in _SHARES and {*values} <= {0.0, 1.0})
             is_share &= metric.aggregation != DEFINED_MEAN  # by another filter
-            figure_of = share_figure if is_share else mean_figure
-            entry = (figure_of(values) if bounds else reported).as_json("documents")
+            kind = defined_share if is_share else defined_mean
+            entry = (kind.figure(Rows(column.numbers, answers.passages or ())) if bounds else reported).as_json(
+                "documents"
+            )
             metric = replace(metric, aggregation=DEFINED_SHARE if is_share else DEFINED_MEAN, prominence=1)
             unit: Unit = "score" if is_share else "number"
-            metrics[name] = replace(metric, unit=unit, sentence=f"Its mean {name} is {{value}}")
+            metrics[name] = replace(metric, unit=unit, sentence=metric.sentence and f"Its mean {name} is {{value}}")
         figures.setdefault(filter_name, {})[name] = entry
     return replace(task, figures=figures, metrics=tuple(metrics.values()))
 
@@ -82,7 +83,7 @@ def described(task: TaskRun, answers: Answers, bounds: bool = True) -> TaskRun:
 def described_run(run: Run, read_answers: Callable[[TaskRun], Answers] = TaskRun.answers) -> Run:
     """A run with its tasks :func:`described`, except those whose answers were not logged. A damaged samples file is a
     CorruptSource."""
-    logged = {name: task for name, task in run.tasks.items() if task.is_other and task.samples}
+    logged = {name: task for name, task in run.tasks.items() if task.table is None and task.samples}
     return replace(run, tasks={**run.tasks, **{name: described(t, read_answers(t)) for name, t in logged.items()}})
 
 

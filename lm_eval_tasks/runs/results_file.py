@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.usage.printable import shorten
 from custom_metrics.usage.secrets import blank
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -64,7 +65,7 @@ def read_results(path: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise ValueError(f"{path} is damaged: its settings hold each other without end") from error
     if found:
-        _warn(path, f"{', '.join(found[:3])}{f' and {len(found) - 3} more' if len(found) > 3 else ''}")
+        _warn(path, shorten(found))
     return results
 
 

@@ -21,8 +21,6 @@ from lm_eval_tasks.runs.results_file import mapping, metadata_of
 LARGEST = 1e60
 """Numbers above it are not computed with: sums of their fourth powers, as of bounds and tests, are no floats."""
 
-_HEADLINES = 3  # of a task that says of none of its metrics that it is one
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -54,8 +52,7 @@ class TaskRun:
     results: Mapping[str, Any]  # as the results file has them: ``metric,filter`` to value
     samples: Path | None  # file of its answers; ``None`` where they were not logged
     results_file: Path | None  # ``None`` where the samples have none
-    table: Benchmark | None = None  # of its benchmark, also where that lies outside of this package
-    is_other: bool = False  # whether it is in no table: see :mod:`lm_eval_tasks.runs.other_tasks`
+    table: Benchmark | None = None  # of its benchmark, also outside of this package; None: see `runs.other_tasks`
     size: Mapping[str, int] = field(default_factory=dict)  # its documents: ``original``, and ``effective`` of a limit
     cost: float = 1.0  # of a made-up answer in the balanced error, see :mod:`lm_eval_tasks.runs.cost`
 
@@ -78,14 +75,14 @@ class TaskRun:
         """Why its numbers are not comparable with published ones; empty where they are, or nothing is known."""
         reasons = self.provenance.get("not_comparable")
         asked, whole = self.size.get("effective", 0), self.size.get("original", 0)
-        if self.is_other and asked < whole:  # ours record it
+        if self.table is None and asked < whole:  # ours record it
             return [f"only {asked} of {whole} documents were asked"]
         return [str(reason) for reason in reasons] if isinstance(reasons, (list, tuple)) else []
 
     @property
     def family(self) -> str:
-        """The task's name without its language: ``nomiracl_role`` for ``nomiracl_de_role``. Of other tasks, their group."""
-        if self.is_other:
+        """The task's name without its language: ``nomiracl_role`` for ``nomiracl_de_role``; without a table, its group."""
+        if self.table is None:
             return self.benchmark
         return re.sub(rf"_{re.escape(self.language)}(?=_|$)", "", self.task, count=1) if self.language else self.task
 
@@ -97,12 +94,14 @@ class TaskRun:
         return metric if listed or self.cost == 1 else metric.with_cost(self.cost)
 
     def is_headline(self, metric: str) -> bool:
-        """Whether a metric is a headline of its benchmark. If its table marks none, all are; of other tasks the first
-        three."""
-        if self.is_other and self.metrics:
-            return metric in [listed.name for listed in self.metrics[:_HEADLINES]]
-        marks = self.table is not None and any(entry.headline for entry in self.table.metrics.values())
-        return not marks or self.metric(metric).headline
+        """Whether a metric is a headline of its benchmark. If none is marked, all are."""
+        metrics = self.metrics if self.table is None else self.table.metrics.values()
+        return self.metric(metric).headline or not any(entry.headline for entry in metrics)
+
+    @property
+    def part(self) -> str:
+        """What it is called among the tasks of its family: its language, or its name."""
+        return self.task if self.table is None else self.language
 
     @property
     def headline_filter(self) -> str:
@@ -135,7 +134,7 @@ class TaskRun:
             raise MissingSource(
                 f"{self.results_file}: the answers to {self.task} were not logged beside it; run it with --log_samples"
             )
-        cluster = str(metadata_of(self.config, "cluster") or "") if self.is_other and self.results_file else None
+        cluster = str(metadata_of(self.config, "cluster") or "") if self.table is None and self.results_file else None
         return read_answers(self.samples, derive, cluster)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from custom_metrics.usage.printable import on_one_line
+from custom_metrics.usage.printable import on_one_line, shorten
 from lm_eval_tasks.definition.catalogue import variant_of
 from lm_eval_tasks.runs.results_file import mapping
 from lm_eval_tasks.runs.run import Run, TaskRun
@@ -90,7 +90,7 @@ def _listed(texts: Sequence[str]) -> str:
     word = short[0].partition(" ")[0] + " " if short else ""
     if all(text.startswith(word) for text in short):
         short[1:] = [text.removeprefix(word) for text in short[1:]]
-    return ", ".join(short[:3]) + (f" and {len(short) - 3} more" if len(short) > 3 else "")
+    return shorten(short)
 
 
 def labels(runs: Sequence[Run], known: Sequence[Mapping[str, SettingsOfTask]] | None = None) -> list[str]:

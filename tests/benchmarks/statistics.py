@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.scores.balanced_error import weights
+from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import Z95
 from custom_metrics.statistics.multiple_comparisons import holm
@@ -56,7 +56,13 @@ PAIRS = (
     Pair("rare (.03), 60/26", [0.03, 0.03], [0.03, 0.03], [60, 26]),
     Pair("18 strata of 50", [0.2] * 18, [0.2] * 18, [50] * 18),
     Pair("18 languages x traded, 25/25", [0.3, 0.1] * 18, [0.1, 0.3] * 18, [25] * 36),
-    Pair("cost 3, (.05/.25) and (.1/.1), 250/250", [0.05, 0.25], [0.1, 0.1], [250, 250], weights(3.0)),
+    Pair(
+        "cost 3, (.05/.25) and (.1/.1), 250/250",
+        [0.05, 0.25],
+        [0.1, 0.1],
+        [250, 250],
+        balanced_error.with_cost(3.0).weights,
+    ),
     Pair("one share, 100", [0.1], [0.1], [100]),
     Pair("one share, rare (.02), 50", [0.02], [0.02], [50]),
 )

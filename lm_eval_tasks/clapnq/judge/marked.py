@@ -12,16 +12,16 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from custom_metrics.scores.aggregations import Aggregation
+from custom_metrics.scores.aggregations import Aggregation, NotMeasured, Source
 from custom_metrics.scores.judging import ASPECTS, FIRST, SECOND, TIE
-from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.marked import Draws, MarkedMean, marked_harmonic_mean, marked_mean
 from lm_eval_tasks.definition.catalogue import metric_of
-from lm_eval_tasks.detection.marked import LOW_KAPPA, PREFIX, MarksOfTask
+from lm_eval_tasks.detection.marked import PREFIX, MarksOfTask, log_kappa
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -59,7 +59,7 @@ def metrics_of(marks: MarksOfTask) -> list[str]:
 
 def metric_list(marks: MarksOfTask) -> list[dict[str, Any]]:
     """The metrics as entries of a task's ``metric_list``."""
-    return [metric_of(name).entry(Aggregation(name, partial(figure_of, name))) for name in metrics_of(marks)]
+    return [metric_of(name).entry(MarkedRating(name)) for name in metrics_of(marks)]
 
 
 def values_of(doc: Mapping[str, Any], verdict: str, marks: MarksOfTask) -> dict[str, Any]:
@@ -141,10 +141,21 @@ def _parsed(metric: str, values: Sequence[Any]) -> MarkedScore | None:
     return score_of(metric, tuple(RatedAnswer(*value) for value in values if value is not None))
 
 
-def figure_of(metric: str, values: Sequence[Any]) -> Figure:
-    """A metric of the documents' values; its ``n`` is the number of drawn answers that somebody could judge."""
-    score = _parsed(metric, values)
-    return UNDEFINED if score is None else score.mean.figure._replace(n=len(score.questions))
+class MarkedRating(Aggregation):
+    """The kind of a mean by people's ratings. Its ``n`` is the number of drawn answers that somebody could judge."""
+
+    not_compared = "people rated some of the answers of each run, which nothing pairs between runs of a judge"
+
+    def figure_of(self, values: Sequence[Any]) -> Figure:
+        score = _parsed(self.name, values)
+        return UNDEFINED if score is None else score.mean.figure._replace(n=len(score.questions))
+
+    def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
+        raise NotMeasured(self.not_compared)
+
+
+marked_rating = MarkedRating(PREFIX)
+"""The kind of every such metric, for readers of results."""
 
 
 def finer_figures(values: Mapping[str, Sequence[Any]], marks: MarksOfTask | None) -> Iterator[tuple[str, Figure, str]]:
@@ -207,17 +218,10 @@ def log_basis(task: str, values: Mapping[str, Sequence[Any]], basis: Mapping[str
             *(worth, unknown),
         )
     for name, agreement in basis["agreement"].items():
-        judge = agreement["judge"]
+        of_several, judge = agreement["answers_of_several"], agreement["judge"]
         if judge["value"] is not None:
             bounds = "" if judge["low"] is None else f", 95 % bounds {judge['low']:.2f} to {judge['high']:.2f}"
             message = "%s: on the %s of %d %s the judge agrees with people with kappa %.2f%s"
             log.info(message, task, name, judge["n"], answers, judge["value"], bounds)
-        kappa = agreement["kappa"]
-        if kappa is not None:
-            low = kappa < LOW_KAPPA
-            doubt = ": so little that it is not one thing that they rate; look at the answers they differ on"
-            log.log(
-                logging.WARNING if low else logging.INFO,
-                "%s: on the %s of %d %s several annotators agree with kappa %.2f%s",
-                *(task, name, agreement["answers_of_several"], answers, kappa, doubt if low else ""),
-            )
+        message = f"on the {name} of {of_several} {answers} several annotators agree with kappa {{:.2f}}"
+        log_kappa(task, agreement["kappa"], message, "it is not one thing that they rate")

@@ -2,8 +2,8 @@
 
 :func:`compare_runs` takes runs (:func:`lm_eval_tasks.runs.read_runs`) and gives a
 :class:`~lm_eval_tasks.results.compare.comparison.Comparison`. It joins the answers of each task by their documents
-(:mod:`~lm_eval_tasks.results.compare.joining`), measures each metric on the common ones
-(:mod:`~lm_eval_tasks.results.compare.measuring`), and makes a row of each difference
+(:mod:`~lm_eval_tasks.results.joining`), measures each metric on the common ones
+(:mod:`~lm_eval_tasks.results.measuring`), and makes a row of each difference
 (:mod:`~lm_eval_tasks.results.compare.rows`).
 """
 
@@ -15,28 +15,33 @@ from itertools import combinations
 
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import BALANCED
 from lm_eval_tasks.definition.task_names import hint
+from lm_eval_tasks.results.board import Costs, best_by_cost
+from lm_eval_tasks.results.compare.columns import MeasuredTask, columns_of, measure_task
 from lm_eval_tasks.results.compare.comparison import (
-    Column,
     Comparison,
     Difference,
-    DocumentCounts,
     Incomparable,
-    Refusal,
+    differences_of,
 )
-from lm_eval_tasks.results.compare.costs import Costs, best_by_cost
-from lm_eval_tasks.results.compare.joining import JoinedTask, check_joined
-from lm_eval_tasks.results.compare.measured_task import MeasuredTask, measure_task
-from lm_eval_tasks.results.compare.pairing import hint_at_variants, pair_tasks
-from lm_eval_tasks.results.compare.rows import difference_rows
+from lm_eval_tasks.results.joining import (
+    DocumentCounts,
+    JoinedTask,
+    Refusal,
+    check_joined,
+    hint_at_variants,
+    pair_tasks,
+)
 from lm_eval_tasks.runs import Answers, Run, TaskRun, labels
 from lm_eval_tasks.runs.other_tasks import described
 from lm_eval_tasks.runs.settings import differing, settings_of
 
 __all__ = ["Comparison", "Difference", "DocumentCounts", "Incomparable", "Refusal", "compare_runs"]
 
+_NAMED = 6  # tasks or models in a message
 _REMEDIES = {
     "documents": "Run both models on the same data: the same mirror or revision, the same retriever.",
     "prompts": "Run both models with the same prompt, shots and system instruction.",
@@ -71,7 +76,7 @@ def compare_runs(
             answers were not logged.
         progress: goes through the names of the tasks; :class:`tqdm.tqdm` shows a bar.
         read_answers: gives the answers of a task; for callers that have read them already.
-        across: settings in which runs of one model may differ (:data:`~lm_eval_tasks.results.compare.pairing.ACROSS`).
+        across: settings in which runs of one model may differ (:data:`~lm_eval_tasks.results.joining.ACROSS`).
             Tasks of other names that ask the same documents with another prompt or retriever are then compared, too.
         pairs: further tasks or groups that are compared, as ``A=B``.
 
@@ -94,8 +99,8 @@ def compare_runs(
         raise UsageError(f"{found_runs}; a comparison needs two or more{other_names and f'. {other_names}'}")
     if across and "model" not in across and len(of_models) > 1:
         raise UsageError(
-            f"--across {','.join(across)} compares runs of one model; here are {_abbreviated([*of_models])}. Compare each "
-            f"by itself, or across models, too: --across {','.join(varied)}"
+            f"--across {','.join(across)} compares runs of one model; here are {shorten([*of_models], _NAMED)}. Compare "
+            f"each by itself, or across models, too: --across {','.join(varied)}"
         )
     models = labels(runs)
     groups = _common_groups(runs)
@@ -142,12 +147,12 @@ def compare_runs(
             listed = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
             raise UsageError(f"no common task has the metric {', '.join(missing)}{known_instead(missing[0], listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
-    messages = [f"{_abbreviated(names, 3)}: {note}" for note, names in notes.items()]
-    rows = difference_rows(runs, chosen_groups, compared, messages)
+    messages = [f"{shorten(names, 3)}: {note}" for note, names in notes.items()]
+    columns = columns_of(runs, chosen_groups, compared, messages)
     for model, run in zip(models, runs, strict=True):
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:
-            messages.append(f"only {model} has {_abbreviated(unshared)}")
+            messages.append(f"only {model} has {shorten(unshared, _NAMED)}")
     if other_names and refuse and len(messages) > len(notes):  # they have tasks of which nothing is said
         messages.append(other_names)
     settings = [{name: settings_of(run.tasks[name]) for name in compared if name in run.tasks} for run in runs]
@@ -156,35 +161,22 @@ def compare_runs(
     if across and not differ and len(of_models) < 2:
         messages.append(f"what is recorded of the runs does not differ in what --across names ({', '.join(across)})")
     paired = {name: dict.fromkeys(run.tasks[name].task for run in runs if name in run.tasks) for name in compared}
+    costs: dict[str, Costs] = {}
+    for column in columns if len(runs) > 2 else ():
+        if column.metric.name == BALANCED and (best := best_by_cost(column, next(iter(compared.values())).run.cost)):
+            costs.setdefault(column.name, best)
     return Comparison(
         tuple(models),
-        tuple(rows),
+        tuple(row for column in columns for row in differences_of(column)),
         tuple(joined),
         tuple(dict.fromkeys(messages)),
         tuple(refused),
         differ,
         {name: tuple(names) for name, names in paired.items() if len(names) > 1},
         {number: tuple(texts) for number in range(len(runs)) if (texts := _doubts(number, compared))},
-        _costs(rows, chosen_groups, compared) if len(runs) > 2 else {},
+        costs,
+        columns,
     )
-
-
-def _costs(
-    rows: Sequence[Difference], groups: Mapping[str, Sequence[str]], compared: Mapping[str, MeasuredTask]
-) -> dict[str, Costs]:
-    """Which model is best by what a made-up answer costs, of each group and task with a balanced error."""
-    by_task: dict[str, list[Difference]] = {}
-    for row in rows:
-        if row.metric == BALANCED:
-            by_task.setdefault(row.task, []).append(row)
-    costs = {}
-    for task, of_task in by_task.items():
-        tasks = [compared[name] for name in groups.get(task, [task])]
-        measured = [each.measured[BALANCED] for each in tasks if BALANCED in each.measured]
-        found = best_by_cost(measured, Column.of(of_task).competing, tasks[0].run.cost)
-        if found is not None:
-            costs[task] = found
-    return costs
 
 
 def _doubts(run: int, compared: Mapping[str, MeasuredTask]) -> list[str]:
@@ -194,8 +186,7 @@ def _doubts(run: int, compared: Mapping[str, MeasuredTask]) -> list[str]:
         for doubt in (*task.alike.get(run, ()), *task.unread.get(run, ())):
             concerned.setdefault(doubt, []).append(name)
     return [
-        doubt if len(names) == len(compared) else f"{doubt} ({_abbreviated(names, 3)})"
-        for doubt, names in concerned.items()
+        doubt if len(names) == len(compared) else f"{doubt} ({shorten(names, 3)})" for doubt, names in concerned.items()
     ]
 
 
@@ -223,7 +214,9 @@ def _chosen_tasks(
 ) -> list[str]:
     common = [name for name, number in Counter(name for run in runs for name in run.tasks).items() if number > 1]
     if not common:
-        has = "; ".join(f"{model} has {_abbreviated(list(run.tasks))}" for model, run in zip(models, runs, strict=True))
+        has = "; ".join(
+            f"{model} has {shorten(list(run.tasks), _NAMED)}" for model, run in zip(models, runs, strict=True)
+        )
         raise UsageError(f"no task is in two runs: {has}{other_names and f'. {other_names}'}")
     chosen: list[str] = []
     for name in requested or common:
@@ -233,14 +226,8 @@ def _chosen_tasks(
             chosen.append(name)
         else:
             known = [*groups, *common]
-            raise UsageError(
-                f"no two runs have the task {name}{hint([name], known)}; they have {_abbreviated(known, 40)}"
-            )
+            raise UsageError(f"no two runs have the task {name}{hint([name], known)}; they have {shorten(known, 40)}")
     return list(dict.fromkeys(chosen))
-
-
-def _abbreviated(names: Sequence[str], most: int = 6) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _refusal_message(refused: Sequence[Refusal], across: Sequence[str]) -> str:
@@ -252,7 +239,7 @@ def _refusal_message(refused: Sequence[Refusal], across: Sequence[str]) -> str:
         by_reason.setdefault((refusal.kind, reason), []).append(refusal)
     lines = []
     for first, *rest in by_reason.values():
-        more = f" (and {len(rest)} more tasks: {_abbreviated([refusal.task for refusal in rest])})" if rest else ""
+        more = f" (and {len(rest)} more tasks: {shorten([refusal.task for refusal in rest], _NAMED)})" if rest else ""
         lines.append(f"{first.task}: {first.reason}{more}. {_REMEDIES[first.kind]}".rstrip())
     settings = dict.fromkeys((*across, *(refusal.setting for refusal in refused)))
     if "" not in settings:

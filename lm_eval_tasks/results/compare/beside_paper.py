@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,16 +12,8 @@ from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.published import PublishedRow, all_rows
 from lm_eval_tasks.published.beside import PublishedComparison, compare_with_published
 from lm_eval_tasks.results.compare.comparison import Comparison
-from lm_eval_tasks.results.compare.rendering import (
-    Section,
-    csv_of,
-    json_of,
-    legend,
-    letter_of,
-    number,
-    render_sections,
-    sections,
-)
+from lm_eval_tasks.results.compare.tables import differences_table, legend, letter_of
+from lm_eval_tasks.results.formats import Section, csv_of, json_of, number, render_sections, with_range
 from lm_eval_tasks.runs import Run
 
 
@@ -69,7 +60,7 @@ def render_with_paper(
     for entry in published:
         by_source.setdefault((entry.task, entry.source.name), []).append(entry)
     described: set[str] = set()
-    tables = [] if comparison is None else sections(comparison)
+    tables = [] if comparison is None else [differences_table(comparison)]
     for (_, source), entries in by_source.items():
         tables.append(_section(entries, letters, source in described))
         described.add(source)
@@ -86,7 +77,7 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
     rows: list[tuple[str, ...]] = []
     for entry in entries:
         for run, figure in entry.figures.items():
-            value = _with_bounds(*figure[:3])
+            value = with_range(number(figure.value), figure.low, figure.high)
             if not is_measurable(figure, entry.measured.unit):
                 value = NOT_MEASURABLE + value.removeprefix(number(figure.value))
             rows.append((entry.metric, f"{letters[run]} (this run)", value, *[""] * len(runs)))
@@ -96,7 +87,8 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
                 reasons = [f"not comparable: {why}" for why in delta.why_none]
                 remarks = reasons or [*delta.differs_in, *filter(None, [delta.method])]
                 numbers = ", ".join(str(notes.setdefault(note, len(notes) + 1)) for note in remarks)
-                text = "none" if delta.why_none else _with_bounds(delta.difference, delta.low, delta.high, sign=True)
+                difference = with_range(number(delta.difference, sign=True), delta.low, delta.high, sign=True)
+                text = "none" if delta.why_none else difference
                 cells[delta.run] = f"{text} ({numbers})" if numbers else text
             shots = f", {row.num_fewshot} shots" if row.num_fewshot else ""
             name = f"{row.model}{shots}" + (f" ({row.task})" if row.task != entry.task else "")
@@ -113,11 +105,6 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
         before=(on_one_line(f"{first.task}: {where}, as above." if described else source),),
         after=tuple(map(on_one_line, after)),
     )
-
-
-def _with_bounds(value: float, low: float, high: float, sign: bool = False) -> str:
-    bounds = "" if math.isnan(low) else f" [{number(low, sign=sign)}, {number(high, sign=sign)}]"
-    return f"{number(value, sign=sign)}{bounds}"
 
 
 def _published_value(row: PublishedRow) -> str:

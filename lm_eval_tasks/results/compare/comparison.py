@@ -1,22 +1,21 @@
-"""The result of comparing runs, as plain values for the command, the report and the leaderboard."""
+"""The result of comparing runs, as plain values for the command, the report and Python."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.intervals import SIGNIFICANCE
-from custom_metrics.statistics.multiple_comparisons import better, ranks
+from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95
+from custom_metrics.statistics.multiple_comparisons import better
 from custom_metrics.statistics.paired_shares import MOVER, TANGO
 from custom_metrics.statistics.power import detectable_difference
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric
-
-if TYPE_CHECKING:
-    from lm_eval_tasks.results.compare.costs import Costs
+from lm_eval_tasks.results.board import Column, Costs
+from lm_eval_tasks.results.joining import DocumentCounts, Refusal
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Difference:
     """The difference of two models on a metric of a task or of a group of tasks. What is not defined is ``nan``."""
 
     task: str  # or the group
-    benchmark: str  # its folder; empty for a task that is in no table of ours
+    benchmark: str  # its folder; the name of a task that has no table
     language: str  # empty for a group
     group: bool  # a group is the mean over its tasks, each of which counts the same
     tasks: int
@@ -89,90 +88,46 @@ class Difference:
         return None if first is None else self.first if first else self.second
 
 
-@dataclass(frozen=True)
-class DocumentCounts:
-    """The number of documents of a task that at least two runs have (`documents`), and of those that only one model has
-    (`only`, by model; ``None`` for a model that did not run the task)."""
-
-    task: str
-    documents: int
-    only: tuple[int | None, ...]
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A reason why a task cannot be compared: the kind of difference (``documents``, ``prompts``, ``detectors``,
-    ``calibrations`` or ``answers``), a text with the first example, and the setting to compare across if that helps."""
-
-    task: str
-    kind: str
-    reason: str
-    setting: str = ""
-
-
-@dataclass(frozen=True)
-class Column:
-    """The models of a comparison on a metric of a task or group, each by its number."""
-
-    values: Mapping[int, float]  # over all documents that count for the model
-    competing: frozenset[int]
-    won: frozenset[tuple[int, int]]  # pairs of a better and a worse model
-    tested: frozenset[frozenset[int]]  # pairs of which something can be said
-    higher_is_better: bool | None
-
-    @classmethod
-    def of(cls, rows: Sequence[Difference]) -> Column:
-        """The column of all its differences. A model that lacks some of a group's tasks has a value, over those that it
-        has, and no rank."""
-        values: dict[int, float] = {}
-        competes: dict[int, bool] = {}
-        most = max(row.tasks for row in rows)
-        whole = [row for row in rows if row.tasks == most]
-        for row in rows:
-            values |= {row.first: row.first_own, row.second: row.second_own}
-        for row in whole:
-            competes |= {row.first: row.first_competes, row.second: row.second_competes}
-        won = {
-            (row.better, row.second if row.better == row.first else row.first)
-            for row in whole
-            if row.better is not None
-        }
-        tested = frozenset(frozenset((row.first, row.second)) for row in whole if not math.isnan(row.p))
-        able = frozenset(model for model, value in values.items() if competes.get(model) and not math.isnan(value))
-        return cls(values, able, frozenset(won), tested, rows[0].higher_is_better)
-
-    @property
-    def ranks(self) -> dict[int, int]:
-        """The rank of each model that competes (:func:`custom_metrics.statistics.multiple_comparisons.ranks`)."""
-        return ranks(self.competing, self.won) if self.higher_is_better is not None else {}
-
-    @property
-    def order(self) -> list[int]:
-        """The models by rank, and of equal ones the best value first; those that do not compete last."""
-        sign, by_rank = -1 if self.higher_is_better else 1, self.ranks
-
-        def place(model: int) -> tuple[bool, float, bool, float]:
-            value = self.values[model]
-            unknown = math.isnan(value)
-            rank = by_rank.get(model, math.inf)
-            return model not in self.competing, rank, unknown, 0.0 if unknown else sign * value
-
-        return sorted(self.values, key=place)
-
-    def beaten_by(self, model: int) -> list[int]:
-        """The models that this one is significantly better than."""
-        return [worse for winner, worse in self.won if winner == model]
-
-    def equals(self, model: int) -> list[int]:
-        """The competing models that show no difference to this one."""
-        return [
-            other
-            for other in self.order
-            if other != model
-            and other in self.competing
-            and frozenset((model, other)) in self.tested
-            and not {(model, other), (other, model)} & self.won
-        ]
+def differences_of(column: Column) -> Iterator[Difference]:
+    """The rows of a column."""
+    for (first, second), (result, p, family) in column.tested.items():
+        both = column.shared((first, second))
+        counted = [(each.counted(first), each.counted(second)) for each in both]
+        documents, unit = sum(int((a & b).sum()) for a, b in counted), both[0].unit
+        one, other = column.cells[first], column.cells[second]
+        if math.isnan(result.standard_error):
+            result = result._replace(standard_error=(result.high - result.low) / (2 * Z95))
+        values = result._asdict()
+        yield Difference(
+            task=column.name,
+            benchmark=column.benchmark,
+            language=column.language,
+            group=column.group,
+            tasks=len(both),
+            metric=column.metric.name,
+            filter=column.filter,
+            higher_is_better=column.metric.higher_is_better,
+            headline=column.headline,
+            first=first,
+            second=second,
+            first_value=values.pop("first"),
+            second_value=values.pop("second"),
+            p_adjusted=p,
+            family=family,
+            unit="passages" if result.n < documents and unit == "documents" else unit,  # that tasks share
+            only_first=sum(int((a & ~b).sum()) for a, b in counted),
+            only_second=sum(int((b & ~a).sum()) for a, b in counted),
+            first_own=one.value,
+            second_own=other.value,
+            denominator=column.metric.denominator,
+            measured=column.metric,
+            first_competes=one.competes,
+            second_competes=other.competes,
+            first_measurable=one.is_measurable,
+            second_measurable=other.is_measurable,
+            documents=documents,
+            **values,
+        )
 
 
 class Incomparable(ValueError):
@@ -192,6 +147,7 @@ class Comparison:
     paired: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # task to its other names in runs
     doubts: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # about a model's answers
     costs: Mapping[str, Costs] = field(default_factory=dict)  # of three models and more: by task or group
+    columns: Sequence[Column] = ()  # in the order of the differences
 
     def select(self, metric: str, task: str | None = None) -> Iterator[Difference]:
         """The differences on a metric, of one task or of all."""
@@ -199,12 +155,12 @@ class Comparison:
 
     def column(self, metric: str, task: str) -> Column | None:
         """The models on a metric of a task or group; ``None`` where it is not compared."""
-        rows = [*self.select(metric, task)]
-        return Column.of(rows) if rows else None
+        return next((each for each in self.columns if (each.metric.name, each.name) == (metric, task)), None)
 
     def as_json(self) -> dict[str, Any]:
         """The comparison as a JSON object, with names of models, and ``null`` for what is not defined."""
-        content = asdict(self)
+        content = asdict(replace(self, columns=()))
+        del content["columns"]
         for row, difference in zip(content["differences"], self.differences, strict=True):
             row["first"], row["second"] = self.models[difference.first], self.models[difference.second]
             row |= {"significant": difference.significant, "detectable": difference.detectable}

@@ -13,7 +13,8 @@ from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.compare.comparison import Comparison
-from lm_eval_tasks.results.compare.rendering import WITH_POWER, Section, csv_of, json_of, number, render_sections
+from lm_eval_tasks.results.compare.tables import WITH_POWER
+from lm_eval_tasks.results.formats import Section, csv_of, json_of, number, render_sections
 from lm_eval_tasks.runs import Run
 
 _OF_PAIRS = "By the variance of the paired differences seen; of several pairs, by the one that needs most."

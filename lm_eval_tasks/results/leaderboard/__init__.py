@@ -12,7 +12,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
@@ -23,18 +23,18 @@ from urllib.parse import quote
 from tqdm import tqdm
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import Unit, small_n
+from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable, small_n
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
-from lm_eval_tasks.results.compare.rendering import csv_of, json_of
+from lm_eval_tasks.results.board import Cell
+from lm_eval_tasks.results.formats import as_text, bounds, csv_of, json_of, not_measurable, three_digits
 from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries, root_of
-from lm_eval_tasks.results.leaderboard.listing import FIELDS, Tags, overview_text, rows_of
-from lm_eval_tasks.results.leaderboard.standings import Cell, Table, overviews, sections_of
+from lm_eval_tasks.results.leaderboard.standings import Section, Table, overviews, sections_of
 from lm_eval_tasks.results.report.documents.document import address_of
 from lm_eval_tasks.results.report.families import language_name
-from lm_eval_tasks.results.report.numbers import as_text, bounds, not_measurable
 from lm_eval_tasks.results.report.page import environment_of
 from lm_eval_tasks.results.report.plots import Plot, ranges
 from lm_eval_tasks.results.report.plots.drawing import Axis, wrapped
@@ -49,6 +49,14 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 _GENERATOR = "lm-eval-grounded leaderboard"
 _INDEX, _CACHE, _RUNS, _PICTURE = "index.html", ".runs", "runs", "leaderboard.png"
 _OURS = re.compile(r"run-[0-9a-f]{16}\.html|report-[0-9a-f]{16}-[0-9a-f]{12}\.html")
+
+
+Tags = Mapping[str, str]
+"""What a user says of a model: name to value."""
+
+FIELDS = "model folder date benchmark group column metric title value low high n rank doubts".split()
+"""Of a row: the model, where its figure stands, the metric's heading (with the cost of a balanced error), the figure with
+its 95 % bounds, its rank, and doubts about the run."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +172,7 @@ def _write_picture(path: Path, table: Table, run_labels: Sequence[str]) -> bool:
     matplotlib is there."""
     column = table.columns[0]
     cells = [(run_labels[row.entry], row.cells[column]) for row in table.rows if column in row.cells]
-    axis = Axis(column.title or column.metric, limits=ranges.SHARE if cells[0][1].unit == "share" else None)
+    axis = Axis(column.title or column.metric, limits=ranges.SHARE if column.unit == "share" else None)
     lines = [ranges.Line(wrapped(label, 34, 1), [cell.figure]) for label, cell in cells[:12]]
 
     def draw() -> Any:
@@ -220,9 +228,8 @@ def _write_reports(entries: Sequence[Entry], root: Path, site: Path, cost: float
 def _environment() -> Any:
     environment = environment_of(__name__, "leaderboard", _printable)
     environment.globals |= {"generator": _GENERATOR, "version": version(PACKAGE)}
-    environment.filters |= {"figure": as_text, "bounds": _bounds, "small_n": small_n, "unknown": _unknown}
-    environment.filters |= {"breakable": _breakable, "zip": zip}
-    environment.filters |= {"language_name": language_name}
+    environment.filters |= {"number": as_text, "bounds": bounds, "small_n": small_n, "unknown": not_measurable}
+    environment.filters |= {"figure": _figure_of, "breakable": _breakable, "zip": zip, "language_name": language_name}
     return environment
 
 
@@ -246,18 +253,69 @@ def _breakable(name: str) -> Any:
     return Markup("<wbr>").join(escape(_printable(part)) for part in re.split(r"(?<=[/_-])", name))
 
 
-def _bounds(figure: Figure | Mapping[str, Any], unit: Unit) -> str:
-    """The bounds of a figure, or of an entry of a results file."""
-    return bounds(figure if isinstance(figure, Figure) else _figure_of(figure), unit)
-
-
-def _unknown(cell: Cell | Mapping[str, Any], unit: Unit = "share") -> str:
-    """A note that a figure is not measurable, with its bounds; empty if it is. Figures are cells of a table, or entries of
-    a results file in this unit."""
-    return not_measurable(cell.figure, cell.unit) if isinstance(cell, Cell) else not_measurable(_figure_of(cell), unit)
-
-
 def _figure_of(entry: Mapping[str, Any]) -> Figure:
+    """The figure of an entry of a results file."""
     numbers = (entry.get(key) for key in ("value", "low", "high"))
     value, low, high = (float(number) if isinstance(number, (int, float)) else math.nan for number in numbers)
     return Figure(value, low, high)
+
+
+# ---------------------------------------------------------------------------------------------------------------- data
+
+
+def rows_of(
+    sections: Sequence[Section], entries: Sequence[Entry], labels: Sequence[str], tags: Sequence[Tags]
+) -> Iterator[dict[str, Any]]:
+    """A row for each cell of the sections' tables: :data:`FIELDS`, and the tags of any model. What is not known is
+    ``None``, as is the value of a figure that is not measurable."""
+    no_tags = dict.fromkeys(key for of_run in tags for key in of_run)
+    cells = (
+        (section, table, row, column, cell)
+        for section in sections
+        for table in (section.summary, *section.tables)
+        for row in table.rows
+        for column, cell in row.cells.items()
+    )
+    for section, table, row, column, cell in cells:
+        entry, figure = entries[row.entry], cell.figure
+        where = section.family, section.number or None, column.name or section.family, column.metric or table.title
+        value = _known(figure.value) if is_measurable(figure, column.unit) else None
+        numbers = value, _known(figure.low), _known(figure.high), figure.n or None, cell.rank
+        values = labels[row.entry], entry.folder, entry.date, *where, column.title, *numbers, "; ".join(row.marks)
+        yield {**dict(zip(FIELDS, values, strict=True)), **no_tags, **tags[row.entry]}
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def overview_text(table: Table, labels: Sequence[str]) -> str:
+    """An overview as a table in Markdown: value, bounds and rank; ``*`` marks published values."""
+    from tabulate import tabulate
+
+    header = [table.title, *(" ".join(filter(None, (column.name, column.metric))) for column in table.columns)]
+    rows = [
+        [on_one_line(labels[row.entry]), *(_text(row.cells.get(column), column.unit) for column in table.columns)]
+        for row in table.rows
+    ]
+    rows += [
+        [
+            f"* {row.model}",
+            *(three_digits(row.values[column]) if column in row.values else "-" for column in table.columns),
+        ]
+        for row in table.published
+    ]
+    safe = [[cell.replace("|", "\\|") for cell in row] for row in (header, *rows)]
+    sources = "".join(f"* {source}\n" for source in dict.fromkeys(row.source for row in table.published))
+    text: str = tabulate(safe[1:], safe[0], tablefmt="github", disable_numparse=True)
+    return f"{text}\n{sources}"
+
+
+def _text(cell: Cell | None, unit: Unit) -> str:
+    if cell is None:
+        return "-"
+    figure = cell.figure
+    bounds = f" [{three_digits(figure.low)}, {three_digits(figure.high)}]" if math.isfinite(figure.low) else ""
+    if not is_measurable(figure, unit):
+        return NOT_MEASURABLE + bounds
+    return three_digits(figure.value) + bounds + (f" #{cell.rank}" if cell.rank else "")

@@ -1,4 +1,4 @@
-"""The runs below a folder, each read once: its figures, their conditions, and the numbers whose means they are.
+"""The runs below a folder, each read once: its figures, their conditions, and what each document adds to them.
 
 They are cached until one of a run's files changes.
 """
@@ -10,7 +10,6 @@ import json
 import logging
 import math
 import os
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -18,12 +17,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tqdm import tqdm
 
 from custom_metrics.broken_run import count
-from custom_metrics.statistics.figures import Figure, FigureOfStrata, Stratum
-from custom_metrics.statistics.paired_difference import Floats
+from custom_metrics.scores.aggregations import NotMeasured
+from custom_metrics.statistics.figures import Figure, FigureOfStrata, Rows, Stratum
 from custom_metrics.statistics.units import Unit
 from detector_plugin.detector import SPEED
 from lm_eval_tasks.data.atomic import whole_file
@@ -31,10 +29,10 @@ from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
-from lm_eval_tasks.detection.marked import MarkedAnswer, draw_of
-from lm_eval_tasks.results.compare.joining import JoinedTask
-from lm_eval_tasks.results.compare.measuring import Marked, NotMeasured, measure
+from lm_eval_tasks.detection.marked import draw_of
 from lm_eval_tasks.results.doubts import doubts_about_answers
+from lm_eval_tasks.results.joining import JoinedTask
+from lm_eval_tasks.results.measuring import Measured, measure, measured_by, pooled
 from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.cost import with_cost
@@ -48,28 +46,43 @@ MARKS = "marks"
 """The condition that has the draw of people's marks (:func:`lm_eval_tasks.detection.marked.draw_of`)."""
 
 
+MODELS, DETECTORS, OTHER = KINDS = ("Models", "Detectors", "Other tasks of the harness")
+"""What tasks measure: language models; detectors; or, of tasks that have no table here, what upstream says."""
+
+
 @dataclass(frozen=True)
 class HeadlineFigure:
-    """A figure on the leaderboard, and the numbers whose means it is made of
-    (:meth:`lm_eval_tasks.results.compare.measuring.Measured.numbers`): of a balanced error, those of both kinds of
-    questions.
-
-    Corrected rates have the numbers of the flagged share: if the same calibration corrects two rates of one language, they
-    differ significantly where their flagged shares do.
-    """
+    """A figure on the leaderboard, and what its documents add to it: the rows of run 0, of documents in the order of their
+    names."""
 
     metric: Metric
     filter: str
     figure: Figure
-    numbers: Sequence[Floats] = field(default=(), compare=False)  # of each stratum; none if it cannot be compared
-    by_document: bool = True  # whether there is a number for each document
-    passages: Sequence[str] = ()  # the passage of each number, for annotated answers
-    marked: Marked | None = field(default=None, compare=False)  # answers of a rate by people's marks
+    measured: Measured | None = field(default=None, compare=False)  # None if it cannot be compared
 
     @property
     def key(self) -> tuple[str, str]:
         """The names of the metric and of the filter."""
         return self.metric.name, self.filter
+
+    def to_json(self) -> dict[str, Any]:
+        """It as a JSON object."""
+        measured = self.measured
+        rows = measured and {"kind": measured.kind.name, "unit": measured.unit, **measured.rows[0].to_json()}
+        content = {"metric": asdict(self.metric), "filter": self.filter, "figure": self.figure}
+        return {**content, "strata": self.figure.strata, "rows": rows}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any], cost: float) -> HeadlineFigure:
+        """The inverse of :meth:`to_json`, for a cost of a made-up answer. KeyError, TypeError or ValueError: any other
+        object."""
+        metric = Metric(**{**content["metric"], "balances": tuple(content["metric"]["balances"])})
+        figure, strata = Figure(*content["figure"]), [Stratum(*stratum) for stratum in content["strata"]]
+        figure = FigureOfStrata.of(figure, strata) if strata else figure
+        measured = None
+        if rows := content["rows"]:
+            measured = measured_by(rows["kind"], {0: Rows.from_json(rows)}, rows["unit"])
+        return cls(metric, content["filter"], figure, measured and measured.with_cost(cost))
 
 
 @dataclass(frozen=True)
@@ -89,8 +102,7 @@ class TaskEntry:
     unread: Sequence[str] = ()  # other doubts about the answers, such as many that are Invalid
     title: str = ""  # of its benchmark
     question: str = ""  # that it answers
-    of_detectors: bool = False  # whether it measures a detector, not a language model
-    is_other: bool = False  # whether it is in no table of ours, or a group of such tasks
+    kind: str = MODELS  # one of `KINDS`
 
 
 @dataclass(frozen=True)
@@ -108,28 +120,20 @@ class Entry:
     settings: Mapping[str, SettingsOfTask] = field(default_factory=dict)  # by task, for the labels of runs
 
     def to_json(self) -> dict[str, Any]:
-        """The entry as a JSON object. Arrays are 64-bit floats, little-endian, in base 64."""
-        content = asdict(self)
-        for task, own in zip(content["tasks"], self.tasks, strict=True):
-            for headline, figure in zip(task["headlines"], own.headlines, strict=True):
-                headline["numbers"] = [b64encode(part.astype("<f8").tobytes()).decode() for part in headline["numbers"]]
-                headline["strata"] = figure.figure.strata
-        return content
+        """The entry as a JSON object."""
+        tasks = [
+            {**vars(task), "headlines": [headline.to_json() for headline in task.headlines]} for task in self.tasks
+        ]
+        return {**vars(self), "tasks": tasks}
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Entry:
-        """The entry of a JSON object. Raises KeyError, TypeError or ValueError if `content` is another object."""
-
-        def headline(content: Mapping[str, Any]) -> HeadlineFigure:
-            numbers = [np.frombuffer(b64decode(part), "<f8").astype(float) for part in content["numbers"]]
-            metric = Metric(**{**content["metric"], "balances": tuple(content["metric"]["balances"])})
-            strata = [Stratum(*stratum) for stratum in content["strata"]]
-            figure = FigureOfStrata.of(Figure(*content["figure"]), strata) if strata else Figure(*content["figure"])
-            marked = content["marked"] and {int(at): MarkedAnswer(*answer) for at, answer in content["marked"].items()}
-            parsed = {"metric": metric, "figure": figure, "numbers": numbers, "marked": marked}
-            return HeadlineFigure(**{**{key: value for key, value in content.items() if key != "strata"}, **parsed})
-
-        tasks = [TaskEntry(**{**task, "headlines": [*map(headline, task["headlines"])]}) for task in content["tasks"]]
+    def from_json(cls, content: Mapping[str, Any], cost: float = 1.0) -> Entry:
+        """The inverse of :meth:`to_json`, for a cost of a made-up answer. KeyError, TypeError or ValueError: any other
+        object."""
+        tasks = []
+        for task in content["tasks"]:
+            headlines = [HeadlineFigure.from_json(headline, cost) for headline in task["headlines"]]
+            tasks.append(TaskEntry(**{**task, "headlines": headlines}))
         return cls(**{**content, "tasks": tasks})
 
 
@@ -155,43 +159,44 @@ def _grouped(tasks: Sequence[TaskEntry], run: Run) -> Iterator[TaskEntry]:
     tasks of a group whose number is neither that nor their unweighted mean are families of their own."""
     families: dict[str, list[TaskEntry]] = {}
     for task in tasks:
-        families.setdefault(task.family if task.is_other else task.task, []).append(task)
+        families.setdefault(task.family if task.kind == OTHER else task.task, []).append(task)
     for name, in_order in families.items():
         members = sorted(in_order, key=lambda task: task.task)
         numbers = run.group_results.get(name, {})
         common = [head.key for head in members[0].headlines if isinstance(numbers.get(",".join(head.key)), float)]
         kept = [[head for head in task.headlines if head.key in common] for task in members]
-        pooled = [_pooled(column, numbers[",".join(column[0].key)]) for column in zip(*kept, strict=False)]
-        weighted = {kind for _, kind in pooled}
+        of_group = [_pooled(column, numbers[",".join(column[0].key)]) for column in zip(*kept, strict=False)]
+        weighted = {kind for _, kind in of_group}
         if None in weighted or not weighted:
-            yield from (replace(task, family=task.task) if task.is_other else task for task in members)
+            yield from (replace(task, family=task.task) if task.kind == OTHER else task for task in members)
         elif True not in weighted:
             yield from (replace(task, headlines=heads) for task, heads in zip(members, kept, strict=True))
         else:
-            conditions = {key: _digest(t.conditions.get(key, "") for t in members) for key in members[0].conditions}
-            figures = {f"{t.task}, {key}": values for t in members for key, values in t.figures.items()}
-            headlines = [headline for headline, _ in pooled]
-            unranked = next((task.unranked for task in members if task.unranked), "")
             yield replace(
-                members[0], task=name, conditions=conditions, headlines=headlines, figures=figures, unranked=unranked
+                members[0],
+                task=name,
+                conditions={key: _digest(t.conditions.get(key, "") for t in members) for key in members[0].conditions},
+                headlines=[headline for headline, _ in of_group],
+                figures={f"{t.task}, {key}": values for t in members for key, values in t.figures.items()},
+                unranked=next((task.unranked for task in members if task.unranked), ""),
             )
 
 
 def _pooled(column: Sequence[HeadlineFigure], reported: float) -> tuple[HeadlineFigure, bool | None]:
-    """The figure of a group from those of its tasks, with the numbers of all of their documents; and whether the group is
-    weighted (:func:`lm_eval_tasks.runs.other_tasks.is_weighted`)."""
-    are_shares, numbers = all(head.metric.is_share for head in column), [head.numbers for head in column]
-    figure, weighted = mean_of_group([head.figure for head in column], are_shares, reported)
-    is_known = all(len(head.numbers) == 1 and head.by_document for head in column)
-    rows = [np.concatenate([part for (part,) in numbers])] if is_known else ()
-    return HeadlineFigure(column[0].metric, column[0].filter, figure, rows), weighted
+    """The figure of a group from those of its tasks, with all of their documents; and whether the group is weighted
+    (:func:`lm_eval_tasks.runs.other_tasks.is_weighted`)."""
+    first = column[0]
+    figure, weighted = mean_of_group([head.figure for head in column], first.metric.is_share, reported)
+    tasks = [head.measured for head in column if head.measured is not None]
+    (measured,) = pooled(tasks, [0]) if len(tasks) == len(column) else (None,)
+    return HeadlineFigure(first.metric, first.filter, figure, measured), weighted
 
 
 def _headlines(task: TaskRun) -> list[Metric]:
     """The metrics of a task that have a rank: its headlines with a direction, except uncorrected counts of what a detector
     flags, and fallbacks of a metric that is there: where that is not measurable, they are no better known."""
     figures: Iterable[str] = task.figures.get(task.headline_filter, {})
-    if task.is_other:
+    if task.table is None:
         figures = [m.name for m in task.metrics if not math.isnan(task.figure(m.name, task.headline_filter).value)]
     ranked = [
         metric
@@ -206,7 +211,7 @@ def _headlines(task: TaskRun) -> list[Metric]:
 
 
 def _task(task: TaskRun) -> TaskEntry:
-    filter_name, conditions = task.headline_filter, _conditions(task)
+    filter_name, conditions, table = task.headline_filter, _conditions(task), task.table
     joined, unranked, signs = None, "", count(())
     try:
         answers = read_task(task)
@@ -238,25 +243,22 @@ def _task(task: TaskRun) -> TaskEntry:
         unranked=unranked,
         alike=[*doubts[True]],
         unread=[*doubts[False]],
-        title=task.table.title if task.table else "",
-        question=task.table.question(task.task) if task.table else "",
-        of_detectors=task.table is not None and task.table.measures_detectors(task.task),
-        is_other=task.is_other,
+        title=table.title if table else "",
+        question=table.question(task.task) if table else "",
+        kind=OTHER if table is None else DETECTORS if table.measures_detectors(task.task) else MODELS,
     )
 
 
 def _headline(task: TaskRun, metric: Metric, filter_name: str, joined: JoinedTask | None) -> HeadlineFigure:
-    figure = task.figure(metric.name, filter_name)
+    figure, measured = task.figure(metric.name, filter_name), None
     if math.isnan(figure.value):
         raise ValueError(f"{task.task}: the results have no value of {metric.name}")
     if joined is not None:
         with suppress(NotMeasured):
-            measured = measure(joined, metric.name, filter_name, metric.aggregation, corrected=False)
-            numbers = measured.numbers(0)
-            if not any(np.isnan(part).all() for part in numbers):
-                marked = measured.marked[0] if measured.marked is not None else None
-                return HeadlineFigure(metric, filter_name, figure, numbers, measured.is_mean, measured.names, marked)
-    return HeadlineFigure(metric, filter_name, figure)
+            measured = measure(joined, metric, filter_name)
+    if measured is not None and not measured.counted(0).any():
+        measured = None
+    return HeadlineFigure(metric, filter_name, figure, measured)
 
 
 def _conditions(task: TaskRun) -> dict[str, str]:
@@ -287,7 +289,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 # ----------------------------------------------------------------------------------------------- the runs of a folder
 
-_FORMAT = 11  # of a cache file; earlier ones may hold secrets
+_FORMAT = 12  # of a cache file; earlier ones may hold secrets
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """Errors that reading a damaged results file can raise."""
 
@@ -360,7 +362,7 @@ def _load(cache_file: Path, paths: Sequence[Path], cost: float) -> list[Entry] |
         touched = any(path.stat().st_mtime_ns != time for path, (_, _, time, _) in zip(paths, states, strict=True))
         if touched and any(sha256_of(path) != sha256 for path, (*_, sha256) in zip(paths, states, strict=True)):
             return None
-        entries = [Entry.from_json(entry) for entry in cached["entries"]]
+        entries = [Entry.from_json(entry, cost) for entry in cached["entries"]]
     except FileNotFoundError:
         return None
     except _DAMAGED as error:

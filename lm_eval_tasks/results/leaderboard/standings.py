@@ -1,57 +1,37 @@
-"""The tables of a leaderboard: runs that were asked the same, their figures, and their ranks.
+"""The tables of a leaderboard: runs that were asked the same, as columns of :mod:`lm_eval_tasks.results.board`.
 
-A family of tasks has a summary, and tables by language behind it. An overview holds the main columns of all summaries: one
-for language models, and one for detectors, which the detection tasks measure.
+A family of tasks has a summary, and tables by language behind it. An overview holds the main columns of all summaries, for
+each of :data:`~lm_eval_tasks.results.leaderboard.entry.KINDS`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from statistics import fmean
 from typing import NamedTuple
 
-import numpy as np
-
-from custom_metrics.statistics.figures import Figure, Rows
-from custom_metrics.statistics.multiple_comparisons import adjusted, all_pairs, better, ranks
-from custom_metrics.statistics.paired_difference import Floats
-from custom_metrics.statistics.strata import across_strata, error_across, has_shared, mean_of
+from custom_metrics.scores.aggregations import NotMeasured
+from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import Unit, is_measurable
-from lm_eval_tasks.detection.marked import shared_draw
 from lm_eval_tasks.published import rows_for
-from lm_eval_tasks.results.compare.measuring import compare_marked
-from lm_eval_tasks.results.leaderboard.entry import MARKS, Entry, HeadlineFigure, TaskEntry
+from lm_eval_tasks.results.board import Cell, Column, mean_figure, place_of, tested
+from lm_eval_tasks.results.leaderboard.entry import DETECTORS, KINDS, MARKS, Entry, HeadlineFigure, TaskEntry
+from lm_eval_tasks.results.measuring import Measured
 
 MEAN_COLUMN = "mean"
-
-SPEED = "documents a second"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A figure of a run."""
-
-    figure: Figure
-    unit: Unit
-    rank: int | None = None
-    competes: bool = (
-        True  # whether it can have a rank: it is measurable, and the run does not answer all questions alike
-    )
-    marked: bool = False  # whether there are doubts about the run's answers: a first rank is no distinction
+_SPEED = "documents a second"
 
 
-class Column(NamedTuple):
-    """A column of a table. Its name is a language, a task, a benchmark, or :data:`MEAN_COLUMN` for the mean of languages;
+class Heading(NamedTuple):
+    """The head of a column. Its name is a language, a task, a benchmark, or :data:`MEAN_COLUMN` for the mean of languages;
     empty in a table of one task. The metric is empty if it is the table's title."""
 
     name: str
     metric: str
     higher_is_better: bool | None
     title: str = ""  # of the metric, in plain words
+    unit: Unit = "score"
 
 
 @dataclass(frozen=True)
@@ -60,7 +40,7 @@ class Standing:
     about its answers to the table's tasks."""
 
     entry: int
-    cells: Mapping[Column, Cell]
+    cells: Mapping[Heading, Cell]
     marks: tuple[str, ...] = ()
 
 
@@ -69,7 +49,7 @@ class Published(NamedTuple):
 
     model: str
     source: str
-    values: Mapping[Column, float]
+    values: Mapping[Heading, float]
 
 
 @dataclass(frozen=True)
@@ -77,13 +57,9 @@ class Table:
     """A table of figures. Rows are sorted by the first column, the best first."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[Heading, ...]
     rows: tuple[Standing, ...]
     published: tuple[Published, ...] = ()
-
-    def unit(self, column: Column) -> Unit:
-        """The unit of a column's figures."""
-        return next((row.cells[column].unit for row in self.rows if column in row.cells), "score")
 
 
 @dataclass(frozen=True)
@@ -97,33 +73,33 @@ class Section:
     family: str
     title: str  # of the benchmark
     question: str  # that the tasks answer
-    of_detectors: bool
-    is_other: bool  # whether its tasks are in no table of ours
+    kind: str  # one of `KINDS`
     prominence: int  # of its most prominent metric
     number: int  # from 1 if runs of the family had different conditions; else 0
     conditions: Mapping[str, str]  # name to value of the shared conditions, or the number of values if tasks differ
     doubts: tuple[str, ...]  # why figures are not comparable with published ones, with the tasks concerned
     unranked: Mapping[int, str]  # entry to why it has no rank
     summary: Table
-    main: tuple[Column, ...]  # columns of the summary that stand in the overview
+    main: tuple[Heading, ...]  # columns of the summary that stand in the overview
     tables: tuple[Table, ...]
 
 
-MetricOfFilter = tuple[str, str]
-"""The names of a metric and of its filter: :attr:`HeadlineFigure.key`."""
+class _Draft(NamedTuple):
+    """A column of a table, before its runs: a metric, and the tasks whose mean it is."""
 
-_Parts = Sequence[tuple[str, MetricOfFilter]]
-"""The task and metric of each figure whose mean a column has."""
+    heading: Heading
+    figure: HeadlineFigure  # of any task
+    tasks: Sequence[str]
 
 
 @dataclass
 class _RunGroup:
-    """Runs whose shared tasks have the same conditions."""
+    """Runs of a family whose shared tasks have the same conditions."""
 
+    family: str
     members: dict[int, dict[str, TaskEntry]] = field(default_factory=dict)  # number of the entry to its tasks
     conditions: dict[tuple[str, str], str] = field(default_factory=dict)  # by task and name
     varied: set[str] = field(default_factory=set)  # names of conditions that are not those of all members
-    tested: dict[str, dict[tuple[int, int], tuple[float, float]]] = field(default_factory=dict)
 
     def add(self, number: int, tasks: dict[str, TaskEntry], but_for: Collection[str] = ()) -> bool:
         """Add a run if its conditions are the same, `but_for` some of them; return whether they are."""
@@ -136,20 +112,10 @@ class _RunGroup:
             return True
         return False
 
-    def pairs(
-        self, strata: Sequence[Floats], by_document: bool, weights: Sequence[float]
-    ) -> dict[tuple[int, int], tuple[float, float]]:
-        """:func:`all_pairs`, cached, as two corrections of the same flagged shares have the same."""
-        described = repr([by_document, *weights, *((array.shape, array.dtype.str) for array in strata)]).encode()
-        key = hashlib.sha256(b"".join((described, *(array.tobytes() for array in strata)))).hexdigest()
-        if key not in self.tested:
-            self.tested[key] = all_pairs(strata, by_document, weights)
-        return self.tested[key]
-
 
 def sections_of(entries: Sequence[Entry]) -> list[Section]:
-    """The sections of all families of tasks, those of language models first, by name, those of detectors by the prominence
-    of their metrics: answers of models before inserted errors. A run is in one section of a family."""
+    """The sections of all families of tasks, by :data:`KINDS` and name; detectors by the prominence of their metrics, so
+    that answers of models come before inserted errors. A run is in one section of a family."""
     families: dict[str, dict[int, dict[str, TaskEntry]]] = {}
     for number, entry in enumerate(entries):
         for task in entry.tasks:
@@ -159,12 +125,12 @@ def sections_of(entries: Sequence[Entry]) -> list[Section]:
         groups: list[_RunGroup] = []
         for number, tasks in runs.items():
             if not any(group.add(number, tasks) for group in groups):
-                groups.append(_RunGroup())
+                groups.append(_RunGroup(family))
                 groups[-1].add(number, tasks)
         groups.sort(key=lambda group: -len(group.members))
         _add_settings(groups, [entry.model for entry in entries])
-        sections += [_section(family, place if len(groups) > 1 else 0, group) for place, group in enumerate(groups, 1)]
-    return sorted(sections, key=lambda each: (each.is_other, each.of_detectors, each.of_detectors and -each.prominence))
+        sections += [_section(place if len(groups) > 1 else 0, group) for place, group in enumerate(groups, 1)]
+    return sorted(sections, key=lambda each: (KINDS.index(each.kind), each.kind == DETECTORS and -each.prominence))
 
 
 _ASKED = ("prompt", "shots", "system instruction")  # conditions that a model can be tried under
@@ -184,21 +150,19 @@ def _add_settings(groups: list[_RunGroup], models: Sequence[str]) -> None:
 
 
 def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Table]:
-    """The main columns of all families side by side: for language models, for detectors, and of tasks that are in no
-    table of ours, where there are such runs.
+    """The main columns of all families side by side, a table for each of :data:`KINDS` that has runs.
 
     Runs of a second group of a family are not in it. Detectors whose speed was measured have that, too.
     """
     tables = []
-    titles = {(False, False): "Models", (True, False): "Detectors", (False, True): "Other tasks of the harness"}
-    for kind, title in titles.items():
-        parts = [each for each in sections if (each.of_detectors, each.is_other) == kind and each.number < 2]
-        columns: list[Column] = []
-        cells: dict[int, dict[Column, Cell]] = {}
+    for kind in KINDS:
+        chosen = [each for each in sections if each.kind == kind and each.number < 2]
+        columns: list[Heading] = []
+        cells: dict[int, dict[Heading, Cell]] = {}
         marks: dict[int, dict[str, None]] = {}
         published: list[Published] = []
-        for section in parts:
-            name = section.title if sum(part.title == section.title for part in parts) == 1 else section.family
+        for section in chosen:
+            name = section.title if sum(each.title == section.title for each in chosen) == 1 else section.family
             renamed = {column: column._replace(name=name) for column in section.main}
             columns += renamed.values()
             for row in section.summary.rows:
@@ -208,18 +172,18 @@ def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Tab
             for theirs in section.summary.published:
                 values = {renamed[column]: value for column, value in theirs.values.items() if column in renamed}
                 published.append(theirs._replace(values=values))
-        if title == "Detectors" and any(entries[number].speed for number in cells):
-            columns.append(speed := Column("", SPEED, True))
+        if kind == DETECTORS and any(entries[number].speed for number in cells):
+            columns.append(speed := Heading("", _SPEED, True, unit="words"))
             for number, by_column in cells.items():
-                if entries[number].speed:
-                    by_column[speed] = Cell(Figure(entries[number].speed), "words", competes=False)
+                if value := entries[number].speed:
+                    by_column[speed] = Cell(value, Figure(value), competes=False)
         if cells:
             rows = [Standing(number, by_column, tuple(marks[number])) for number, by_column in cells.items()]
-            tables.append(Table(title, tuple(columns), _sorted(rows, columns), tuple(published)))
+            tables.append(Table(kind, tuple(columns), _sorted(rows, columns), tuple(published)))
     return tables
 
 
-def _section(family: str, number: int, group: _RunGroup) -> Section:
+def _section(number: int, group: _RunGroup) -> Section:
     tasks: dict[str, TaskEntry] = {}
     for members in group.members.values():
         for name, task in members.items():
@@ -236,17 +200,16 @@ def _section(family: str, number: int, group: _RunGroup) -> Section:
             for doubt in task.doubts:
                 concerned.setdefault(doubt, set()).add(name)
     ordered = sorted(tasks.values(), key=lambda task: task.task)
-    pairs = _families(ordered)
-    of_pairs = [_columns(pair, MEAN_COLUMN if len(ordered) > 1 else "", ordered) for pair in pairs]
-    summary = _table("", group, [column for columns in of_pairs for column in columns])
-    prominent = max(pairs, key=lambda pair: max(each.metric.prominence for each in pair))
-    in_overview = [len(pairs) < 3 or pair in (pairs[0], prominent) for pair in pairs]
+    traded = _traded_together(ordered)
+    drafts = [_drafts(metrics, MEAN_COLUMN if len(ordered) > 1 else "", ordered) for metrics in traded]
+    summary = _table("", group, [draft for of_metrics in drafts for draft in of_metrics])
+    prominent = max(traded, key=lambda metrics: max(each.metric.prominence for each in metrics))
+    in_overview = [len(traded) < 3 or metrics in (traded[0], prominent) for metrics in traded]
     return Section(
-        family=family,
-        title=ordered[0].title or family,
+        family=group.family,
+        title=ordered[0].title or group.family,
         question=ordered[0].question,
-        of_detectors=ordered[0].of_detectors,
-        is_other=ordered[0].is_other,
+        kind=ordered[0].kind,
         prominence=max(each.metric.prominence for each in prominent),
         number=number,
         conditions={
@@ -265,139 +228,142 @@ def _section(family: str, number: int, group: _RunGroup) -> Section:
         },
         summary=summary,
         main=tuple(
-            column for columns, chosen in zip(of_pairs, in_overview, strict=True) if chosen for column, _ in columns
+            draft.heading
+            for of_metrics, shown in zip(drafts, in_overview, strict=True)
+            if shown
+            for draft in of_metrics
         ),
-        tables=tuple(_by_language(group, ordered, pairs, summary)) if len(ordered) > 1 else (),
+        tables=tuple(_by_language(group, ordered, traded, summary)) if len(ordered) > 1 else (),
     )
 
 
-def _families(tasks: Sequence[TaskEntry]) -> list[list[HeadlineFigure]]:
+def _traded_together(tasks: Sequence[TaskEntry]) -> list[list[HeadlineFigure]]:
     """The headline metrics, each together with the one that it is traded against, as neither is meaningful alone, and with
     their balanced error, which comes first."""
     by_key = {headline.key: headline for task in tasks for headline in task.headlines}
-    families = []
+    together = []
     while by_key:
         first = by_key.pop(next(iter(by_key)))
         partners = [*first.metric.balances, first.metric.traded_against]
         found = [by_key.pop((name, first.filter), None) for name in dict.fromkeys(partners)]
-        families.append([first, *filter(None, found)])
-    return families
+        together.append([first, *filter(None, found)])
+    return together
 
 
-def _columns(family: Sequence[HeadlineFigure], name: str, tasks: Sequence[TaskEntry]) -> list[tuple[Column, _Parts]]:
-    """Their means over the tasks that have them."""
-    parts = [[(task.task, each.key) for task in tasks if _headline(task, each.key)] for each in family]
-    return [(_column(name, each), of_metric) for each, of_metric in zip(family, parts, strict=True) if of_metric]
+def _drafts(metrics: Sequence[HeadlineFigure], name: str, tasks: Sequence[TaskEntry]) -> list[_Draft]:
+    """The means of metrics over the tasks that have them."""
+    drafts = []
+    for each in metrics:
+        metric, names = each.metric, [task.task for task in tasks if _headline(task, each.key)]
+        text = _with_filter(metric.name, each.filter)
+        if names:
+            heading = Heading(name, text, metric.higher_is_better, metric.heading, metric.unit)
+            drafts.append(_Draft(heading, each, names))
+    return drafts
 
 
 def _by_language(
-    group: _RunGroup, tasks: Sequence[TaskEntry], pairs: Sequence[Sequence[HeadlineFigure]], summary: Table
+    group: _RunGroup, tasks: Sequence[TaskEntry], traded: Sequence[Sequence[HeadlineFigure]], summary: Table
 ) -> Iterator[Table]:
-    """A table by language for each metric, or for two that are traded against each other, in the summary's order."""
+    """A table by language for each metric, or for several that are traded against each other, in the summary's order."""
     order = {row.entry: place for place, row in enumerate(summary.rows)}  # runs that lack a language are not in it
-    for pair in pairs:
-        columns = [column for task in tasks for column in _columns(pair, task.language or task.task, [task])]
-        if len(pair) == 1:  # the metric is the table's title
-            columns = [(column._replace(metric=""), parts) for column, parts in columns]
-        names = " and ".join(each.metric.name for each in pair)
-        table = _table(_with_filter(names, pair[0].filter), group, columns)
+    for metrics in traded:
+        drafts = [draft for task in tasks for draft in _drafts(metrics, task.language or task.task, [task])]
+        if len(metrics) == 1:  # the metric is the table's title
+            drafts = [draft._replace(heading=draft.heading._replace(metric="")) for draft in drafts]
+        names = " and ".join(each.metric.name for each in metrics)
+        table = _table(_with_filter(names, metrics[0].filter), group, drafts)
         yield replace(table, rows=tuple(sorted(table.rows, key=lambda row: order.get(row.entry, len(order)))))
-
-
-def _column(name: str, headline: HeadlineFigure) -> Column:
-    metric = headline.metric
-    return Column(name, _with_filter(metric.name, headline.filter), metric.higher_is_better, metric.heading)
 
 
 def _with_filter(name: str, filter_name: str) -> str:
     return name if filter_name in ("answer", "tags", "none") else f"{name}, {filter_name}"
 
 
-def _headline(task: TaskEntry | None, key: MetricOfFilter) -> HeadlineFigure | None:
+def _headline(task: TaskEntry | None, key: tuple[str, str]) -> HeadlineFigure | None:
     return next((headline for headline in task.headlines if headline.key == key), None) if task else None
 
 
-def _table(title: str, group: _RunGroup, columns: Sequence[tuple[Column, _Parts]]) -> Table:
-    """A table of columns, each with the figures whose mean it has. Columns of one metric are its languages."""
-    runs = group.members
-    cells: dict[int, dict[Column, Cell]] = {number: {} for number in runs}
-    metrics: dict[MetricOfFilter, dict[Column, dict[int, list[HeadlineFigure]]]] = {}  # the figures that can be tested
-    for column, parts in columns:
-        testable = metrics.setdefault(parts[0][1], {}).setdefault(column, {})
-        for number, run_tasks in runs.items():
-            figures = [each for task, key in parts if (each := _headline(run_tasks.get(task), key))]
-            if len(figures) == len(parts):
-                cells[number][column] = _cell(figures, [run_tasks[task] for task, _ in parts])
-                if all(figure.numbers for figure in figures) and not any(run_tasks[t].unranked for t, _ in parts):
-                    testable[number] = figures
-        draws = {
-            number: " ".join(runs[number][task].conditions.get(MARKS, "") for task, _ in parts)
-            for number, (first, *_) in testable.items()
-            if first.marked is not None
-        }
-        for number in [number for number, draw in draws.items() if draw != shared_draw(draws.values())]:
-            del testable[number]  # compared with none of the others
-    for of_metric in metrics.values():
-        for column, won in _won(of_metric, group).items():
-            competing = [number for number in of_metric[column] if cells[number][column].competes]
-            for number, rank in ranks(competing, won).items():
-                cells[number][column] = replace(cells[number][column], rank=rank)
-    table_tasks = dict.fromkeys(task for _, parts in columns for task, _ in parts)
+def _table(title: str, group: _RunGroup, drafts: Sequence[_Draft]) -> Table:
+    """A table of columns. Those of one metric are its languages."""
+    cells: dict[int, dict[Heading, Cell]] = {number: {} for number in group.members}
+    for draft, column in zip(drafts, tested([_column(draft, group) for draft in drafts]), strict=True):
+        for number, cell in column.cells.items():
+            cells[number][draft.heading] = cell
+    table_tasks = dict.fromkeys(task for draft in drafts for task in draft.tasks)
     rows = [
-        Standing(number, by_column, _marks([runs[number][task] for task in table_tasks if task in runs[number]]))
+        Standing(number, by_column, _marks([of_run[task] for task in table_tasks if task in of_run]))
         for number, by_column in cells.items()
-        if by_column
+        if by_column and (of_run := group.members[number])
     ]
-    header = [column for column, _ in columns]
-    return Table(title, tuple(header), _sorted(rows, header), tuple(_published(columns)))
+    header = [draft.heading for draft in drafts]
+    return Table(title, tuple(header), _sorted(rows, header), tuple(_published(drafts)))
 
 
-def _sorted(rows: Sequence[Standing], columns: Sequence[Column]) -> tuple[Standing, ...]:
-    return tuple(sorted(rows, key=lambda row: [_order(row.cells.get(each), each.higher_is_better) for each in columns]))
+def _column(draft: _Draft, group: _RunGroup) -> Column:
+    """The column of the board, with the runs that have all of its tasks. Runs are compared whose answers to all of them can
+    be."""
+    metric, parts = draft.figure.metric, len(draft.tasks)
+    cells: dict[int, Cell] = {}
+    by_task: list[dict[int, Measured]] = [{} for _ in draft.tasks]
+    for number, of_run in group.members.items():
+        headlines = [each for task in draft.tasks if (each := _headline(of_run.get(task), draft.figure.key))]
+        if len(headlines) < parts:
+            continue
+        tasks = [of_run[task] for task in draft.tasks]
+        measured = [each.measured for each in headlines if each.measured is not None]
+        figure = mean_figure([each.figure for each in headlines], metric, [(task, 0) for task in measured])
+        shown = is_measurable(figure, metric.unit)
+        doubted, alike = any(task.alike or task.unread for task in tasks), all(task.alike for task in tasks)
+        cells[number] = Cell(figure.value, figure, shown, shown and not alike, doubted)
+        if len(measured) == parts and not any(task.unranked for task in tasks):
+            for of_task, own in zip(by_task, measured, strict=True):
+                of_task[number] = own
+    apart = {run for of_task in by_task for run in _apart(of_task)}
+    by_task = [{number: own for number, own in of_task.items() if number not in apart} for of_task in by_task]
+    merged = [
+        replace(next(iter(of_task.values())), rows={number: own.rows[0] for number, own in of_task.items()})
+        for of_task in by_task
+        if of_task
+    ]
+    return Column(draft.heading.name, metric, draft.figure.filter, cells, merged, group=parts > 1, family=group.family)
 
 
-def _order(cell: Cell | None, higher_is_better: bool | None) -> tuple[float, ...]:
-    if cell is None:
-        return 2, math.inf, math.inf
-    return not cell.competes, cell.rank or math.inf, -cell.figure.value if higher_is_better else cell.figure.value
+def _apart(runs: Mapping[int, Measured]) -> Collection[int]:
+    """The runs that cannot be compared with the others on a task."""
+    try:
+        apart = (
+            next(iter(runs.values())).kind.check({str(run): own.rows[0] for run, own in runs.items()}) if runs else {}
+        )
+    except NotMeasured:
+        return runs.keys()
+    return [int(run) for run in apart]
 
 
-def _published(columns: Sequence[tuple[Column, _Parts]]) -> Iterator[Published]:
+def _sorted(rows: Sequence[Standing], columns: Sequence[Heading]) -> tuple[Standing, ...]:
+    return tuple(
+        sorted(rows, key=lambda row: [place_of(row.cells.get(each), each.higher_is_better) for each in columns])
+    )
+
+
+def _published(drafts: Sequence[_Draft]) -> Iterator[Published]:
     """Published values of detectors: of several that have every column of the table, the best, the middle and the last."""
-    values: dict[tuple[str, str], dict[Column, list[float]]] = {}
-    for column, parts in columns:
-        for task, (metric, _) in parts:
-            for row in rows_for(task, metric):
-                if row.source.of == "detector":
-                    source = f"{row.source}; {row.split} answers" if row.split else str(row.source)
-                    by_column = values.setdefault((row.model, source), {})
-                    by_column.setdefault(column, []).append(row.value)
+    values: dict[tuple[str, str], dict[Heading, list[float]]] = {}
+    for heading, figure, tasks in drafts:
+        for row in (row for task in tasks for row in rows_for(task, figure.metric.name)):
+            if row.source.of == "detector":
+                source = f"{row.source}; {row.split} answers" if row.split else str(row.source)
+                values.setdefault((row.model, source), {}).setdefault(heading, []).append(row.value)
     full = {
-        key: {column: fmean(of_column) for column, of_column in by_column.items()}
+        key: {heading: fmean(of_column) for heading, of_column in by_column.items()}
         for key, by_column in values.items()
-        if all(len(by_column.get(column, ())) == len(parts) for column, parts in columns)
+        if all(len(by_column.get(draft.heading, ())) == len(draft.tasks) for draft in drafts)
     }
-    ranked = sorted(full, key=lambda key: -full[key][columns[0][0]])
+    ranked = sorted(full, key=lambda key: -full[key][drafts[0].heading])
     for place in sorted({0, len(ranked) // 2, len(ranked) - 1}) if ranked else ():
         model, source = ranked[place]
         name = f"{model} ({place + 1} of {len(ranked)})" if len(ranked) > 1 else model
         yield Published(name, source, full[ranked[place]])
-
-
-def _cell(headlines: Sequence[HeadlineFigure], tasks: Sequence[TaskEntry]) -> Cell:
-    rows = []
-    if _share_passages(headlines):
-        rows = [Rows(headline.numbers[0], headline.passages) for headline in headlines]
-    metric = headlines[0].metric
-    figure = mean_of([headline.figure for headline in headlines], metric.is_share, error_across(rows))
-    competes = is_measurable(figure, metric.unit) and not all(task.alike for task in tasks)
-    return Cell(figure, metric.unit, competes=competes, marked=any(task.alike or task.unread for task in tasks))
-
-
-def _share_passages(headlines: Sequence[HeadlineFigure]) -> bool:
-    """Whether the numbers of all tasks are by passage, and two tasks share a passage."""
-    passages = [headline.passages for headline in headlines]
-    return all(passages) and has_shared(passages)
 
 
 def _marks(tasks: Sequence[TaskEntry]) -> tuple[str, ...]:
@@ -412,43 +378,3 @@ def _marks(tasks: Sequence[TaskEntry]) -> tuple[str, ...]:
         else f"{mark} ({', '.join(names) if len(names) < 4 else f'{len(names)} of {len(tasks)}'})"
         for mark, names in where.items()
     )
-
-
-def _won(
-    columns: Mapping[Column, Mapping[int, Sequence[HeadlineFigure]]], group: _RunGroup
-) -> dict[Column, set[tuple[int, int]]]:
-    """The pairs of a better and a worse run in each column of a metric that has two runs."""
-    tested = {column: _differences(figures, group) for column, figures in columns.items() if len(figures) > 1}
-    p_values = adjusted([{pair: p for pair, (_, p) in found.items()} for found in tested.values()])
-    won: dict[Column, set[tuple[int, int]]] = {column: set() for column in tested}
-    for (column, found), of_pairs in zip(tested.items(), p_values, strict=True):
-        for pair, (difference, _) in found.items():
-            first = better(difference, of_pairs[pair].p, column.higher_is_better)
-            if first is not None:
-                won[column].add(pair if first else pair[::-1])
-    return won
-
-
-def _differences(
-    headlines: Mapping[int, Sequence[HeadlineFigure]], group: _RunGroup
-) -> dict[tuple[int, int], tuple[float, float]]:
-    """The paired differences of all runs in a column, by their figures of its tasks, and their p."""
-    first, runs = next(iter(headlines.values())), [*headlines]  # all runs have the same passages
-    if first[0].marked is not None:
-        of_pairs = {
-            pair: compare_marked(
-                [(a.marked or {}, b.marked or {}) for a, b in zip(*(headlines[run] for run in pair), strict=True)]
-            )
-            for pair in combinations(runs, 2)
-        }
-        return {pair: (result.difference, result.p) for pair, result in of_pairs.items()}
-    strata = [
-        np.array(numbers).T
-        for figures in zip(*headlines.values(), strict=True)
-        for numbers in zip(*(figure.numbers for figure in figures), strict=True)
-    ]
-    weights = [stratum.weight for figure in first for stratum in figure.figure.strata] or [1.0] * len(strata)
-    if _share_passages(first):
-        strata = across_strata(strata, [figure.passages for figure in first])
-    found = group.pairs(strata, first[0].by_document, weights)
-    return {(runs[a], runs[b]): values for (a, b), values in found.items()}

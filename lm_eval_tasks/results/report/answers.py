@@ -69,11 +69,11 @@ def signs_of_run(task: TaskRun, read_answers: ReadAnswers) -> Signs:
 
 
 def _is_labelled(task: TaskRun) -> bool:
-    return not task.is_other and {*READINGS} <= {*task.filters}
+    return task.table is not None and {*READINGS} <= {*task.filters}
 
 
 def _has_signs(task: TaskRun) -> bool:
-    return _is_labelled(task) or any(not task.is_other and metric.name in _IN_OWN_WORDS for metric in task.metrics)
+    return _is_labelled(task) or (task.table is not None and any(m.name in _IN_OWN_WORDS for m in task.metrics))
 
 
 def _derive_signs(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]]:

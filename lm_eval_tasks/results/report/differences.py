@@ -7,21 +7,30 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
+from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.published.beside import PublishedDifference, compare_with_published
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
-from lm_eval_tasks.results.compare.matrix import matrices
-from lm_eval_tasks.results.compare.rendering import Section, p_value
-from lm_eval_tasks.results.report.doubts import CORRECTED
+from lm_eval_tasks.results.compare.tables import matrices
+from lm_eval_tasks.results.formats import (
+    NO_BREAK,
+    Section,
+    as_text,
+    bounds,
+    not_measurable,
+    p_value,
+    points,
+    range_of_points,
+    unbroken,
+)
 from lm_eval_tasks.results.report.families import MANY, language_name, title_of
-from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import NO_BREAK, as_text, bounds, not_measurable, points, shorten, unbroken
+from lm_eval_tasks.results.report.headlines import CORRECTED, Headline
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
-_NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's errors are too little known."
+_NOTHING_CORRECTED = "The corrected rates cannot be compared: too little is known of the detector's errors."
 _FLAGGED = "detected_rate"
-_ALIKE = "{model} answers every question alike, and is said to be better than no other model."
+_ALIKE = "{model} answers every question alike, so it is not called better than any other model."
 _NAMED = 3  # languages that a verdict names
 
 
@@ -67,17 +76,17 @@ def differences(
     except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
         return Differences([], {}, (f"The models are not compared: {error}",))
     refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in comparison.refused)
-    titles = {task.benchmark: title_of(task) for run in runs for task in run.tasks.values()}
-    metrics = [*_by_metric(comparison, titles)]
+    metrics = [*_by_metric(comparison, {task.benchmark: title_of(task) for run in runs for task in run.tasks.values()})]
     nothing = () if metrics else ("The models are not compared: they were asked nothing that is the same.",)
+    notes = (*nothing, *refused, *comparison.notes)
     if len(runs) >= MANY:
         tables = matrices(comparison, lambda value, metric: as_text(value, metric.unit)) if metrics else ()
-        return Differences(metrics, {}, (*nothing, *refused, *comparison.notes), comparison, tables)
+        return Differences(metrics, {}, notes, comparison, tables)
     by_metric: dict[tuple[str, str], list[Headline]] = {}
     for headline in headlines:
         by_metric.setdefault((headline.family, headline.metric), []).append(headline)
     verdicts = {key: _verdicts(comparison, *key, listed) for key, listed in by_metric.items()}
-    return Differences(metrics, verdicts, (*nothing, *refused, *comparison.notes))
+    return Differences(metrics, verdicts, notes, comparison)
 
 
 def _by_metric(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[MetricDifferences]:
@@ -110,7 +119,7 @@ def _row(row: Difference, models: Sequence[str], width: float) -> dict[str, Any]
         "first_value": as_text(row.first_value, unit) if row.first_measurable else NOT_MEASURABLE,
         "second_value": as_text(row.second_value, unit) if row.second_measurable else NOT_MEASURABLE,
         "difference": points(row.difference, unit) if row.is_measurable else NOT_MEASURABLE,
-        "bounds": _bounds(row.low, row.high, unit),
+        "bounds": range_of_points(row.low, row.high, unit),
         "p": p_value(row.p_adjusted),
         "sort": row.difference if math.isfinite(row.difference) else 0.0,
         "p_sort": row.p_adjusted if math.isfinite(row.p_adjusted) else 2.0,  # behind all others
@@ -121,14 +130,8 @@ def _row(row: Difference, models: Sequence[str], width: float) -> dict[str, Any]
     }
 
 
-def _bounds(low: float, high: float, unit: Unit) -> str:
-    """The bounds of a difference; empty where there are none."""
-    if math.isnan(low) or math.isnan(high):
-        return ""
-    return f"{points(low, unit).removesuffix(' points')} to {points(high, unit)}"
-
-
 def _verdicts(comparison: Comparison, family: str, metric: str, headlines: Sequence[Headline]) -> list[Verdict]:
+    """The verdicts on two models: on the mean of a family, or its only language; else in how many languages each leads."""
     languages = headlines[-1].languages
     rows, by_language = _split_rows(comparison, family, metric, languages)
     if rows and metric in CORRECTED and all(math.isnan(row.p) for row in rows):
@@ -160,15 +163,15 @@ def _verdict(row: Difference, comparison: Comparison) -> Verdict:
     unit = row.measured.unit
     first, second = comparison.models[row.first], comparison.models[row.second]
     if row.n == 0 or math.isnan(row.p):
-        return Verdict(f"Of {_short_name(first)} and {_short_name(second)} nothing can be said.")
+        return Verdict(f"{_short_name(first)} and {_short_name(second)} cannot be compared.")
     p = p_value(row.p_adjusted)
     evidence = (f"p < {p[1:]}" if p.startswith("<") else f"p = {p}").replace(" ", NO_BREAK)
-    interval = _bounds(row.low, row.high, unit)
+    interval = range_of_points(row.low, row.high, unit)
     if row.better is None:
         statement = "They differ" if row.significant else "No difference is shown"
         evidence = f"95 % bounds {interval}; {evidence}" if interval else evidence
         size = points(row.difference, unit) if row.is_measurable else NOT_MEASURABLE
-        return Verdict(f"{statement}: {_short_name(first)} less {_short_name(second)} is {size} ({evidence}).")
+        return Verdict(f"{statement}: {_short_name(first)} minus {_short_name(second)} is {size} ({evidence}).")
     size, low, high = (
         points(number, unit).removeprefix("+")
         for number in (abs(row.difference), *sorted((abs(row.low), abs(row.high))))
@@ -236,6 +239,6 @@ def _text(delta: PublishedDifference, unit: Unit) -> str:
     """A run's figure minus a published one, with bounds; or the reason why there is no difference."""
     if delta.why_none:
         return "no difference: " + "; ".join(delta.why_none)
-    interval = _bounds(delta.low, delta.high, unit)
+    interval = range_of_points(delta.low, delta.high, unit)
     text = points(delta.difference, unit) + (f" [{interval}]" if interval else "")
     return f"{text} ({'; '.join(delta.differs_in)})" if delta.differs_in else text

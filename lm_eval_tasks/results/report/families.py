@@ -38,7 +38,7 @@ class Family:
     @property
     def parts(self) -> str:
         """What its tasks are, in the plural."""
-        return "tasks" if self.any_task.is_other else "languages"
+        return "tasks" if self.any_task.table is None else "languages"
 
     @property
     def filter(self) -> str:
@@ -61,7 +61,7 @@ class Family:
         figures = [*self.figures(metric).values()]
         share = all(task.metric(metric).is_share for task in self.tasks.values())
         value, error = (self.results.get(f"{name},{self.filter}") for name in (metric, f"{metric}_stderr"))
-        if self.any_task.is_other and isinstance(value, float):
+        if self.any_task.table is None and isinstance(value, float):
             return mean_of_group(figures, share, value)[0]
         mean = mean_of(figures, share)
         if isinstance(error, float) and isinstance(value, float) and math.isclose(value, mean.value) and not share:
@@ -94,11 +94,10 @@ def families(run: Run) -> list[Family]:
     """
     by_name: dict[str, dict[str, TaskRun]] = {}
     for task in run.tasks.values():
-        by_name.setdefault(task.family, {})[task.task if task.is_other else task.language] = task
+        by_name.setdefault(task.family, {})[task.part] = task
     listed: list[Family] = []
     for name, tasks in by_name.items():
-        of_others = any(task.is_other for task in tasks.values())
-        members = {*(run.groups if of_others else catalogue.groups()).get(name, ())}
+        members = {*{**run.groups, **catalogue.groups()}.get(name, ())}
         is_whole = bool(members) and members <= {task.task for task in tasks.values()}
         outside = {language: task for language, task in tasks.items() if is_whole and task.task not in members}
         inside = {language: task for language, task in tasks.items() if language not in outside}

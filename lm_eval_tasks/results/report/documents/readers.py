@@ -14,6 +14,7 @@ from custom_metrics.reading.no_answer import no_answer
 from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
+from lm_eval_tasks.results.formats import as_text
 from lm_eval_tasks.results.report.documents.document import (
     ANSWER_LENGTH,
     PAGE_LENGTH,
@@ -29,7 +30,6 @@ from lm_eval_tasks.results.report.documents.document import (
     tagged_answer,
     text_of,
 )
-from lm_eval_tasks.results.report.numbers import as_text
 from lm_eval_tasks.runs import Answer, FilteredAnswer, TaskRun
 from lm_eval_tasks.runs.run import LARGEST
 
@@ -307,7 +307,7 @@ def reader_of(task: TaskRun) -> TaskReader:
     """The reader of a task's documents."""
     metrics = {metric.name for metric in task.metrics}
     readers = {
-        OtherReader: task.is_other,
+        OtherReader: task.table is None,
         NomiraclReader: task.benchmark == "nomiracl",
         ClapnqReader: task.benchmark == "clapnq" and "unanswerable_accuracy" in metrics,
         DetectionReader: {"f1", "lost_rate"} <= metrics,

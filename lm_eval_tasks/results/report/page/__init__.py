@@ -20,14 +20,13 @@ from typing import Any
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.results.formats import UNDEFINED_TEXT, as_text
 from lm_eval_tasks.results.report.answers import ReadAnswers
 from lm_eval_tasks.results.report.differences import differences, published_tables
 from lm_eval_tasks.results.report.documents.document import KINDS
 from lm_eval_tasks.results.report.families import MANY, families, language_name, title_of
 from lm_eval_tasks.results.report.headlines import headlines
-from lm_eval_tasks.results.report.numbers import UNDEFINED_TEXT, as_text
-from lm_eval_tasks.results.report.page.overview import overviews
-from lm_eval_tasks.results.report.page.summary import examples, summaries
+from lm_eval_tasks.results.report.page.summary import examples, overviews, summaries
 from lm_eval_tasks.results.report.plots import DARK, LIGHT, plots_of
 from lm_eval_tasks.results.report.plots.drawing import MARKERS, look_of, short_names
 from lm_eval_tasks.results.report.provenance import command_files, numbers, origins
@@ -60,7 +59,7 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
         plots, why_no_plots = [], _NO_PLOTS
     pictures = {plot.family: plot for plot in plots if plot.family} if is_many else {}
     questions = "Which model makes up less?", f"How much does {names} make up?"
-    if only_others := all(task.is_other for run in every for task in run.tasks.values()):
+    if only_others := all(task.table is None for run in every for task in run.tasks.values()):
         questions = "Which model does better?", f"How well does {names} do?"
     listed = headlines(every, read_answers)
     doubts, family_summaries = summaries(listed)

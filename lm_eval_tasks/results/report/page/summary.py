@@ -1,19 +1,26 @@
-"""The top of a page: its numbers by family and metric, and the doubts that many of them share."""
+"""The top of a page: its numbers by family and metric, with the doubts that many of them share.
+
+For three models and more there is an :class:`Overview` of each family and language: all models on one axis, the best model,
+the models that show no difference to it, the models whose answers are doubtful, and the best model by what a made-up answer
+costs.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
 from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results.board import Costs, place_of
+from lm_eval_tasks.results.compare import Comparison
+from lm_eval_tasks.results.formats import as_text, unbroken
 from lm_eval_tasks.results.report.documents import TaskDocuments
-from lm_eval_tasks.results.report.doubts import Doubt
-from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import as_text, unbroken
+from lm_eval_tasks.results.report.families import language_name
+from lm_eval_tasks.results.report.headlines import Doubt, Headline
 
 _SEVERE = ("alike", "broken", "undefined", "invalid", "abstains", "clipped", "unlike")
 """Kinds of doubts that the first screen shows beside a model, the worst first. The others are shown below."""
@@ -22,6 +29,7 @@ _SCALES = {"share": 1.0, "score": 1.0, "rating": 4.0}
 _WIDTH = 100.0
 _EXAMPLES = 3
 _QUESTION = 80  # characters of a question
+_MORE = 2  # metrics of an overview beside the first: what it is traded against, and another headline
 _WHERE = re.compile(r"in \d+ of \d+ (languages|tasks)")
 
 
@@ -63,13 +71,12 @@ class MetricSummary(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A family of tasks at the top of a page: its name, the title of its benchmark, the question that it answers, doubts
-    about all of its numbers, and its metrics."""
+    """A family of tasks at the top of a page."""
 
     family: str
-    benchmark: str
-    question: str
-    doubts: list[Doubt]
+    benchmark: str  # its title
+    question: str  # that it answers
+    doubts: list[Doubt]  # about all of its numbers
     metrics: list[MetricSummary]
 
     @property
@@ -138,6 +145,120 @@ def _common(listed: Sequence[Headline]) -> list[Doubt]:
     if len(listed) < 2:
         return []
     return [doubt for doubt in listed[0].doubts if all(doubt in headline.doubts for headline in listed)]
+
+
+# ----------------------------------------------------------------------------------------------------------- overviews
+
+
+class Row(NamedTuple):
+    """A model: its numbers, ``None`` where it lacks one; its rank, ``None`` where it has none; and doubts, in short."""
+
+    model: str
+    headlines: tuple[Headline | None, ...]
+    rank: int | None
+    doubts: str
+
+
+class CostRow(NamedTuple):
+    """The best model at a cost of a made-up answer, as texts, and the labels of those that show no difference to it."""
+
+    cost: str
+    best: str
+    value: str
+    equals: list[str]
+    declining: str  # the error rate of a model that declines everything
+
+
+class Overview(NamedTuple):
+    """The models of a family, or of one of its languages. The first metric sorts them: the balanced error, if there is one.
+    What is traded against each other follows, and another headline."""
+
+    summary: Summary
+    metrics: list[MetricSummary]
+    rows: list[Row]
+    best: Row | None  # the first row, if it was compared with others
+    beaten: int  # number of models that the best one is significantly better than
+    equals: list[str]  # models that show no difference to it
+    languages: Mapping[str, Overview]  # of a family of several, by code
+    costs: Sequence[CostRow]
+    turns: Sequence[tuple[str, str]]  # costs from which on a model has the lowest error rate, with its label
+
+
+def overviews(
+    families: Sequence[Summary],
+    languages: Sequence[Summary],
+    tasks: Mapping[str, Mapping[str, str]],
+    comparison: Comparison | None,
+) -> list[Overview]:
+    """The overviews of families, from the summaries of families and of their tasks. `tasks` maps family to language to
+    task."""
+    by_task, listed = {summary.family: summary for summary in languages}, []
+    for summary in families:
+        members = tasks[summary.family]
+        compared = summary.family if len(members) > 1 else next(iter(members.values()))
+        ordered = sorted(members.items(), key=lambda member: language_name(member[0])) if len(members) > 1 else ()
+        inner = {code: _overview(by_task[task], task, comparison) for code, task in ordered if task in by_task}
+        listed.append(_overview(summary, compared, comparison)._replace(languages=inner))
+    return listed
+
+
+def _overview(summary: Summary, compared: str, comparison: Comparison | None) -> Overview:
+    """The overview of a summary, with the column of the group or task that is `compared`."""
+    metrics = [*_metrics(summary)]
+    key = metrics[0]
+    names: Sequence[str] = comparison.models if comparison else ()
+    column = comparison.column(key.measured.name, compared) if comparison else None
+    by_rank = {names[run]: rank for run, rank in column.ranks.items()} if column else {}
+    in_order = [headline.model for headline in _sorted(key, by_rank)]
+    models = dict.fromkeys([*in_order, *(each.model for metric in summary.metrics for each in metric.headlines)])
+    by_metric = [{headline.model: headline for headline in metric.headlines} for metric in metrics]
+    most, doubts, rows = max(len(headline.languages) for headline in key.headlines), summary.severe_doubts, []
+    for model in models:
+        headlines = tuple(of_metric.get(model) for of_metric in by_metric)
+        number = len(headlines[0].languages) if headlines[0] else most
+        partly = f"mean over {number or 1} of {most} languages" if number < most else ""
+        text = "; ".join(filter(None, (partly, doubts.get(model, ""))))
+        rows.append(Row(model, headlines, by_rank.get(model), text))
+    first = names.index(rows[0].model) if rows[0].rank else None
+    beaten, equals = ([], []) if column is None or first is None else (column.beaten_by(first), column.equals(first))
+    costs = (comparison.costs.get(compared) if comparison else None) or Costs((), ())
+    return Overview(
+        summary=summary._replace(metrics=[MetricSummary(_sorted(metric, {})) for metric in summary.metrics]),
+        metrics=metrics,
+        rows=rows,
+        best=rows[0] if beaten or equals else None,
+        beaten=len(beaten),
+        equals=[names[run] for run in equals],
+        languages={},
+        costs=[
+            CostRow(
+                f"{at.cost:g}",
+                names[at.best],
+                as_text(at.value, "share"),
+                [names[run] for run in at.equals],
+                as_text(1 / (at.cost + 1), "share"),
+            )
+            for at in costs.at
+        ],
+        turns=[(f"{cost:.2g}", names[run]) for cost, run in costs.turns],
+    )
+
+
+def _sorted(metric: MetricSummary, by_rank: Mapping[str, int]) -> list[Headline]:
+    """The headlines of a metric, the best model first."""
+    higher_is_better = bool(metric.measured.higher_is_better)
+    return sorted(
+        metric.headlines, key=lambda each: place_of(each.cell._replace(rank=by_rank.get(each.model)), higher_is_better)
+    )
+
+
+def _metrics(summary: Summary) -> Iterator[MetricSummary]:
+    """The metrics of an overview, the one that sorts the models first."""
+    first = summary.first
+    yield first._replace(is_tight=True)
+    traded = (*first.measured.balances, first.measured.traded_against)
+    more = [each for each in summary.metrics if each.measured.headline and each.measured.better and each != first]
+    yield from sorted(more, key=lambda each: each.measured.name not in traded)[:_MORE]
 
 
 def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list[tuple[str, str, str]]:

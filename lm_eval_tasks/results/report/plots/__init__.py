@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE
+from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.report.families import MANY, MEAN, Family, families, language_name
-from lm_eval_tasks.results.report.numbers import shorten
 from lm_eval_tasks.results.report.plots import drawing, ranges
 from lm_eval_tasks.results.report.plots.drawing import Axis, short_names, wrapped
 from lm_eval_tasks.results.report.plots.plot import DARK, LIGHT, Plot, Row, save
@@ -38,7 +38,7 @@ def plots_of(runs: Sequence[Run]) -> list[Plot]:
     by_family: dict[str, list[tuple[str, int, Family]]] = {}
     for look, (run, label) in enumerate(zip(runs, labels(runs), strict=True)):
         for family in families(run):
-            if not family.any_task.is_other:
+            if family.any_task.table is not None:
                 by_family.setdefault(family.name, []).append((label, look, family))
     plots: list[Plot] = []
     for models in by_family.values():

@@ -1,0 +1,267 @@
+"""The board: runs by columns. Everything that ranks runs, or says which is better, reads it here.
+
+A :class:`Column` is a metric over one task, or the mean of several tasks: languages, or a group. It has a :class:`Cell` for
+each of its runs, and the paired difference of any two. :func:`tested` computes differences, corrects p over its family, and
+ranks; the rules themselves are those of :mod:`custom_metrics.statistics.multiple_comparisons`. Comparison, report and
+leaderboard choose the columns and the runs in them, and render what is here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain, combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from custom_metrics.scores.balanced_error import COSTS, BalancedError
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.multiple_comparisons import adjusted, better, ranks
+from custom_metrics.statistics.paired_difference import PairedDifference
+from custom_metrics.statistics.strata import error_across, mean_of
+from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results.measuring import Measured, differences, pooled
+
+Pair = tuple[int, int]
+"""The numbers of two runs, the smaller first."""
+
+
+class Cell(NamedTuple):
+    """A run in a column."""
+
+    value: float  # over all documents that count for the run
+    figure: Figure  # the same as the run's results have it, with bounds
+    is_measurable: bool = True  # whether the value may be shown (:mod:`custom_metrics.statistics.units`)
+    competes: bool = True  # whether it can have a rank: measurable, and not the same verdict on every question
+    doubted: bool = False  # whether there are doubts about the answers: a first rank is no distinction
+    rank: int | None = None
+
+
+class PairResult(NamedTuple):
+    """A difference of two runs, with its p corrected over a family of comparisons."""
+
+    difference: PairedDifference  # first less second
+    p: float
+    family: int  # number of comparisons
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metric over a task, or over several. Runs are known by their numbers."""
+
+    name: str  # of the task or group
+    metric: Metric
+    filter: str
+    cells: Mapping[int, Cell]
+    measured: Sequence[Measured] = field(default=(), repr=False, compare=False)  # of each task, what can be compared
+    group: bool = False  # whether it is the mean over its tasks, each of which counts the same
+    weighted: bool = False  # whether each task of the group counts by its number of documents instead
+    benchmark: str = ""
+    family: str = ""  # of tasks, which differ in their language alone: their columns are one family of the correction
+    language: str = ""  # empty for a group
+    headline: bool = False
+    tested: Mapping[Pair, PairResult] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def present(self) -> list[set[int]]:
+        """The runs that can be compared on each task; of a group those with a document that counts. A single task keeps the
+        others, to say that no document counts."""
+        tasks = self.measured
+        return [{run for run in task.rows if not self.group or task.counted(run).any()} for task in tasks]
+
+    def shared(self, pair: Pair) -> list[Measured]:
+        """The tasks that two runs can be compared on; none if these have several kinds of figures."""
+        both = [place for place, runs in enumerate(self.present) if runs.issuperset(pair)]
+        return [self.measured[place] for place in both] if len({self._forms[place] for place in both}) == 1 else []
+
+    @cached_property
+    def _forms(self) -> list[Any]:
+        return [task.form for task in self.measured]
+
+    def better(self, pair: Pair) -> int | None:
+        """The run that is significantly better; ``None`` where none is, or neither direction is better."""
+        difference, p, _ = self.tested[pair]
+        first = better(difference.difference, p, self.metric.higher_is_better)
+        return None if first is None else pair[0] if first else pair[1]
+
+    @cached_property
+    def whole(self) -> frozenset[Pair]:
+        """The pairs that are compared on as many tasks as any. A run that lacks some of them has a value, over those that
+        it has, and no rank."""
+        tasks = {pair: len(self.shared(pair)) for pair in self.tested}
+        return frozenset(pair for pair, number in tasks.items() if number == max(tasks.values()))
+
+    @cached_property
+    def won(self) -> frozenset[Pair]:
+        """The pairs of a better and a worse run."""
+        by_better = {pair: winner for pair in self.whole if (winner := self.better(pair)) is not None}
+        return frozenset(pair if winner == pair[0] else pair[::-1] for pair, winner in by_better.items())
+
+    @property
+    def competing(self) -> list[int]:
+        """The runs that can have a rank."""
+        whole = {*chain(*self.whole)}
+        return [
+            run for run, cell in self.cells.items() if cell.competes and run in whole and not math.isnan(cell.value)
+        ]
+
+    @property
+    def ranks(self) -> dict[int, int]:
+        """The rank of each run that has one."""
+        return {run: cell.rank for run, cell in self.cells.items() if cell.rank is not None}
+
+    @property
+    def order(self) -> list[int]:
+        """The runs by rank, and of equal ones the best value first; those that do not compete last."""
+        return sorted(self.cells, key=lambda run: place_of(self.cells[run], self.metric.higher_is_better))
+
+    def beaten_by(self, run: int) -> list[int]:
+        """The runs that this one is significantly better than."""
+        return [worse for winner, worse in self.won if winner == run]
+
+    def equals(self, run: int) -> list[int]:
+        """The competing runs that show no difference to this one, in order."""
+        able = {*self.competing} - {run} - {*chain(*(pair for pair in self.won if run in pair))}
+        known = {pair for pair in self.whole if not math.isnan(self.tested[pair].difference.p)}
+        return [other for other in self.order if other in able and (min(run, other), max(run, other)) in known]
+
+
+def place_of(cell: Cell | None, higher_is_better: bool | None) -> tuple[bool, float, bool, float]:
+    """What sorts the cells of a column: those that compete come first, by rank and value; runs without a cell come last."""
+    if cell is None:
+        return True, math.inf, True, math.inf
+    unknown = math.isnan(cell.value)
+    value = 0.0 if unknown else -cell.value if higher_is_better else cell.value
+    return unknown or not cell.competes, cell.rank or math.inf, unknown, value
+
+
+def mean_figure(figures: Sequence[Figure], metric: Metric, measured: Sequence[tuple[Measured, int]]) -> Figure:
+    """The mean of a run's figures over tasks. `measured` has each task, with the run's number in it. If tasks have clusters
+    in common, as languages have passages, the standard error is over these."""
+    rows = [
+        task.kind.linear(task.rows[run]) for task, run in measured if len(figures) > 1 and task.kind.shares_clusters
+    ]
+    named = len(rows) == len(figures) and all(all(each.clusters) for each in rows)
+    return mean_of(figures, metric.is_share, error_across(rows) if rows and named else math.nan)
+
+
+def tested(columns: Sequence[Column]) -> list[Column]:
+    """The columns with the differences of all pairs of their runs, and with ranks."""
+    results = [_differences(column) for column in columns]
+    families: dict[tuple[object, ...], list[int]] = {}
+    for number, column in enumerate(columns):
+        family = column.family or column.name, column.metric.name, column.filter, column.group
+        families.setdefault(family, []).append(number)
+    ranked = list(columns)
+    for numbers in families.values():
+        parts = [(number, part) for number in numbers for part in _parts(columns[number], results[number])]
+        corrected: dict[int, dict[Pair, PairResult]] = {number: {} for number in numbers}
+        for (number, part), by_pair in zip(
+            parts, adjusted([{pair: results[number][pair].p for pair in part} for number, part in parts]), strict=True
+        ):
+            corrected[number] |= {pair: PairResult(results[number][pair], *by_pair[pair]) for pair in part}
+        for number in numbers:
+            pairs = {pair: corrected[number][pair] for pair in results[number]}
+            ranked[number] = _ranked(replace(columns[number], tested=pairs))
+    return ranked
+
+
+def _parts(column: Column, pairs: Iterable[Pair]) -> list[list[Pair]]:
+    """The pairs that are compared on as many tasks as any, and the others: these are not in the column's family."""
+    tasks = {pair: len(column.shared(pair)) for pair in pairs}
+    most = max(tasks.values(), default=0)
+    parts = [[pair for pair, number in tasks.items() if (number == most) == is_whole] for is_whole in (True, False)]
+    return [part for part in parts if part]
+
+
+def _ranked(column: Column) -> Column:
+    if column.metric.higher_is_better is None:
+        return column
+    by_run = ranks(column.competing, column.won)
+    return replace(column, cells={run: cell._replace(rank=by_run.get(run)) for run, cell in column.cells.items()})
+
+
+def _differences(column: Column) -> dict[Pair, PairedDifference]:
+    pairs = [pair for pair in combinations(sorted({*chain(*column.present)}), 2) if column.shared(pair)]
+    if not pairs:
+        return {}
+    if column.weighted:
+        return {pair: differences(pooled(column.shared(pair), pair), [pair])[0] for pair in pairs}
+    return dict(zip(pairs, differences(column.measured, pairs), strict=True))
+
+
+# -------------------------------------------------------------------------------------- what a made-up answer costs
+
+_LEAST, _MOST = 0.1, 100.0
+"""Costs between which another model can become the best: beyond them one of the two rates is all that counts."""
+
+
+@dataclass(frozen=True)
+class AtCost:
+    """The best run at a cost of a made-up answer: its error rate, and the runs that show no difference to it."""
+
+    cost: float
+    best: int
+    value: float
+    equals: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The best runs of a task or group at several costs (:mod:`custom_metrics.scores.balanced_error`); and from which cost
+    on which run has the lowest error rate, the first from a cost of 0.1 on, up to 100."""
+
+    at: tuple[AtCost, ...]
+    turns: tuple[tuple[float, int], ...]
+
+
+def best_by_cost(column: Column, asked: float) -> Costs | None:
+    """The best of the runs that compete in the column of a balanced error, at the usual costs and the one `asked` for.
+    ``None`` for fewer than two that have all tasks. Holm's family is that of the ranks: all pairs of runs that have all
+    tasks, whether they compete or not."""
+    shares: dict[int, tuple[float, float]] = {}
+    for run in sorted(column.cells):
+        if all(run in task.rows for task in column.measured):
+            kinds = [(task.kind, task.rows[run]) for task in column.measured]
+            rates = [kind.two_rates(rows) for kind, rows in kinds if isinstance(kind, BalancedError)]
+            made_up, missed = np.mean(rates, axis=0).tolist()
+            if not math.isnan(made_up + missed):
+                shares[run] = made_up, missed
+    able = {run: of_run for run, of_run in shares.items() if run in column.competing}
+    if len(able) < 2:
+        return None
+    at = []
+    for cost in sorted({*COSTS, asked}):
+        values = {run: (cost * made_up + missed) / (cost + 1) for run, (made_up, missed) in shares.items()}
+        cells = {run: Cell(value, Figure(value)) for run, value in values.items()}
+        weighed = [task.with_cost(cost) for task in column.measured]
+        tasks = [replace(task, rows={run: task.rows[run] for run in shares}) for task in weighed]
+        (with_cost,) = tested([replace(column, cells=cells, measured=tasks)])
+        best = min(able, key=lambda run: values[run])
+        equals = [run for run in able if run != best and not {(run, best), (best, run)} & with_cost.won]
+        at.append(AtCost(cost, best, values[best], tuple(sorted(equals, key=lambda run: values[run]))))
+    return Costs(tuple(at), tuple(_turns(able)))
+
+
+def _turns(shares: Mapping[int, tuple[float, float]]) -> Iterable[tuple[float, int]]:
+    """The lower envelope of the runs' error rates over the cost: from which cost on which run is the lowest."""
+
+    def lowest(cost: float) -> int:  # of equal ones, the one that makes up less
+        return min(shares, key=lambda run: (round(cost * shares[run][0] + shares[run][1], 12), shares[run][0]))
+
+    cost, turns = _LEAST, [(_LEAST, lowest(_LEAST))]
+    while True:
+        made_up, missed = shares[turns[-1][1]]
+        crossings = [
+            ((theirs[1] - missed) / (made_up - theirs[0]), theirs[0], run)
+            for run, theirs in shares.items()
+            if theirs[0] < made_up
+        ]
+        later = [crossing for crossing in crossings if cost < crossing[0] <= _MOST]
+        if not later:
+            return turns
+        cost, _, run = min(later)
+        turns.append((cost, run))

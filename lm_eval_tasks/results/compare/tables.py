@@ -1,0 +1,290 @@
+"""A comparison in words and as tables: every difference, or, of three models and more, every model's value and rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from custom_metrics.statistics.intervals import SIGNIFICANCE
+from custom_metrics.statistics.units import NOT_MEASURABLE
+from custom_metrics.usage.printable import on_one_line, shorten
+from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results.board import Column
+from lm_eval_tasks.results.compare.comparison import Comparison, Difference
+from lm_eval_tasks.results.formats import (
+    ARROWS,
+    Section,
+    csv_of,
+    json_of,
+    number,
+    p_value,
+    render_sections,
+)
+
+WITH_POWER = f"with a power of 80 % (two-sided p < {SIGNIFICANCE}, this comparison alone)"
+_LONGEST_NAME = 40  # characters: a table fits into 100 columns
+_HOW_TO_READ = (
+    f"Rank: one more than the number of models that are significantly better (p < {SIGNIFICANCE}, by paired differences). "
+    "A model that gives every question the same verdict has none, and over a mean one that lacks a task. Better than: the "
+    "numbers of those models. --pairs prints every difference with its bounds and p, also by language."
+)
+
+
+def render(comparison: Comparison, form: str = "text", pairs: bool = False) -> str:
+    """The comparison as ``text``, ``markdown``, ``latex``, ``html``, ``csv`` or ``json``, with a line end. Data has all
+    differences; tables are :func:`tables_of`."""
+    if form in ("csv", "json"):
+        content = comparison.as_json()
+        return csv_of(content["differences"]) if form == "csv" else json_of(content)
+    return render_sections(tables_of(comparison, pairs), form)
+
+
+def tables_of(comparison: Comparison, pairs: bool = False) -> list[Section]:
+    """A table of each metric for three models and more, unless `pairs` are asked for; else one of all differences."""
+    return matrices(comparison) if len(comparison.models) > 2 and not pairs else [differences_table(comparison)]
+
+
+def letter_of(index: int) -> str:
+    """The letter that stands for a model in tables."""
+    return chr(ord("A") + index) if index < 26 else f"M{index + 1}"
+
+
+def legend(models: Sequence[str]) -> tuple[str, ...]:
+    """The letters of the models, with their names."""
+    return tuple(f"{letter_of(index)} = {on_one_line(model)}" for index, model in enumerate(models))
+
+
+# ------------------------------------------------------------------------------------------------------ all differences
+
+
+def differences_table(comparison: Comparison) -> Section:
+    """A table of all differences, with what is better in words, and how to read it."""
+    names = [on_one_line(name) for name in comparison.models]
+    letters = [letter_of(index) for index in range(len(names))]
+    two = len(names) == 2
+    filters = {(row.benchmark, row.metric, row.filter) for row in comparison.differences}
+    several = len(filters) > len({filtered[:2] for filtered in filters})
+    dropped = any(row.only_first or row.only_second for row in comparison.differences)
+    header = ["task", "metric", *(letters if two else ("pair", "first", "second")), "difference", "p", "n", "shows"]
+    rows = []
+    for row in comparison.differences:
+        cells = [
+            f"{row.task} (mean of {row.tasks})" if row.group else row.task,
+            row.metric + ARROWS[row.higher_is_better] + (f" ({row.filter})" if several else ""),
+            *([] if two else [f"{letters[row.first]} - {letters[row.second]}"]),
+            _value(row.first_value, row.first_own) if row.first_measurable else NOT_MEASURABLE,
+            _value(row.second_value, row.second_own) if row.second_measurable else NOT_MEASURABLE,
+            _difference(row),
+            p_value(row.p_adjusted) + ("*" if row.significant else ""),
+            f"{row.n}" + ("" if row.unit == "documents" else f" {row.unit}"),
+            number(row.detectable),
+            *([f"{row.only_first} / {row.only_second}"] if dropped else []),
+        ]
+        rows.append(tuple(map(on_one_line, cells)))
+    short = [name.rpartition("/")[2] or name for name in names]  # where they are still different
+    texts = sentences(comparison, short if len(set(short)) == len(short) else names)
+    before = (*legend(comparison.models), *map(on_one_line, _across(comparison, letters)))
+    after = tuple(map(on_one_line, (*texts, *_explanations(comparison, letters))))
+    return Section((*header, *(["only one"] if dropped else [])), tuple(rows), before, after)
+
+
+def _value(value: float, run_value: float) -> str:
+    text, own_text = number(value), number(run_value)
+    return text if text == own_text else f"{text} ({own_text})"
+
+
+def _difference(row: Difference) -> str:
+    if row.n == 0:
+        return "-"
+    if not row.is_measurable and math.isnan(row.low + row.high):
+        return NOT_MEASURABLE
+    value = number(row.difference, sign=True) if row.is_measurable else NOT_MEASURABLE
+    return f"{value} [{number(row.low, sign=True)}, {number(row.high, sign=True)}]"
+
+
+def sentences(comparison: Comparison, names: Sequence[str]) -> list[str]:
+    """A sentence for each headline metric and pair of models: which is better and by how much, or that no difference is
+    shown. `names` are the models' names to print."""
+    by_pair: dict[tuple[Any, ...], list[Difference]] = {}
+    for row in comparison.differences:
+        key = (row.benchmark or row.task, row.metric, row.filter, row.first, row.second)
+        by_pair.setdefault(key, []).append(row)
+    texts = []
+    for rows in by_pair.values():
+        if not any(row.headline for row in rows):
+            continue
+        first, second = names[rows[0].first], names[rows[0].second]
+        groups, tasks = [row for row in rows if row.group], [row for row in rows if not row.group]
+        clauses = [_row_sentence(row, first, second) for row in groups or tasks if groups or len(tasks) < 2]
+        if len(tasks) > 1:
+            by_task = _languages_sentence(tasks, first, second)
+            clauses.append(f"{'Of' if clauses else 'of'} {by_task}")
+        about = f", {first} against {second}" if len(names) > 2 else ""
+        texts.append(f"{rows[0].metric}{about}: {' '.join(clauses)}")
+    return texts
+
+
+def _row_sentence(row: Difference, first: str, second: str) -> str:
+    where = f"over {row.task} (mean of {row.tasks} tasks)" if row.group else f"on {row.task}"
+    if row.n == 0:
+        return f"the models cannot be compared {where}: no document counts for both."
+    if math.isnan(row.p):
+        return f"the models cannot be compared {where}: too little is known of the detector's errors."
+    p = p_value(row.p_adjusted)
+    if not row.significant:
+        bounds = f"95 % bounds {number(row.low)} to {number(row.high)}" if not math.isnan(row.low) else "no bounds"
+        difference = number(row.difference, sign=True) if row.is_measurable else NOT_MEASURABLE
+        return f"no difference is shown {where}: {difference}, {bounds}, p = {p}."
+    size, low, high = abs(row.difference), *sorted((abs(row.low), abs(row.high)))
+    bounds = f" ({number(low)} to {number(high)})" if row.low * row.high > 0 else ""
+    p = f"p {p[0]} {p[1:]}" if p.startswith("<") else f"p = {p}"
+    if row.better is None:
+        return f"{first if row.difference > 0 else second} has {number(size)}{bounds} more {where}, {p}."
+    return f"{first if row.better == row.first else second} is better by {number(size)}{bounds} {where}, {p}."
+
+
+def _languages_sentence(tasks: Sequence[Difference], first: str, second: str) -> str:
+    """How many tasks show which model ahead, to follow "of"."""
+    significant = [row for row in tasks if row.significant]
+    directed = tasks[0].higher_is_better is not None
+    up = [row for row in significant if (row.difference > 0) == (tasks[0].higher_is_better is not False)]
+    counts = [(first, len(up)), (second, len(significant) - len(up))]
+    clauses = [f"{model} is {'better' if directed else 'higher'} in {n}" for model, n in counts if n]
+    unknown = sum(math.isnan(row.p) for row in tasks)
+    not_shown = len(tasks) - len(significant) - unknown
+    clauses += [f"no difference is shown in {not_shown}"] if not_shown else []
+    clauses += [f"the models cannot be compared in {unknown}"] if unknown else []
+    return f"{len(tasks)} tasks, {', '.join(clauses)}."
+
+
+def _across(comparison: Comparison, names: Sequence[str]) -> list[str]:
+    """The settings that the runs are compared across, and the tasks of other names that are compared, as lines."""
+    lines = [
+        f"Compared across {setting}: "
+        + "; ".join(f"{name} has {value or 'none'}" for name, value in zip(names, values, strict=True))
+        for setting, values in comparison.across.items()
+    ]
+    if pairs := [" with ".join(tasks) for tasks in comparison.paired.values()]:
+        lines.append(f"Paired: {shorten(pairs, 2)}")
+    return lines
+
+
+def _explanations(comparison: Comparison, names: Sequence[str], pairs: bool = True) -> list[str]:
+    """Notes below a table: what its columns mean (of one of `pairs`), the methods behind bounds and p, and the notes of the
+    comparison."""
+    rows = comparison.differences
+    lines = []
+    if pairs:
+        lines = [
+            f"Difference: first minus second, over what both models have, with 95 % bounds. * p < {SIGNIFICANCE}.",
+            f"Shows: the smallest difference that so many documents show {WITH_POWER}.",
+        ]
+    if sizes := sorted({row.family for row in rows if row.family > 1}):
+        of_many = len(comparison.models) > 2
+        family = (
+            "all pairs of models on a task or group" if of_many else "the languages of a task, or the tasks of a group"
+        )
+        lines.append(
+            f"p is corrected by Holm over {family} ({', '.join(map(str, sizes))} comparisons). Metrics are not corrected "
+            f"for each other. Bounds are those of each comparison alone."
+        )
+    lines += dict.fromkeys(f"{row.metric}: {row.measured.definition}." for row in rows if row.measured.balances)
+    lines += [f"Doubts about {names[model]}: {'; '.join(doubts)}." for model, doubts in comparison.doubts.items()]
+    if not all(row.first_measurable and row.second_measurable and row.is_measurable for row in rows):
+        lines.append("Not measurable: the 95 % bounds span more than half of the scale (--format json has the value).")
+    if pairs and any(row.only_first or row.only_second for row in rows):
+        lines.append("Only one: documents that count for one of both models alone, and are left out of both values.")
+    values = [pair for row in rows for pair in ((row.first_value, row.first_own), (row.second_value, row.second_own))]
+    if pairs and any(abs(value - run_value) > 1e-9 for value, run_value in values):
+        lines.append("In brackets: the run's own value, over all documents that count for that model.")
+    if methods := dict.fromkeys(row.method for row in rows if row.method):
+        lines.append(f"Methods: {'; '.join(methods)}.")
+    unshared = [
+        f"{task.task}: {', '.join(f'{n} in {name} only' for name, n in zip(names, task.only, strict=True) if n)}"
+        for task in comparison.joined
+        if any(task.only)
+    ]
+    if unshared:
+        more = f"; and {len(unshared) - 5} more tasks" if len(unshared) > 5 else ""
+        lines.append(f"Documents that are not compared: {'; '.join(unshared[:5])}{more}.")
+    lines += [f"{note}." for note in comparison.notes]
+    return lines + [f"{refusal.task} is left out: {refusal.reason}." for refusal in comparison.refused]
+
+
+# ------------------------------------------------------------------------------------------------------ of many models
+
+
+def matrices(
+    comparison: Comparison, write: Callable[[float, Metric], str] = lambda value, metric: number(value)
+) -> list[Section]:
+    """A table of each metric of a group, or of a task that is in no group here: every model's value and rank, and which
+    models it is better than. `write` gives a value's text: on a terminal and in files, fractions."""
+    in_groups = {(each.benchmark, each.metric.name, each.filter) for each in comparison.columns if each.group}
+    columns = [
+        column
+        for column in comparison.columns
+        if column.group or (column.benchmark, column.metric.name, column.filter) not in in_groups
+    ]
+    names = [shortened(on_one_line(name)) for name in comparison.models]
+    across = f"across {', '.join(comparison.across)}" if comparison.across else ""
+    sections = [_matrix(comparison, column, names, across, write) for column in columns]
+    notes = tuple(map(on_one_line, (_HOW_TO_READ, *_explanations(comparison, names, pairs=False))))
+    return [*sections[:-1], *(replace(last, after=notes) for last in sections[-1:])]
+
+
+def shortened(name: str, most: int = _LONGEST_NAME) -> str:
+    """A name of at most so many characters: its beginning and its end, which tell models apart, and if possible the
+    settings behind it."""
+    if len(name) <= most:
+        return name
+    model, bracket, settings = name.partition(" (")
+    if bracket and (rest := most - len(settings) - 2) >= 10:
+        return f"{shortened(model, rest)} ({settings}"
+    head = most // 2
+    return f"{name[: head - 1]}…{name[head - most :]}"
+
+
+def _matrix(
+    comparison: Comparison, column: Column, names: Sequence[str], across: str, write: Callable[[float, Metric], str]
+) -> Section:
+    rows = [row for row in comparison.select(column.metric.name, column.name) if row.filter == column.filter]
+    place = {model: at for at, model in enumerate(column.order, 1)}
+    cells = [
+        (
+            str(at),
+            names[model],
+            write(column.cells[model].value, column.metric) if column.cells[model].is_measurable else NOT_MEASURABLE,
+            str(column.cells[model].rank or "-"),
+            _ranges(sorted(place[other] for other in column.beaten_by(model))) or "-",
+        )
+        for model, at in place.items()
+    ]
+    most = max(row.tasks for row in rows)
+    partly = ", or of those that a model has" if any(row.tasks < most for row in rows) else ""
+    where = f"{column.name} (mean of {most} tasks{partly})" if column.group else column.name
+    metric = column.metric
+    better = f", {metric.better} is better" if metric.better else ""
+    filtered = f", {column.filter}" if column.filter not in ("answer", "tags", "none") else ""
+    title = metric.title and f"{metric.title}: "
+    lines = f"{title}{metric.name}{filtered}{better}", "; ".join(filter(None, (where, across))), _detectable(rows)
+    heading = tuple(map(on_one_line, filter(None, lines)))
+    return Section(("no.", "model", "value", "rank", "better than"), tuple(cells), heading)
+
+
+def _detectable(rows: Sequence[Difference]) -> str:
+    """How small a difference the pairs show, in words; empty where that is not known."""
+    most = max(row.tasks for row in rows)
+    rows = [row for row in rows if row.tasks == most]
+    smallest = sorted(row.detectable for row in rows if not math.isnan(row.detectable))
+    ends = " to ".join(dict.fromkeys(map(number, (*smallest[:1], *smallest[-1:]))))
+    counts = " to ".join(dict.fromkeys(f"{f((row.n for row in rows if row.n), default=0):,}" for f in (min, max)))
+    return f"{counts} {rows[0].unit} show a difference of {ends} (power 80 %, one comparison)" if ends else ""
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Rising numbers, with runs of them as ranges: ``2, 4-11``."""
+    runs = [[at for _, at in run] for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
