@@ -24,6 +24,10 @@ TASKS = ["nomiracl_de", "clapnq_gold", "mfava_de", "mushroom_de", "memerag_de"]
 SAMPLE = {"metadata": {"mirror": "sample"}}
 
 
+OF_THE_DAY = ("date", "start_time", "end_time", "total_evaluation_time_seconds", "pretty_env_info")
+"""What differs between two runs of one command."""
+
+
 def numbers(results: dict[str, Any]) -> dict[str, Any]:
     """Every number of the results and of the figures beside them, by its place."""
     figures = {task: config["metadata"].get("figures") for task, config in results["configs"].items()}
@@ -112,11 +116,14 @@ def test_a_task_of_the_harness_has_the_same_results_without_us(tmp_path: Path) -
     include = write_tasks(tmp_path / "tasks")
     found = []
     for on in ("1", "0"):
-        asked = ["--model", "dummy", "--tasks", "arc_easy", "--include_path", str(include), "--output_path", f"out{on}"]
-        run([command("lm_eval"), *asked], tmp_path, fresh=True, LM_EVAL_GROUNDED_AUTOLOAD=on)
-        results = results_of(tmp_path / f"out{on}")
-        found.append({key: results[key] for key in ("results", "configs", "versions", "n-shot", "n-samples")})
+        asked = ["--model", "dummy", "--tasks", "arc_easy,mmlu_some", "--include_path", str(include)]
+        files = ["--log_samples", "--output_path", f"out{on}"]
+        run([command("lm_eval"), *asked, *files], tmp_path, fresh=True, LM_EVAL_GROUNDED_AUTOLOAD=on)
+        results = {key: value for key, value in results_of(tmp_path / f"out{on}").items() if key not in OF_THE_DAY}
+        logged = [file.read_text("utf-8") for file in sorted((tmp_path / f"out{on}").rglob("samples_*.jsonl"))]
+        found.append((results, logged))
     assert found[0] == found[1]
+    assert len(found[0][1]) == 3
 
 
 def test_every_part_that_is_taken_by_name_is_there() -> None:
