@@ -24,6 +24,10 @@ TASKS = ["nomiracl_de", "clapnq_gold", "mfava_de", "mushroom_de", "memerag_de"]
 SAMPLE = {"metadata": {"mirror": "sample"}}
 
 
+OF_THE_DAY = ("date", "start_time", "end_time", "total_evaluation_time_seconds", "pretty_env_info")
+"""What differs between two runs of one command."""
+
+
 def numbers(results: dict[str, Any]) -> dict[str, Any]:
     """Every number of the results and of the figures beside them, by its place."""
     figures = {task: config["metadata"].get("figures") for task, config in results["configs"].items()}
@@ -112,11 +116,14 @@ def test_a_task_of_the_harness_has_the_same_results_without_us(tmp_path: Path) -
     include = write_tasks(tmp_path / "tasks")
     found = []
     for on in ("1", "0"):
-        asked = ["--model", "dummy", "--tasks", "arc_easy", "--include_path", str(include), "--output_path", f"out{on}"]
-        run([command("lm_eval"), *asked], tmp_path, fresh=True, LM_EVAL_GROUNDED_AUTOLOAD=on)
-        results = results_of(tmp_path / f"out{on}")
-        found.append({key: results[key] for key in ("results", "configs", "versions", "n-shot", "n-samples")})
+        asked = ["--model", "dummy", "--tasks", "arc_easy,mmlu_some", "--include_path", str(include)]
+        files = ["--log_samples", "--output_path", f"out{on}"]
+        run([command("lm_eval"), *asked, *files], tmp_path, fresh=True, LM_EVAL_GROUNDED_AUTOLOAD=on)
+        results = {key: value for key, value in results_of(tmp_path / f"out{on}").items() if key not in OF_THE_DAY}
+        logged = [file.read_text("utf-8") for file in sorted((tmp_path / f"out{on}").rglob("samples_*.jsonl"))]
+        found.append((results, logged))
     assert found[0] == found[1]
+    assert len(found[0][1]) == 3
 
 
 def test_every_part_that_is_taken_by_name_is_there() -> None:
@@ -139,8 +146,38 @@ def test_a_version_that_was_never_tried_is_named(monkeypatch: pytest.MonkeyPatch
     assert host.untried() == ("lm-eval 0.5.1 was never tried with lm-eval-grounded; the newest that was is 0.5.0.dev1")
 
 
+def module_with(name: str, **content: Any) -> ModuleType:
+    module = ModuleType(name)
+    vars(module).update(content)
+    return module
+
+
+class Manager:
+    """Without ``include_path``."""
+
+    def __init__(self, folders: Any = None) -> None:
+        pass
+
+
+class Group:
+    """Without ``get_all_tasks``."""
+
+    def aggregate(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        module_with("lm_eval.api.group"),
+        module_with("lm_eval.api.group", Group=Group),
+        module_with("lm_eval.tasks.manager", TaskManager=Manager),
+        module_with("lm_eval.loggers.evaluation_tracker", GeneralConfigTracker=object),
+    ],
+    ids=lambda module: f"{module.__name__} {' '.join(name for name in vars(module) if name[0].isupper())}",
+)
 def test_a_harness_that_lacks_something_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    changed: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Both versions, and the command; tasks that are not ours go on."""
     from lm_eval_tasks.harness.task import GroundedTask
@@ -153,12 +190,20 @@ def test_a_harness_that_lacks_something_is_one_line(
     with pytest.raises(UsageError) as error:
         host.part("lm_eval.api.registry", "NoSuchThing")
     assert re.fullmatch(line, str(error.value))
-    changed = ModuleType("lm_eval.api.group")  # without its class
+
+    class Kind:
+        there = None
+
+    host.require(Kind, ["there"])
+    with pytest.raises(UsageError, match=r"which lacks \S+\.Kind\.gone; it was tried"):
+        host.require(Kind, ["there", "gone"])
+    with pytest.raises(UsageError, match=r"which lacks what tests\.\S+ needs \(cannot import|\(No module"):
+        host.part("tests.no_such_module", "HostTask")
     try:
         with caplog.at_level(logging.WARNING):
             autoload._extend(changed)
         assert len(unfit) == 1
-        assert "lm_eval.api.group" in caplog.text
+        assert changed.__name__ in caplog.text
         assert "Traceback" not in caplog.text
         with pytest.raises(UsageError, match=line):
             GroundedTask({"task": "nomiracl_de"})
@@ -170,3 +215,12 @@ def test_a_harness_that_lacks_something_is_one_line(
         assert short_errors.as_ours(other := ValueError("of another task")) is other
     finally:
         unfit.clear()
+
+
+def test_a_run_of_another_model_needs_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task of the harness runs on where something of the harness is gone."""
+    from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
+
+    monkeypatch.setattr(host, "PARTS", {})
+    given = {"system_instruction": None, "chat_template": None, "fewshot_as_multiturn": False}
+    GeneralConfigTracker().log_experiment_args(model_source="dummy", model_args="", **given)

@@ -25,8 +25,8 @@ from lm_eval_tasks.clapnq import dataset, hallucination
 from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.detection.calibrated import TaggedAnswer, tagged_answer
-from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.models.baseline import GroundedBaseline
+from lm_eval_tasks.results.tagged_tasks import is_tagged
 from tests.conftest import figures_of
 from tests.test_mfava_tasks import EveryThirdWord, third
 

@@ -21,8 +21,9 @@ from lm_eval.utils import make_table
 from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.commands.score import in_file_order
 from lm_eval_tasks.harness import autoload, harness_results
-from lm_eval_tasks.harness.harness_results import OrderedKey, in_file_order
+from lm_eval_tasks.harness.harness_results import OrderedKey
 from lm_eval_tasks.harness.host import has_scorers
 from tests.conftest import evaluate, results_of
 from tests.logged_runs import in_this_process, lines

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from lm_eval_tasks.commands import add_detector, add_output, say
 
@@ -63,7 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.harness.harness_results import in_file_order
     from lm_eval_tasks.harness.host import make_table
     from lm_eval_tasks.results.score import score
 
@@ -85,3 +86,15 @@ def run(arguments: argparse.Namespace) -> int:
             say(make_table(results, "groups"))
         say(written)
     return 0
+
+
+def in_file_order(results: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a results file, with keys that keep their order in the harness's table."""
+    from lm_eval_tasks.harness.harness_results import ordered
+
+    def in_order(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        names = dict.fromkeys(key.partition(",")[0] for key in metrics if "," in key and "_stderr," not in key)
+        return ordered(metrics, list(names))
+
+    keys = [key for key in ("results", "groups") if results.get(key)]
+    return {**results, **{key: {name: in_order(metrics) for name, metrics in results[key].items()} for key in keys}}

@@ -124,6 +124,7 @@ def _register(group: str, registry_name: str) -> None:
 def _add_tasks(task_manager: Any) -> None:
     init = task_manager.__init__
     form = signature(init)
+    form.bind_partial(include_path=[], include_defaults=True)  # a TypeError where it has them no more
 
     @wraps(init)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.data.provenance import LEFT_OUT, UNTAGGED
-from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.detection import marked
 from lm_eval_tasks.harness import filtered
 from lm_eval_tasks.harness.task import GroundedTask
@@ -22,18 +20,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 FILTER = "hallucination_spans"
 """Name of the filter that runs the detector, in ``filter_list``."""
-LOGGED = "logged_answers"
-"""The task of answers that ``lm-eval-grounded detect --input`` has read. The harness does not know it."""
-
-
-def is_tagged(task: str) -> bool:
-    """Whether a detector can tag the answers of a task of this package: its class is a :class:`DetectingTask`; or has
-    tagged those of a log."""
-    base = catalogue.base_of(task)
-    if base is None:
-        return task == LOGGED
-    module, _, name = base.task.rpartition(".")
-    return issubclass(getattr(import_module(module), name), DetectingTask)
 
 
 class DetectingTask(GroundedTask):

@@ -70,17 +70,6 @@ def ordered(metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {**others, **{row: ours[row] for row in sorted(ours)}}
 
 
-def in_file_order(results: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a results file, with keys that keep their order in the harness's table."""
-
-    def in_order(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        names = dict.fromkeys(key.partition(",")[0] for key in metrics if "," in key and "_stderr," not in key)
-        return ordered(metrics, list(names))
-
-    keys = [key for key in ("results", "groups") if results.get(key)]
-    return {**results, **{key: {name: in_order(metrics) for name, metrics in results[key].items()} for key in keys}}
-
-
 def _errors_of(
     means: Sequence[str], metrics: Mapping[str, Any], tasks: Sequence[Any], of_tasks: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, float]]:
@@ -126,7 +115,7 @@ def _is_not_about_templates(record: logging.LogRecord) -> bool:
 
 def extend_groups(group_module: ModuleType) -> None:
     """Extend ``lm_eval.api.group``."""
-    aggregate_as_theirs = group_module.Group.aggregate
+    aggregate_as_theirs, _ = group_module.Group.aggregate, group_module.Group.get_all_tasks  # both are needed
 
     @wraps(aggregate_as_theirs)
     def aggregate(self: Any, task_metrics: Any) -> Any:
@@ -161,13 +150,13 @@ def name_models(evaluation_tracker: ModuleType) -> None:
 
     @wraps(record)
     def log_experiment_args(self: Any, *args: Any, **kwargs: Any) -> None:
-        from lm_eval_tasks.data.provenance import PACKAGE
-        from lm_eval_tasks.harness.host import get_model
-
         record(self, *args, **kwargs)
         source, model_args = kwargs.get("model_source"), kwargs.get("model_args")
         if source not in WEIGHTLESS:
             return
+        from lm_eval_tasks.data.provenance import PACKAGE
+        from lm_eval_tasks.harness.host import get_model
+
         model: Any = get_model(source)
         name = model.results_name(model_args)
         # Leaderboards file results under developer and model; the folder has the model's name alone.

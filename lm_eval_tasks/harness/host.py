@@ -6,6 +6,7 @@ it, a ``UsageError`` of one line names both versions, and the command that insta
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -42,12 +43,21 @@ def part(module: str, name: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise lacking(f"{module}.{name}") from error
+        of_harness = module.partition(".")[0] == "lm_eval"
+        raise lacking(f"{module}.{name}" if of_harness else f"what {module} needs ({error})") from error
+
+
+def require(kind: type, names: Iterable[str]) -> None:
+    """Raise a ``UsageError`` where a class of the harness has no attribute of one of these names, which ours replaces: it
+    would ask another one in its place, and ours never."""
+    for name in names:
+        if not hasattr(kind, name):
+            raise lacking(f"{kind.__module__}.{kind.__name__}.{name}")
 
 
 def has_scorers() -> bool:
     """Whether the harness's tasks have scorers, which filter, score and aggregate (0.5); before, the evaluator does."""
-    return hasattr(import_module("lm_eval.api.registry"), "scorer_registry")
+    return "scorer_registry" in part("lm_eval.api.registry", "__dict__")
 
 
 def lacking(what: str) -> UsageError:

@@ -14,6 +14,13 @@ from lm_eval.api.task import ConfigurableTask
 
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure
+from lm_eval_tasks.harness import host
+
+host.require(
+    ConfigurableTask,
+    "aggregation apply_filters build_all_requests doc_iterator doc_to_target download dump_config override_metric "
+    "process_results".split(),
+)
 
 
 class RecordingAggregation(Aggregation):
