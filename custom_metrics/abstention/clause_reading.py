@@ -34,7 +34,10 @@ _LISTED = 6  # characters between two passages that are listed
 
 def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
     """Whether one passage is said to answer, and only others are dismissed."""
-    if not any(_NUMBER.search(sentence.text) or ordinal(sentence.hits) for sentence in sentences):
+    if not any(
+        (_NUMBER.search(sentence.text) or ordinal(sentence.hits)) and sources_of(sentence.text, sentence.hits)
+        for sentence in sentences
+    ):
         return False  # no passage is named
     answering: set[str] = set()
     singled_out = False

@@ -24,7 +24,7 @@ TRIGGERS = frozenset(("abstains", "silent", "lacks", "beside"))
 
 _COMMA = re.compile("[,،、]")
 # Behind a word ("passage 3", "文章[2]", "muktadha wa 3") or before it ("4. szöveg", "৪ নম্বর প্রসঙ্গ", "第三段").
-_NUMBERED = re.compile(r"(?<=[\w\u0900-\u0e7f])(?=( ?\[?\d| (?:[^\W\d]{1,3}\.?) \d{1,2}(?!\d)|ที่ ?\d))")
+_NUMBERED = re.compile(r"(?<=[\w\u0900-\u0e7f])(?<!\d)(?=( ?\[?\d| (?:[^\W\d]{1,3}\.?) \d{1,2}(?!\d)|ที่ ?\d))")
 _NUMBER_BEFORE = re.compile(
     r"(?<!\d)\d{1,2}(?:[.ºª°]|-?[^\W\d]{1,3}\b| ?(?:নম্বর|নং|नंबर|नम्बर|نمبر))\s(?=[^\W\d])|第[\d一二三四五六七八九十]{1,2}"
     r"|(?<!\d)\d{1,2}(?:番目?|つ目)の?"
