@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from custom_metrics.abstention.explained import explain
-from custom_metrics.abstention.phrases import supported_language
+from custom_metrics.abstention.phrases import DETAIL_KEYS, supported_language
 from custom_metrics.reading.no_answer import no_answer
 from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.tagged_text import align, parse
@@ -377,7 +377,8 @@ def why_abstention(text: str, language: str) -> str:
     """The phrases that make an answer an abstention, in a sentence; empty where there are none."""
     table = language if language and supported_language(language) else None
     for explanation in explain(text[:_LONGEST], table):
-        words = dict.fromkeys(match.text for sentence in explanation.sentences for match in sentence.matches)
+        matches = [match for sentence in explanation.sentences for match in sentence.matches]
+        words = dict.fromkeys(match.text for match in matches if match.kind not in DETAIL_KEYS)  # not a mere "not"
         if explanation.abstains and words:
             return f"Phrases that decided: {', '.join(f'“{phrase}”' for phrase in [*words][:4])}."
     return ""
