@@ -10,8 +10,7 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="matplotlib (the extra `report`) is not installed")
 
-from custom_metrics.paired_rates import RATES as WORD_RATES
-
+from custom_metrics.hallucination import RATES as WORD_RATES
 from custom_metrics.scores.judging import ASPECTS
 from lm_eval_tasks.mfava.languages import LANGUAGES as MFAVA
 from lm_eval_tasks.mushroom.dataset import LANGUAGES as MUSHROOM
