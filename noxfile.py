@@ -57,7 +57,7 @@ def harness(session: nox.Session, harness: str) -> None:
         session.install("-q", "--no-compile", *names)
         session.install("-q", "--no-compile", "--pre", "--upgrade-strategy", "only-if-needed", "--upgrade", harness)
 
-    install("-e", ".[report,test]")
+    install("-e", ".[api,report,test]")
     selected = "not slow and not vllm and not browser and not one_python"
     if "newest" in session.name:
         code = "from lm_eval_tasks.harness.host import installed, untried; print(untried() and installed())"
@@ -67,7 +67,7 @@ def harness(session: nox.Session, harness: str) -> None:
     session.run("pytest", "-q", "-m", selected, *session.posargs)
     torch = os.environ.get("TORCH", "torch==2.13.0")  # may be a build for CPUs: it comes before what wants any
     session.install("-q", "--no-compile", torch)
-    install("-e", ".[hf,report,test]", "hatchling", "editables")
+    install("-e", ".[api,hf,report,test]", "hatchling", "editables")
     files = [f"tests/test_{name}.py" for name in OF_HARNESS]
     session.run("pytest", "-q", "-m", "slow and not vllm and not browser", *files, *session.posargs)
 

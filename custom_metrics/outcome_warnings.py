@@ -1,4 +1,7 @@
-"""Warnings about the outcome of a run: replies that do not have the form that the task wants, and too few questions."""
+"""Warnings about the outcome of a run: replies that do not have the form that the task wants, and too few questions.
+
+The figures are computed all the same. Each names those that are meaningless, the reason, and the remedy.
+"""
 
 from __future__ import annotations
 

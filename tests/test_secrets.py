@@ -325,7 +325,8 @@ def test_no_command_shows_or_writes_a_secret(
         write_lines(given / f"{name}.jsonl", [{"id": f"q{n}", "rating": n % 3} for n in range(6)]) for name in "ab"
     ]
     reads = ["--detector", "llm", "--detector_args", detector_args(url)]
-    asked = ["--metadata", "mirror=sample", "detector=llm", f"detector_args={detector_args(url)}"]
+    options = {"mirror": "sample", "detector": "llm", "detector_args": json.loads(detector_args(url))}
+    asked = ["--metadata", json.dumps(options)]
     model = f"model=x,token={TOKEN},api_key={KEY},base_url=https://me:{PASSWORD}@127.0.0.1:1/v1"
     calls: dict[str, list[tuple[int, list[Any]]]] = {
         "abstention": [(0, ["I do not know.", "--language", "en"])],

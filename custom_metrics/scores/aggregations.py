@@ -116,6 +116,10 @@ class Aggregation:
         """The figure of the documents' values."""
         return self.figure(self.rows(values))
 
+    def shared_rows(self, values: Sequence[Any]) -> Rows | None:
+        """The linearised rows of the documents' values; ``None`` where no other task can share clusters with them."""
+        return None if self.not_compared or not self.shares_clusters else self.linear(self.rows(values))
+
     # ------------------------------------------------------------------------------------------------------ documents
 
     def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:

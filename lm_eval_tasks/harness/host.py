@@ -31,6 +31,11 @@ PARTS = {
 }
 """Every part and its module; both versions have them there."""
 
+HOOKS = (
+    "apply_filters build_all_requests doc_iterator doc_to_target download dump_config override_metric process_results"
+)
+"""The methods of the harness's task that ours replace on every version."""
+
 
 def __getattr__(name: str) -> Any:
     if name not in PARTS:

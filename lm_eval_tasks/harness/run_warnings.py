@@ -1,7 +1,4 @@
-"""Warnings about a run, one log line each: a model that does not fit the task, too few questions.
-
-The figures are computed all the same. Each line names those that are meaningless, the reason, and the remedy.
-"""
+"""Warnings about a run, one log line each, in the words of ``outcome_warnings`` and ``broken_run`` of custom_metrics."""
 
 from __future__ import annotations
 

@@ -174,9 +174,7 @@ class GroundedTask(HostTask):
         recorded = self.recorded(names.index(filter_name)) if filter_name in names else {}
         listed = self.aggregation().get(metric)
         kind = getattr(listed, "kind", listed)  # 0.4 wraps it
-        if metric not in recorded or not isinstance(kind, Aggregation) or kind.not_compared or not kind.shares_clusters:
-            return None
-        return kind.linear(kind.rows(recorded[metric][0]))
+        return kind.shared_rows(recorded[metric][0]) if metric in recorded and isinstance(kind, Aggregation) else None
 
     def denominator_of(self, metric: str) -> str:
         """The denominator of a metric in words, from its YAML's ``metric_list``; empty where it has none there."""

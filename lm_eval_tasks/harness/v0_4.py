@@ -16,11 +16,7 @@ from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.harness import host
 
-host.require(
-    ConfigurableTask,
-    "aggregation apply_filters build_all_requests doc_iterator doc_to_target download dump_config override_metric "
-    "process_results".split(),
-)
+host.require(ConfigurableTask, [*host.HOOKS.split(), "aggregation"])
 
 
 class RecordingAggregation(Aggregation):

@@ -16,12 +16,8 @@ from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.harness import flat, host
 
-host.require(GenScorer, "_resolve_metrics aggregate set_results".split())
-host.require(
-    GenerateTask,
-    "_build_scorers _qualified_name aggregate aggregation apply_filters build_all_requests doc_iterator doc_to_target "
-    "download dump_config override_metric process_instances process_results".split(),
-)
+host.require(GenScorer, ["_resolve_metrics", "aggregate", "set_results"])
+host.require(GenerateTask, [*host.HOOKS.split(), "_build_scorers", "_qualified_name", "aggregate", "process_instances"])
 SCORER = "grounded"
 
 
