@@ -78,6 +78,9 @@ def main(settings: dict[str, Any]) -> None:
         kept = {key: results[key] for key in ("results", "n-samples", "samples")}
         kept["figures"] = {task: config["metadata"]["figures"] for task, config in results["configs"].items()}
         Path(settings["output"]).write_text(json.dumps(kept, default=str, allow_nan=False), "utf-8")
+    if world_size > 1:  # a process that ends before its threads have is aborted
+        dist.barrier()
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
