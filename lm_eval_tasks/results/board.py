@@ -87,12 +87,16 @@ class Column:
         first = better(difference.difference, p, self.metric.higher_is_better)
         return None if first is None else pair[0] if first else pair[1]
 
+    def on_most_tasks(self, pairs: Iterable[Pair]) -> frozenset[Pair]:
+        """Of some pairs, those that are compared on as many tasks as any of them."""
+        tasks = {pair: len(self.shared(pair)) for pair in pairs}
+        most = max(tasks.values(), default=0)
+        return frozenset(pair for pair, number in tasks.items() if number == most)
+
     @cached_property
     def whole(self) -> frozenset[Pair]:
-        """The pairs that are compared on as many tasks as any. A run that lacks some of them has a value, over those that
-        it has, and no rank."""
-        tasks = {pair: len(self.shared(pair)) for pair in self.tested}
-        return frozenset(pair for pair, number in tasks.items() if number == max(tasks.values()))
+        """The pairs that ranks rest on. A run that lacks some tasks has a value, over those that it has, and no rank."""
+        return self.on_most_tasks(self.tested)
 
     @cached_property
     def won(self) -> frozenset[Pair]:
@@ -170,10 +174,9 @@ def tested(columns: Sequence[Column]) -> list[Column]:
 
 
 def _parts(column: Column, pairs: Iterable[Pair]) -> list[list[Pair]]:
-    """The pairs that are compared on as many tasks as any, and the others: these are not in the column's family."""
-    tasks = {pair: len(column.shared(pair)) for pair in pairs}
-    most = max(tasks.values(), default=0)
-    parts = [[pair for pair, number in tasks.items() if (number == most) == is_whole] for is_whole in (True, False)]
+    """The pairs that ranks rest on, and the others: these are not in the column's family."""
+    whole = column.on_most_tasks(pairs)
+    parts = [[pair for pair in pairs if (pair in whole) == is_whole] for is_whole in (True, False)]
     return [part for part in parts if part]
 
 

@@ -81,10 +81,6 @@ class Family:
         unit = self.any_task.metric(metric).unit
         return {language: without_point(figure, unit) for language, figure in figures.items()}
 
-    def drawable_mean(self, metric: str) -> Figure:
-        """:meth:`mean`, without a value if it is not measurable."""
-        return [*self.drawable(metric).values()][-1]
-
 
 def families(run: Run) -> list[Family]:
     """The families of a run, in the order of its tasks.
