@@ -26,8 +26,8 @@ class Runs:
     made, results read with the first run or :attr:`figures`, and samples with :attr:`answers`."""
 
     def __init__(self, places: Place | Iterable[Place], *more: Place, cost: float = 1.0) -> None:
-        from lm_eval_tasks.runs.cost import checked_cost
         from lm_eval_tasks.runs.finding import find_files
+        from lm_eval_tasks.runs.run import checked_cost
 
         listing = [places] if isinstance(places, (str, os.PathLike)) else listed(places, "read", "folders or files")
         for place in (*listing, *more):
@@ -38,8 +38,8 @@ class Runs:
 
     @cached_property
     def _runs(self) -> list[Run]:
-        from lm_eval_tasks.runs.cost import with_cost
         from lm_eval_tasks.runs.finding import read_files
+        from lm_eval_tasks.runs.run import with_cost
 
         return [with_cost(run, self._cost) for files in self._files for run in read_files(files)]
 
@@ -129,7 +129,7 @@ def compare(
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.results.joining import check_across
     from lm_eval_tasks.runs import Run
-    from lm_eval_tasks.runs.cost import with_cost
+    from lm_eval_tasks.runs.run import with_cost
 
     chosen_tasks, chosen_metrics, paired = (
         _names(given, name) for given, name in ((tasks, "tasks"), (metrics, "metrics"), (pair, "pair"))

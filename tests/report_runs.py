@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.mfava.dataset import LANGUAGES
 from tests.changed_runs import change_results
 from tests.conftest import command, run
 from tests.logged_runs import files_of, lines, only_predicted, replay

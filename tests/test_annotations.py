@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from custom_metrics.reading.tagged_text import align, merged, parse, render, tag_counts
-from lm_eval_tasks.mfava.detection import AnnotationReport, annotate
+from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
 
 CASES = [
     # annotated, text, spans, repairs

@@ -31,9 +31,9 @@ from detector_plugin.lexical import LexicalDetector
 from detector_plugin.llm import detection_prompt
 from lm_eval_tasks.clapnq import hallucination
 from lm_eval_tasks.clapnq.dataset import load_task as load_clapnq
+from lm_eval_tasks.mfava import annotations as annotated
 from lm_eval_tasks.mfava import dataset as wild
-from lm_eval_tasks.mfava import detection as annotated
-from lm_eval_tasks.mfava import estimation
+from lm_eval_tasks.mfava import task as estimation
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.mushroom.dataset import load as load_mushroom
 from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl

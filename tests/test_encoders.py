@@ -13,7 +13,7 @@ import pytest
 
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import open_retriever
-from lm_eval_tasks.clapnq.retrieval.encoder import Encoder, encoder_for, encoders, load, weights_of
+from lm_eval_tasks.clapnq.retrieval.dense import Encoder, encoder_for, encoders, load, weights_of
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from tests.test_retrieval import write_corpus

@@ -26,8 +26,8 @@ from custom_metrics.statistics.strata import mean_of_shares, mean_of_strata
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.calibration import load
 from lm_eval_tasks.detection.calibrated import TaggedAnswer
-from lm_eval_tasks.mfava import estimation
-from lm_eval_tasks.runs.cost import with_cost
+from lm_eval_tasks.mfava import task as estimation
+from lm_eval_tasks.runs.run import with_cost
 from tests.made_runs import run as made_run
 from tests.made_runs import task as made_task
 

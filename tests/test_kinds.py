@@ -30,7 +30,7 @@ from lm_eval_tasks.data import sources
 from lm_eval_tasks.definition import catalogue, generated
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection.marked import marked_rate
-from lm_eval_tasks.mfava.estimation import detected_rate, estimated_rate, rogan_gladen_rate
+from lm_eval_tasks.mfava.task import detected_rate, estimated_rate, rogan_gladen_rate
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.runs import Run, read_runs

@@ -23,7 +23,7 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.train import read_data
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.detection.calibrated import CalibrationKey, in_force
-from lm_eval_tasks.memerag import contamination, dataset
+from lm_eval_tasks.memerag import dataset
 from lm_eval_tasks.memerag.dataset import HARD_TO_TELL, LANGUAGES, LONGEST, REPOSITORY, file_of
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.results.compare import compare_runs
@@ -382,6 +382,6 @@ def test_training_refuses_memerag_by_content(
 
 @pytest.mark.one_python("what the public data hold")
 def test_the_digests_are_those_of_the_mirror(hub: str) -> None:
-    """`python -m lm_eval_tasks.memerag.contamination` would change nothing."""
-    table = Path(contamination.__file__).with_name("contamination.tsv").read_text("utf-8").split()
-    assert table == ["digest", *sorted(contamination._digests_of_files(hub))]
+    """`python -m tests.development.memerag_digests` would change nothing."""
+    table = Path(dataset.__file__).with_name("contamination.tsv").read_text("utf-8").split()
+    assert table == ["digest", *sorted(dataset.digests_of_files(hub))]

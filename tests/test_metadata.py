@@ -19,8 +19,8 @@ from lm_eval_tasks.clapnq.judge import dataset as judge
 from lm_eval_tasks.clapnq.retrieval import OPTIONS
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.memerag import dataset as memerag
+from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset as mfava
-from lm_eval_tasks.mfava import detection
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.nomiracl import dataset as nomiracl
 

@@ -12,8 +12,9 @@ import pytest
 
 from lm_eval_tasks.data.sources import MissingSource, source_file
 from lm_eval_tasks.definition.metadata import pairs
-from lm_eval_tasks.mfava import dataset, detection
-from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.mfava import annotations as detection
+from lm_eval_tasks.mfava import dataset
+from lm_eval_tasks.mfava.dataset import LANGUAGES
 
 REPOSITORY = "github/WorldHellow/mHallucinations-LLM"
 

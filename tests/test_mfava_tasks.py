@@ -22,7 +22,9 @@ from detector_plugin.calibration import Calibration, CalibrationError, from_coun
 from detector_plugin.llm import detection_prompt
 from lm_eval_tasks.detection import calibrated
 from lm_eval_tasks.harness.host import has_scorers
-from lm_eval_tasks.mfava import dataset, detection, estimation
+from lm_eval_tasks.mfava import annotations as detection
+from lm_eval_tasks.mfava import dataset
+from lm_eval_tasks.mfava import task as estimation
 from lm_eval_tasks.models.detector import HallucinationDetector
 from tests.conftest import figures_of
 

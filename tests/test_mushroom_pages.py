@@ -15,12 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from lm_eval_tasks.data import archives
+from lm_eval_tasks.data import tables as archives
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mushroom import pages
-from lm_eval_tasks.mushroom.html_text import WebPage, read_page
-from lm_eval_tasks.mushroom.pages import open_pages, read_pages
+from lm_eval_tasks.mushroom.pages import WebPage, open_pages, read_page, read_pages
 from tests.growth import exponent
 
 ADDRESS = "https://de.wikipedia.org/wiki/Stra%C3%9Fe"

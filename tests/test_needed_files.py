@@ -15,8 +15,8 @@ from lm_eval_tasks.data import sources
 from lm_eval_tasks.definition.loading import TaskLoader, needed_files, require_files
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.memerag import dataset as memerag
+from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset as mfava
-from lm_eval_tasks.mfava import detection
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.nomiracl import dataset as nomiracl
 from tests.conftest import evaluate

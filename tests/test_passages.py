@@ -29,9 +29,9 @@ from custom_metrics.statistics.figures import (
 from custom_metrics.statistics.intervals import resampled_sums, spread, wilson
 from custom_metrics.statistics.strata import error_across
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.mfava import detection as annotated
-from lm_eval_tasks.mfava.languages import GOLD_FILE, REPOSITORY
-from lm_eval_tasks.mfava.passages import SILVER_ROWS, is_unplaced, passages_of, table_of
+from lm_eval_tasks.mfava import annotations as annotated
+from lm_eval_tasks.mfava.annotations import SILVER_ROWS, is_unplaced, passages_of
+from lm_eval_tasks.mfava.dataset import GOLD_FILE, REPOSITORY
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.results.joining import JoinedTask
 from lm_eval_tasks.results.measuring import differences, measure
@@ -39,6 +39,7 @@ from lm_eval_tasks.runs import Answers, cluster_of
 from lm_eval_tasks.runs.answers import read_answers
 from tests import made_runs
 from tests.conftest import figures_of
+from tests.development.mfava_passages import table_of
 from tests.paired import compare_ratios
 
 Harness = Callable[..., dict[str, Any]]

@@ -17,8 +17,8 @@ import pytest
 from lm_eval_tasks.clapnq.dataset import load as load_clapnq
 from lm_eval_tasks.data import digests, provenance, sources
 from lm_eval_tasks.data.digests import digests_of, sha256_of
+from lm_eval_tasks.mfava.annotations import load as load_detection
 from lm_eval_tasks.mfava.dataset import load as load_mfava
-from lm_eval_tasks.mfava.detection import load as load_detection
 from lm_eval_tasks.mushroom.dataset import load as load_mushroom
 from lm_eval_tasks.nomiracl.dataset import SUBSETS, published_questions
 from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl

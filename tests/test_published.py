@@ -14,8 +14,15 @@ import pytest
 
 from custom_metrics.statistics.intervals import newcombe
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.published import family_of, rows_for
-from lm_eval_tasks.published.beside import NEWCOMBE, OWN_BOUNDS, compare_with_published, generation_notes, mismatches
+from lm_eval_tasks.published import (
+    NEWCOMBE,
+    OWN_BOUNDS,
+    compare_with_published,
+    family_of,
+    generation_notes,
+    mismatches,
+    rows_for,
+)
 from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
 from lm_eval_tasks.runs import Settings, TaskRun, labels, read_runs
 from tests.conftest import command, run

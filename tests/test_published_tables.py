@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.mfava.dataset import LANGUAGES
 from lm_eval_tasks.published import PublishedRow, all_rows, rows_for, sources
 
 

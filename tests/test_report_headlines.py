@@ -15,7 +15,7 @@ from custom_metrics.statistics.intervals import Z95
 from custom_metrics.statistics.units import is_measurable, without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.catalogue import metric_of
-from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.mfava.dataset import LANGUAGES
 from lm_eval_tasks.mushroom.dataset import LANGUAGES as MUSHROOM
 from lm_eval_tasks.results.formats import with_bounds
 from lm_eval_tasks.results.report.families import families

@@ -24,7 +24,7 @@ from lm_eval_tasks.results.report.page import page_of
 from lm_eval_tasks.results.report.page.summary import Overview
 from lm_eval_tasks.results.report.plots.drawing import COLOURS, MARKERS, marker_style
 from lm_eval_tasks.runs import Run, labels, read_runs
-from lm_eval_tasks.runs.cost import with_cost
+from lm_eval_tasks.runs.run import with_cost
 from tests.logged_runs import in_this_process, lines
 from tests.made_runs import run, share, task
 from tests.paired import compare_shares

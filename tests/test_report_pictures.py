@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib", reason="matplotlib (the extra `report`) is not
 
 from custom_metrics.hallucination import RATES as WORD_RATES
 from custom_metrics.scores.judging import ASPECTS
-from lm_eval_tasks.mfava.languages import LANGUAGES as MFAVA
+from lm_eval_tasks.mfava.dataset import LANGUAGES as MFAVA
 from lm_eval_tasks.mushroom.dataset import LANGUAGES as MUSHROOM
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES as NOMIRACL
 from lm_eval_tasks.results.report.plots import DARK, LIGHT, plots_of, save

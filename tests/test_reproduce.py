@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.clapnq.retrieval.encoder import encoder_for, weights_of
+from lm_eval_tasks.clapnq.retrieval.dense import encoder_for, weights_of
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.provenance import command_line

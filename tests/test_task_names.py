@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.definition.task_names import hint
+from lm_eval_tasks.definition.catalogue import hint
 from lm_eval_tasks.harness.short_errors import as_ours
 
 MEANT = {  # by another code or name of the language, a region, an order, a spelling

@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.compare.tables import render
     from lm_eval_tasks.results.joining import check_across
     from lm_eval_tasks.runs import labels, read_runs
-    from lm_eval_tasks.runs.cost import with_cost
+    from lm_eval_tasks.runs.run import with_cost
 
     across = check_across(split_names(arguments.across))
     if arguments.calibration is not None:

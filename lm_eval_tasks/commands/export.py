@@ -105,11 +105,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def export_figures(places: Sequence[Path], output: Path, cost: float = 1.0) -> int:
     """Write the figures of runs (:func:`lm_eval_tasks.results.tidy.figure_rows`) as CSV or JSON, as the name ends; a
-    UsageError for another ending. `cost`: see :func:`lm_eval_tasks.runs.cost.with_cost`. Returns how many there are."""
+    UsageError for another ending. `cost`: see :func:`lm_eval_tasks.runs.run.with_cost`. Returns how many there are."""
     from lm_eval_tasks.results.formats import csv_of, json_of
     from lm_eval_tasks.results.tidy import figure_rows
     from lm_eval_tasks.runs import read_runs
-    from lm_eval_tasks.runs.cost import with_cost
+    from lm_eval_tasks.runs.run import with_cost
 
     if output.suffix not in (".csv", ".json"):
         raise UsageError(f"{_WHO} figures: {output}: the name of a table ends in .csv or .json")

@@ -138,7 +138,7 @@ def _write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[
 
 
 def _task_of(run: Run, name: str) -> TaskRun:
-    from lm_eval_tasks.definition.task_names import hint
+    from lm_eval_tasks.definition.catalogue import hint
 
     if name not in run.tasks:
         near = hint([name], [*run.groups, *run.tasks])

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.report.cards import markdown_of, model_card
     from lm_eval_tasks.results.report.plots import plots_of, save
     from lm_eval_tasks.runs import labels, read_runs
-    from lm_eval_tasks.runs.cost import with_cost
+    from lm_eval_tasks.runs.run import with_cost
 
     printed = arguments.model_card or arguments.format == "markdown"
     path = arguments.output or Path("report.html")

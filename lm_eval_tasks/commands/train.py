@@ -177,7 +177,7 @@ def read_data(
     """
     from detector_plugin.transformers.training.saving import Ingredient
     from lm_eval_tasks.detection.labelled_answers import collections, labelled_answers, read_labelled_lines, readable
-    from lm_eval_tasks.memerag.contamination import refuse_content, refuse_name
+    from lm_eval_tasks.memerag.dataset import refuse_content, refuse_name
 
     known = collections()
     documents: list[LabelledAnswer] = []

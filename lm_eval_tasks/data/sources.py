@@ -15,8 +15,10 @@ from __future__ import annotations
 import csv
 import logging
 import os
+import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -27,12 +29,11 @@ from typing import NamedTuple
 
 from custom_metrics.usage.plain_errors import PlainError
 from custom_metrics.usage.printable import shell_word
-from lm_eval_tasks.data.archives import unpack
 from lm_eval_tasks.data.atomic import cache_folder as cache_folder  # callers have both from here
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.digests import digests_of
 from lm_eval_tasks.data.tables import CorruptSource as CorruptSource
-from lm_eval_tasks.data.tables import check_end, check_readable
+from lm_eval_tasks.data.tables import check_end, check_readable, plain_files
 
 MIRROR_VARIABLE = "LM_EVAL_GROUNDED_MIRROR"
 SAMPLE = "sample"
@@ -43,6 +44,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 _OURS = Path(__file__).resolve().parents[1]
 _TABLE = "source_files.tsv"
+_PLAIN_NAME = re.compile(r"\w[\w.-]*", re.ASCII)  # no folder, no `..`, nothing hidden
 _ELSEWHERE: list[Path] = []  # tables of benchmarks outside of this package
 
 
@@ -313,6 +315,22 @@ def _unpack(file: SourceFile, archive: Path) -> None:
                     unpacked[path].rename(partial)
         if file.path not in whole:
             raise CorruptSource(f"{_corrupt(file)} It was not kept.")
+
+
+def unpack(archive: Path, folders: Mapping[str, Path], largest: int, advice: str) -> None:
+    """Write an archive's plain files of some folders (paths below its topmost one, with a slash at the end) into those that
+    `folders` names. All others are passed over. See :func:`plain_files` for the rest."""
+
+    def target(name: str) -> Path | None:
+        top, _, path = name.partition("/")
+        folder, slash, file = path.rpartition("/")
+        is_plain = _PLAIN_NAME.fullmatch(top) and _PLAIN_NAME.fullmatch(file)
+        return folders[folder + slash] / file if is_plain and folder + slash in folders else None
+
+    for name, content in plain_files(archive, largest, Counter(), advice, target):
+        if path := target(name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
 
 
 def fetch_into(file: SourceFile, folder: Path) -> Path:

@@ -240,6 +240,8 @@ class Benchmark:
         task_type: for model cards on the Hugging Face hub.
         detection: the prefix in `questions` of tasks that measure detectors, not language models; empty where none do.
         more_metrics: metrics that tasks add at run time, or that hand-written YAML files list.
+        labelled: dotted name of a mapping of names to its :class:`lm_eval_tasks.detection.labelled_answers.Collection`;
+            empty where it has no answers to train detectors on.
     """
 
     version: float
@@ -251,6 +253,7 @@ class Benchmark:
     task_type: str = "text-generation"
     detection: str = ""
     more_metrics: tuple[Metric, ...] = ()
+    labelled: str = ""
 
     @property
     def bases(self) -> tuple[Base, ...]:

@@ -1,6 +1,6 @@
 """Labelled answers of the benchmarks and of files, for detectors to be trained on.
 
-A benchmark that has some holds a ``labelled.py`` whose ``LABELLED`` names its collections. No list names the benchmark.
+The table of a benchmark that has some names its collections (``Benchmark.labelled``).
 
 A line of a file is an object with ``question``, ``reference``, ``answer``, ``spans`` (a list of ``[start, end, category]``)
 and ``language``. It may have ``model``, ``article``, ``group`` (a key that translations of one text share), ``soft`` (a
@@ -45,9 +45,9 @@ class Collection(NamedTuple):
 def collections() -> Mapping[str, Collection]:
     """Name to collection, of every benchmark."""
     by_name: dict[str, Collection] = {}
-    for folder in catalogue.folders():
-        if (folder / "labelled.py").is_file():
-            by_name |= import_module(f"lm_eval_tasks.{folder.name}.labelled").LABELLED
+    for table in filter(lambda table: table.labelled, catalogue.tables().values()):
+        module, _, name = table.labelled.rpartition(".")
+        by_name |= getattr(import_module(module), name)
     return by_name
 
 

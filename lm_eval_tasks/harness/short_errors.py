@@ -47,14 +47,14 @@ def as_ours(error: BaseException) -> BaseException:
     """The harness's error about unknown tasks or an unknown model as a UsageError with the name of ours that was meant; any
     other error as it is."""
     from custom_metrics.usage.options import misspelt
-    from lm_eval_tasks.definition import task_names
+    from lm_eval_tasks.definition import catalogue
     from lm_eval_tasks.harness import WEIGHTLESS, unfit
 
     text = str(error) if type(error) in (ValueError, KeyError) else ""
     if unfit and (_NO_TASK.match(text) or _NO_MODEL.match(text)):
         return unfit[0]
     tasks = _NO_TASK.match(text)
-    if tasks and (meant := task_names.hint((names := tasks[1] or tasks[2]).split(", "))):
+    if tasks and (meant := catalogue.hint((names := tasks[1] or tasks[2]).split(", "))):
         return UsageError(f"Tasks not found: {names}{meant}")
     if (model := _NO_MODEL.match(text)) and (near := misspelt(model[1], WEIGHTLESS)):
         return UsageError(f"there is no model {model[1]}; did you mean {near}?")

@@ -19,7 +19,7 @@ from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.dataset import Row, read_rows
-from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
+from lm_eval_tasks.mfava.dataset import GOLD_FILE, LANGUAGES, REPOSITORY
 
 _WHO = "lm-eval-grounded make"
 

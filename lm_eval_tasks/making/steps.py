@@ -8,7 +8,7 @@ from typing import Any
 
 from custom_metrics.reading.response import final_answer
 from lm_eval_tasks.making.replies import ParsedReply, read_answer, read_queries, read_silver, read_translation
-from lm_eval_tasks.mfava.languages import LANGUAGES as MFAVA
+from lm_eval_tasks.mfava.dataset import LANGUAGES as MFAVA
 
 LANGUAGES = {"en": "English", **{code: language.name for code, language in MFAVA.items()}}
 """Code to English name of the languages of generated data: mFAVA's, and English, from which the paper translates."""

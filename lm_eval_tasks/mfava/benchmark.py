@@ -7,14 +7,14 @@ from typing import Any
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
 from lm_eval_tasks.detection.detection_base import detection_base
 from lm_eval_tasks.detection.marked import MARKED_RATE, NEEDS, REMEDY
-from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.mfava.dataset import LANGUAGES
 
 
 def _rate(name: str, verdict: str = "makes up less than", **text: Any) -> Metric:
     """A rate of hallucinated words, from the answers that a detector has read."""
     return Metric(
         name,
-        f"lm_eval_tasks.mfava.estimation.{name}",
+        f"lm_eval_tasks.mfava.task.{name}",
         False,
         "answers with a word that the detector has read; counted in words",
         counted="answers",
@@ -41,7 +41,7 @@ Which figures of the paper's Table 8 fit which family of models: README.md.""",
         "num_fewshot": 0,
     },
     filters={"answer": ("final_answer", "hallucination_spans", "take_first")},
-    process_results="lm_eval_tasks.mfava.estimation.process_results",
+    process_results="lm_eval_tasks.mfava.task.process_results",
     metrics=(
         _rate(
             "detected_rate",
@@ -95,7 +95,7 @@ _BINARY = detection_base(
     """\
 What the detection tasks share (hallucinated words): a reference, an answer, and the answer with tags around its errors as
 what the model should say.""",
-    documents="lm_eval_tasks.mfava.detection.load_task",
+    documents="lm_eval_tasks.mfava.annotations.load_task",
     dataset_path="WueNLP/mHallucination_Detection",
     process_results="custom_metrics.scores.detection.process_results",
 )
@@ -104,7 +104,7 @@ _CATEGORY = detection_base(
     """\
 What the detection tasks share (hallucinated words by category, macro-averaged): a reference, an answer, and the answer with
 tags around its errors as what the model should say.""",
-    documents="lm_eval_tasks.mfava.detection.load_task",
+    documents="lm_eval_tasks.mfava.annotations.load_task",
     dataset_path="WueNLP/mHallucination_Detection",
     process_results="custom_metrics.scores.detection.process_category_results",
     task="lm_eval_tasks.mfava.task.CategoryTask",
@@ -142,4 +142,5 @@ BENCHMARK = Benchmark(
     },
     detection="mfava_detection",
     more_metrics=(MARKED_RATE,),
+    labelled="lm_eval_tasks.mfava.annotations.LABELLED",
 )

@@ -1,4 +1,5 @@
-"""Documents of the estimation tasks: questions about a Wikipedia article, asked without it, and the article to judge by.
+"""The languages of mFAVA, and the documents of its estimation tasks: questions about a Wikipedia article, asked without it,
+and the article to judge by.
 
 The public files differ from language to language: the reference in five columns or in one, with or without the article's
 address, one question or two, numbered or not. One reader serves all, and counts what it left out.
@@ -10,6 +11,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.samples import documents_of_samples
@@ -25,12 +28,50 @@ from lm_eval_tasks.data.tables import read_csv
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 from lm_eval_tasks.detection.calibrated import settings_of
-from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY, SPLIT
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+REPOSITORY = "WorldHellow/mHallucinations-LLM"
+SPLIT = "test"  # as in the copies on the hub
+GOLD_FILE = "datasets/hallucination_detection/gold-languages/combined_gold_languages.json"
+"""Published on the hub too, as `WueNLP/mHallucination_Detection`; only the GitHub copy is pinned by a checksum."""
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language of mFAVA. Files are paths in the repository, empty where there is none: the silver annotations of the gold
+    languages are in the gold file, and Japanese ones are not public."""
+
+    code: str  # ISO 639
+    name: str  # English, as the public files have it
+    in_paper: bool  # one of the paper's 30; Persian is in the repository alone
+    gold: bool  # people annotated answers in it
+    silver_file: str
+    queries_file: str
+    articles: int  # in the paper's evaluation set (Table 9); 0 where it has none
+
+    @property
+    def silver(self) -> bool:
+        """Whether silver annotations are public."""
+        return self.gold or bool(self.silver_file)
+
+
+LANGUAGES = {
+    row["code"]: Language(
+        row["code"],
+        row["language"],
+        row["in_paper"] == "yes",
+        row["gold"] == "yes",
+        row["silver_file"] and f"datasets/{row['silver_file']}",
+        row["queries_file"] and f"datasets/{row['queries_file']}",
+        int(row["articles"] or 0),
+    )
+    for row in shipped_rows("lm_eval_tasks.mfava", "languages.tsv")
+}
+"""Code to language, in the order of the paper's Table 7, Persian last."""
 
 COLUMNS = ("id", "language", "article", "subset", "query", "reference")  # required in a document
 EMPTY = "questions that are empty in the file"

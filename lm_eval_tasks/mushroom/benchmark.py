@@ -57,4 +57,5 @@ BENCHMARK = Benchmark(
     questions={"mushroom": "Does it find what people marked as hallucinated in closed-book answers?"},
     task_type="token-classification",
     detection="mushroom",
+    labelled="lm_eval_tasks.mushroom.dataset.LABELLED",
 )

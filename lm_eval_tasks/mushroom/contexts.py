@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from lm_eval_tasks.mushroom.html_text import CELL, WebPage
+from lm_eval_tasks.mushroom.pages import CELL, WebPage
 
 SUFFIX = ".context.txt"
 _AS_IT_IS = re.compile(

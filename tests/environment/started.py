@@ -36,7 +36,7 @@ UNREAD = ("PYTEST_", "TORCHINDUCTOR_")
 PRELOADED = """
     lm_eval lm_eval._cli lm_eval._cli.harness lm_eval._cli.run lm_eval.config.evaluate_config lm_eval.evaluator
     lm_eval.evaluator_utils lm_eval.loggers lm_eval.tasks lm_eval.tasks.manager datasets torch transformers
-    custom_metrics detector_plugin lm_eval_tasks.mfava.estimation
+    custom_metrics detector_plugin lm_eval_tasks.mfava.task
 """.split()
 
 

@@ -35,10 +35,10 @@ from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.detection.language_tags import code_of
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.dataset import read_rows
-from lm_eval_tasks.mfava.detection import AnnotationReport, annotate
+from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.mushroom.dataset import hard_spans, soft_labels
-from lm_eval_tasks.mushroom.html_text import read_page
+from lm_eval_tasks.mushroom.pages import read_page
 from lm_eval_tasks.results import agreement
 from tests.fuzz import texts
 from tests.fuzz.data_files import DATA_FILES

@@ -33,7 +33,7 @@ from custom_metrics.statistics.agreement import (
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.usage.printable import printable
-from lm_eval_tasks.mfava.detection import AnnotationReport, annotate
+from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
 from lm_eval_tasks.results.agreement.reading import Row, parse_id, parse_rating, parse_tagged, quoted, read_rows
 
 __all__ = ["KINDS", "Comparison", "Result", "compare", "render_table"]

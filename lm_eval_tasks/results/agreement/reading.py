@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from custom_metrics.reading.spans import Span, span_of
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
-from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.mfava.dataset import LANGUAGES
 
 Row: TypeAlias = tuple[str, dict[str, Any]]  # its place in the file, for messages; values by column
 

@@ -17,8 +17,8 @@ from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.definition.catalogue import hint
 from lm_eval_tasks.definition.schema import BALANCED
-from lm_eval_tasks.definition.task_names import hint
 from lm_eval_tasks.results.board import Costs, best_by_cost
 from lm_eval_tasks.results.compare.columns import MeasuredTask, columns_of, measure_task
 from lm_eval_tasks.results.compare.comparison import (

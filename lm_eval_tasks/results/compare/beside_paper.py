@@ -9,8 +9,7 @@ from typing import Any
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
-from lm_eval_tasks.published import PublishedRow, all_rows
-from lm_eval_tasks.published.beside import PublishedComparison, compare_with_published
+from lm_eval_tasks.published import PublishedComparison, PublishedRow, all_rows, compare_with_published
 from lm_eval_tasks.results.compare.comparison import Comparison
 from lm_eval_tasks.results.compare.tables import differences_table, legend, letter_of
 from lm_eval_tasks.results.formats import Section, csv_of, json_of, number, render_sections, with_range

@@ -39,8 +39,8 @@ from lm_eval_tasks.results.report.page import environment_of
 from lm_eval_tasks.results.report.plots import Plot, ranges
 from lm_eval_tasks.results.report.plots.drawing import Axis, wrapped
 from lm_eval_tasks.runs import Run, labels
-from lm_eval_tasks.runs.cost import checked_cost, with_cost
 from lm_eval_tasks.runs.finding import find_files, read_files
+from lm_eval_tasks.runs.run import checked_cost, with_cost
 
 __all__ = ["Site", "write_leaderboard"]
 
@@ -88,7 +88,7 @@ def write_leaderboard(
         tags: CSV file with a column ``model`` and others, such as ``size`` and ``licence``: shown beside the model.
         url: address at which the site will be. Links to it then have a preview with a picture: previews take absolute
             addresses only. Without matplotlib there is none, and the log says so.
-        cost: what a made-up answer counts in balanced errors (:func:`lm_eval_tasks.runs.cost.with_cost`).
+        cost: what a made-up answer counts in balanced errors (:func:`lm_eval_tasks.runs.run.with_cost`).
 
     Raises:
         MissingSource: there is no run in one of the folders.

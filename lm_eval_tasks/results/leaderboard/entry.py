@@ -35,9 +35,9 @@ from lm_eval_tasks.results.joining import JoinedTask
 from lm_eval_tasks.results.measuring import Measured, measure, measured_by, pooled
 from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import Run, TaskRun
-from lm_eval_tasks.runs.cost import with_cost
 from lm_eval_tasks.runs.finding import find_files_once, read_files
 from lm_eval_tasks.runs.other_tasks import described, mean_of_group
+from lm_eval_tasks.runs.run import with_cost
 from lm_eval_tasks.runs.settings import SettingsOfTask, settings_of_run
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own

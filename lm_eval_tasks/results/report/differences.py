@@ -10,7 +10,7 @@ from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
 from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.published.beside import PublishedDifference, compare_with_published
+from lm_eval_tasks.published import PublishedDifference, compare_with_published
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
 from lm_eval_tasks.results.compare.tables import matrices
 from lm_eval_tasks.results.formats import (

@@ -188,7 +188,7 @@ def _encoders(run: RecordedRun) -> Iterator[Compared]:
         return
     from huggingface_hub import snapshot_download
 
-    from lm_eval_tasks.clapnq.retrieval import encoder as encoding
+    from lm_eval_tasks.clapnq.retrieval import dense as encoding
 
     for entry in entries:
         name = f"encoder {entry.get('model')}@{str(entry.get('revision'))[:12]}"

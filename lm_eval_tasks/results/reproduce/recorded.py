@@ -14,7 +14,7 @@ from custom_metrics.usage.assignments import assignments
 from custom_metrics.usage.printable import shell_word
 from custom_metrics.usage.secrets import BLANK
 from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.definition.task_names import hint
+from lm_eval_tasks.definition.catalogue import hint
 from lm_eval_tasks.harness import WEIGHTLESS
 from lm_eval_tasks.runs.results_file import leaves_of, mapping, metadata_of, provenance_of, read_results
 
