@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from lm_eval_tasks.data.tables import plain_files
-from lm_eval_tasks.mushroom import pages
+from lm_eval_tasks.mushroom import references as pages
 from lm_eval_tasks.mushroom.dataset import LANGUAGES, REPOSITORY, title_of
-from lm_eval_tasks.mushroom.pages import decoded, read_page
+from lm_eval_tasks.mushroom.references import decoded, read_page
 
 TABLE = Path(pages.__file__).with_name("subjects.tsv")
 _LINK = re.compile(rb'<a href="(https://(\w+)\.wikipedia\.org/wiki/[^"]+)"[^>]* class="interlanguage-link-target"')

@@ -15,7 +15,7 @@ import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.digests import sha256_of
+from lm_eval_tasks.data.atomic import sha256_of
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue, generated
 from lm_eval_tasks.definition.loading import TaskLoader

@@ -122,10 +122,10 @@ def test_what_is_left_out_is_counted(tmp_path: Path, row: Any, reason: str, numb
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({**GOOD, "answer": "Warsaw is in Poland."}, "TypeError"),
-        ({**GOOD, "context": [{"title": "Warsaw"}]}, "KeyError('text')"),
-        (line(("Fine.", None)), "factuality is NoneType, not a text"),
-        (line((5, SUPPORTED)), "sentence is int, not a text"),
+        ({**GOOD, "answer": "Warsaw is in Poland."}, "AttributeError"),
+        ({**GOOD, "context": [{"title": "Warsaw"}]}, "'text' is NoneType, not a text"),
+        (line(("Fine.", None)), "'factuality' is NoneType, not a text"),
+        (line((5, SUPPORTED)), "'sentence' is int, not a text"),
         ({}, "KeyError('answer')"),
         ([1], "expected a JSON object, found list"),
     ],

@@ -18,8 +18,8 @@ from lxml import etree
 from lm_eval_tasks.data import tables as archives
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.harness.autoload import task_folder
-from lm_eval_tasks.mushroom import pages
-from lm_eval_tasks.mushroom.pages import WebPage, open_pages, read_page, read_pages
+from lm_eval_tasks.mushroom import references as pages
+from lm_eval_tasks.mushroom.references import WebPage, open_pages, read_page, read_pages
 from tests.growth import exponent
 
 ADDRESS = "https://de.wikipedia.org/wiki/Stra%C3%9Fe"

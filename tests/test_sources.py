@@ -13,7 +13,7 @@ import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.digests import digests_of
+from lm_eval_tasks.data.atomic import digests_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource, SourceFile, locate, source_file
 from tests.test_mushroom_pages import member, packed
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.atomic import whole_folder
-from lm_eval_tasks.data.digests import sha256_of
+from lm_eval_tasks.data.atomic import sha256_of, whole_folder
 from lm_eval_tasks.data.tables import read_quoted_tsv
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own

@@ -297,7 +297,7 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
     documents, record = documents_of_samples(Path(samples), task, (*_COLUMNS, "passages", *of_retrieval))
     rows = []
     for doc in documents:
-        fault = _fault(doc)
+        fault = fault_of(doc)
         if fault:
             raise sources.CorruptSource(f"{samples}: document {doc['id']!r} is no CLAPnq document: {fault}")
         row = {column: doc[column] for column in _COLUMNS}
@@ -313,7 +313,7 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
     return provenance.documents_of(rows, replace(record, retrieval=retrieved))
 
 
-def _fault(doc: Mapping[str, Any]) -> str:
+def fault_of(doc: Mapping[str, Any]) -> str:
     """The message for the first field of a logged document that is not as :func:`load` makes it; empty if there is none."""
     if not isinstance(doc["answerable"], bool):
         return "answerable is neither true nor false"

@@ -1,4 +1,4 @@
-"""Atomic writes: files and folders are complete or absent, also after a kill or on a full disk.
+"""Atomic writes: files and folders are complete or absent, also after a kill or on a full disk; and digests of files.
 
 A partial file has a hidden name, ``.<name>.<host>-<pid>-<number>.part``, in the folder of its target. Readers look at
 :func:`finished` files only. The next process that writes the same target removes the partial files of dead processes.
@@ -7,6 +7,7 @@ A partial file has a hidden name, ``.<name>.<host>-<pid>-<number>.part``, in the
 from __future__ import annotations
 
 import glob
+import hashlib
 import json
 import logging
 import os
@@ -18,8 +19,10 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
 
@@ -226,3 +229,58 @@ def _sync(path: Path) -> None:
         log.debug("%s could not be synced: %s", path, error)
     finally:
         os.close(descriptor)
+
+
+# ------------------------------------------------------------------- digests, cached within a process until a file changes
+
+
+class Digests(NamedTuple):
+    """The digests of one content: SHA-256, git's id (as GitHub and the hub list them), and the size in bytes."""
+
+    sha256: str
+    git: str
+    size: int
+
+    def matches(self, checksum: str) -> bool:
+        """Whether a checksum, ``sha256:<digest>`` or ``git:<id>`` (else a ValueError), is that of the content."""
+        kind, _, expected = checksum.partition(":")
+        if kind not in ("sha256", "git"):
+            raise ValueError(f"unknown kind of checksum in source_files.tsv: {checksum!r}")
+        return expected == (self.sha256 if kind == "sha256" else self.git)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file; see :func:`digests_of`."""
+    return digests_of(path).sha256
+
+
+def digests_of(path: Path) -> Digests:
+    """The digests of a file's content; of a folder, git's id of its tree (of the names and blob ids of its files, see
+    ``git mktree``) and the SHA-256 of what ``sha256sum *`` prints. Hidden files and folders are no part of it."""
+    if path.is_dir():
+        return _hash_folder(path)
+    now = path.stat()
+    return _hash_file(path.resolve(), now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _hash_file(path: Path, size: int, *_times: int) -> Digests:
+    sha256 = hashlib.sha256()
+    git = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            sha256.update(block)
+            git.update(block)
+    return Digests(sha256.hexdigest(), git.hexdigest(), size)
+
+
+def _hash_folder(folder: Path) -> Digests:
+    files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+    digests = {file.name: digests_of(file) for file in files}
+    tree = b"".join(b"100644 %s\0%s" % (name.encode(), bytes.fromhex(d.git)) for name, d in digests.items())
+    listing = "".join(f"{d.sha256}  {name}\n" for name, d in digests.items())
+    return Digests(
+        hashlib.sha256(listing.encode()).hexdigest(),
+        hashlib.sha1(b"tree %d\0" % len(tree) + tree, usedforsecurity=False).hexdigest(),
+        sum(d.size for d in digests.values()),
+    )

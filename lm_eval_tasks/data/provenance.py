@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics.usage.assignments import assignments
 from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.atomic import whole_file
-from lm_eval_tasks.data.digests import digests_of, sha256_of
+from lm_eval_tasks.data.atomic import digests_of, sha256_of, whole_file
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -30,8 +30,7 @@ from typing import NamedTuple
 from custom_metrics.usage.plain_errors import PlainError
 from custom_metrics.usage.printable import shell_word
 from lm_eval_tasks.data.atomic import cache_folder as cache_folder  # callers have both from here
-from lm_eval_tasks.data.atomic import whole_file
-from lm_eval_tasks.data.digests import digests_of
+from lm_eval_tasks.data.atomic import digests_of, whole_file
 from lm_eval_tasks.data.tables import CorruptSource as CorruptSource
 from lm_eval_tasks.data.tables import check_end, check_readable, plain_files
 
@@ -303,34 +302,29 @@ def _unpack(file: SourceFile, archive: Path) -> None:
     folders = {f.path: f for f in (*files(), file) if f.is_folder and (f.repository, f.revision) == commit}
     with TemporaryDirectory(dir=archive.parent) as temporary:
         unpacked = {path: Path(temporary, str(number)) for number, path in enumerate(folders)}
+
+        def target(name: str) -> Path | None:
+            top, _, path = name.partition("/")
+            folder, slash, member = path.rpartition("/")
+            is_plain = _PLAIN_NAME.fullmatch(top) and _PLAIN_NAME.fullmatch(member)
+            return unpacked[folder + slash] / member if is_plain and folder + slash in unpacked else None
+
         try:
-            unpack(archive, unpacked, LARGEST_MEMBER, f"it came from {file.url}; fetch it again")
+            advice = f"it came from {file.url}; fetch it again"
+            for name, content in plain_files(archive, LARGEST_MEMBER, Counter(), advice, target):
+                if path := target(name):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(content)
         finally:
             archive.unlink()
             whole = [p for p, f in unpacked.items() if f.is_dir() and digests_of(f).matches(folders[p].checksum)]
-            for path in whole:
-                local = _github_cache(folders[path])
+            for folder in whole:
+                local = _github_cache(folders[folder])
                 shutil.rmtree(local, ignore_errors=True)  # it may be there, damaged
                 with whole_file(local) as partial:
-                    unpacked[path].rename(partial)
+                    unpacked[folder].rename(partial)
         if file.path not in whole:
             raise CorruptSource(f"{_corrupt(file)} It was not kept.")
-
-
-def unpack(archive: Path, folders: Mapping[str, Path], largest: int, advice: str) -> None:
-    """Write an archive's plain files of some folders (paths below its topmost one, with a slash at the end) into those that
-    `folders` names. All others are passed over. See :func:`plain_files` for the rest."""
-
-    def target(name: str) -> Path | None:
-        top, _, path = name.partition("/")
-        folder, slash, file = path.rpartition("/")
-        is_plain = _PLAIN_NAME.fullmatch(top) and _PLAIN_NAME.fullmatch(file)
-        return folders[folder + slash] / file if is_plain and folder + slash in folders else None
-
-    for name, content in plain_files(archive, largest, Counter(), advice, target):
-        if path := target(name):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
 
 
 def fetch_into(file: SourceFile, folder: Path) -> Path:

@@ -11,7 +11,7 @@ import json
 import tarfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,15 @@ def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tu
         if not isinstance(value, dict):
             raise CorruptSource(f"{path}, line {number}: expected a JSON object, found {type(value).__name__}")
         yield number, value
+
+
+def text_of(row: Mapping[str, Any], column: str, needed: bool = True) -> str:
+    """The text in a column, else a ValueError; half a surrogate pair, which no table can hold, becomes a question mark. An
+    absent text is empty unless it is `needed`."""
+    value = row.get(column)
+    if not isinstance(value, str) and (needed or value is not None):
+        raise ValueError(f"{column!r} is {type(value).__name__}, not a text")
+    return (value or "").encode("utf-8", "replace").decode("utf-8")
 
 
 def check_readable(path: Path) -> None:

@@ -18,7 +18,7 @@ from custom_metrics.usage.quoting import quote
 from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.labelled import LabelledAnswer
 from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.tables import read_json_lines
+from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 
@@ -164,7 +164,7 @@ def judged_answers(path: Path, counts: Counter[str]) -> Iterator[JudgedAnswer]:
     for number, row in read_json_lines(path, counts):
         try:
             document = _judged_answer(row, counts)
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise sources.CorruptSource(f"{path}, line {number}: no judged answer of MEMERAG: {error!r}") from error
         labels = Counter(label for _, label in document.sentences)
         judged = labels[SUPPORTED] + labels[NOT_SUPPORTED]
@@ -185,7 +185,7 @@ def _judged_answer(row: Mapping[str, Any], counts: Counter[str]) -> JudgedAnswer
     answer, end = "", 0
     sentences = []
     for sentence in row["answer"]:
-        text = _text(sentence, "sentence")
+        text = text_of(sentence, "sentence")
         if not text.strip():
             counts["sentences left out, empty or only white space"] += 1
             continue
@@ -193,16 +193,9 @@ def _judged_answer(row: Mapping[str, Any], counts: Counter[str]) -> JudgedAnswer
         start = len(answer) + len(text) - len(text.lstrip())
         end = start + len(text.strip())
         answer += text
-        sentences.append((Span(start, end), _text(sentence, "factuality").strip()))
-    passages = [text for passage in row["context"] if (text := _text(passage, "text").strip())]
-    return JudgedAnswer(_text(row, "query_id"), _text(row, "query"), passages, answer[:end], sentences)
-
-
-def _text(row: Mapping[str, Any], column: str) -> str:
-    """A column's text; half a surrogate pair, which no table can hold, becomes a question mark."""
-    if not isinstance(row[column], str):
-        raise TypeError(f"{column} is {type(row[column]).__name__}, not a text")
-    return str(row[column]).encode("utf-8", "replace").decode("utf-8")
+        sentences.append((Span(start, end), text_of(sentence, "factuality").strip()))
+    passages = [text for passage in row["context"] if (text := text_of(passage, "text").strip())]
+    return JudgedAnswer(text_of(row, "query_id"), text_of(row, "query"), passages, answer[:end], sentences)
 
 
 # ----------------------------------------------------------------------------------------------- MEMERAG in training data

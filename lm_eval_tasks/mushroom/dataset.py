@@ -20,13 +20,12 @@ from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.labelled import REAL, LabelledAnswer
 from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.digests import digests_of
-from lm_eval_tasks.data.tables import read_json_lines
+from lm_eval_tasks.data.atomic import digests_of
+from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 from lm_eval_tasks.detection.labelled_answers import Collection
-from lm_eval_tasks.mushroom.contexts import read_contexts
-from lm_eval_tasks.mushroom.pages import WebPage, decoded, open_pages
+from lm_eval_tasks.mushroom.references import WebPage, decoded, open_pages, read_contexts
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -194,19 +193,19 @@ def _answers(
     rows = []
     for number, row in read_json_lines(path, counts):
         try:
-            answer = _text(row, "model_output_text")
+            answer = text_of(row, "model_output_text")
             repairs: Counter[str] = Counter()
             spans = hard_spans(row.get("hard_labels"), len(answer), repairs)
             soft = soft_labels(row.get("soft_labels"), len(answer), repairs)
             document = {
-                "id": str(row["id"]) if isinstance(row.get("id"), int) else _text(row, "id"),
+                "id": str(row["id"]) if isinstance(row.get("id"), int) else text_of(row, "id"),
                 "language": language,
                 "split": split,
-                "model": _text(row, "model_id", needed=False),
-                "query": _text(row, "model_input"),
+                "model": text_of(row, "model_id", needed=False),
+                "query": text_of(row, "model_input"),
                 "answer": answer,
             }
-            url = decoded(_text(row, "wikipedia_url", needed=False))
+            url = decoded(text_of(row, "wikipedia_url", needed=False))
         except ValueError as error:
             raise sources.CorruptSource(f"{path}, line {number}: no annotated answer of Mu-SHROOM: {error}") from error
         reference = references.get(url if kind == PAGE else document["id"])
@@ -251,14 +250,6 @@ def _items() -> dict[tuple[str, str], str]:
     """Language and title of a page to its Wikidata item."""
     rows = shipped_rows("lm_eval_tasks.mushroom", "subjects.tsv")
     return {(code, title): row["item"] for row in rows for code, title in row.items() if title and code != "item"}
-
-
-def _text(row: Mapping[str, Any], column: str, needed: bool = True) -> str:
-    """A column's text; half a surrogate pair, which no table can hold, becomes a question mark of the same length."""
-    value = row.get(column)
-    if not isinstance(value, str) and (needed or value is not None):
-        raise ValueError(f"{column!r} is {type(value).__name__}, not a text")
-    return (value or "").encode("utf-8", "replace").decode("utf-8")
 
 
 # ----------------------------------------------------------------------------------------------------- annotators' labels

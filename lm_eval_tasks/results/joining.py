@@ -18,7 +18,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition.catalogue import variant_of
 from lm_eval_tasks.runs import Answers, FilteredAnswers, Run, TaskRun, differing_columns
 from lm_eval_tasks.runs.answers import content_of
-from lm_eval_tasks.runs.settings import SETTINGS, differing, settings_of
+from lm_eval_tasks.runs.run import SETTINGS, differing, settings_of
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from lm_eval_tasks.runs.answers import (
     read_answers,
 )
 from lm_eval_tasks.runs.finding import read_runs
-from lm_eval_tasks.runs.run import Run, Settings, TaskRun, headline_filter
-from lm_eval_tasks.runs.settings import labels
+from lm_eval_tasks.runs.run import Run, Settings, TaskRun, headline_filter, labels
 
 __all__ = [
     "Answer",

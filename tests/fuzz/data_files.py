@@ -18,7 +18,7 @@ from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
 from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava.dataset import read_articles
 from lm_eval_tasks.mushroom import dataset as mushroom
-from lm_eval_tasks.mushroom.pages import WebPage
+from lm_eval_tasks.mushroom.references import WebPage
 from lm_eval_tasks.nomiracl import dataset as nomiracl
 from lm_eval_tasks.runs import labels
 from lm_eval_tasks.runs.finding import read_runs

@@ -38,7 +38,7 @@ from lm_eval_tasks.making.dataset import read_rows
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.mushroom.dataset import hard_spans, soft_labels
-from lm_eval_tasks.mushroom.pages import read_page
+from lm_eval_tasks.mushroom.references import read_page
 from lm_eval_tasks.results import agreement
 from tests.fuzz import texts
 from tests.fuzz.data_files import DATA_FILES

@@ -16,6 +16,7 @@ from custom_metrics.reading.response import final_answer
 from custom_metrics.scores.judging import ASPECTS
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.quoting import quote
+from lm_eval_tasks.clapnq.dataset import fault_of
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.samples import documents_of_samples, read_samples, samples_files, task_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
@@ -280,13 +281,9 @@ def _answers(file: Path, task: str) -> dict[str, AnsweredQuestion]:
             continue
         if id in answers:
             raise CorruptSource(f"{task}: {file}: two documents have the id {id!r}")
-        try:
-            gold = next(iter(doc["answers"]), "")
-            texts = [doc["question"], gold, *(p[part] for p in doc["passages"] for part in ("title", "text"))]
-            if doc["answerable"] is not True or not all(isinstance(text, str) for text in texts):
-                raise TypeError("answerable must be true or false, questions, passages and answers must be texts")
-        except (KeyError, TypeError) as error:
-            raise CorruptSource(f"{task}: {file}: document {id!r} is no CLAPnq document ({error!r})") from error
+        if fault := fault_of(doc):
+            raise CorruptSource(f"{task}: {file}: document {id!r} is no CLAPnq document: {fault}")
+        gold = next(iter(doc["answers"]), "")
         passages = [quote(f"{passage['title']}\n{passage['text']}") for passage in doc["passages"]]
         answers[id] = AnsweredQuestion(id, doc["question"], passages, gold, final_answer(sample["resps"][0][0]))
     if not answers:

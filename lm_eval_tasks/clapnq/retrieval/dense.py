@@ -19,7 +19,7 @@ from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking
 from lm_eval_tasks.clapnq.retrieval.vectors import BLOCK, Floats, best_rows, open_vectors
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.digests import sha256_of
+from lm_eval_tasks.data.atomic import sha256_of
 from lm_eval_tasks.definition import metadata
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own

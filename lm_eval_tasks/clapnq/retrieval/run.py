@@ -13,8 +13,7 @@ from typing import Any
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking
-from lm_eval_tasks.data.atomic import whole_file
-from lm_eval_tasks.data.digests import sha256_of
+from lm_eval_tasks.data.atomic import sha256_of, whole_file
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.data.tables import read_lines
 

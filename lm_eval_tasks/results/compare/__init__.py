@@ -37,7 +37,7 @@ from lm_eval_tasks.results.joining import (
 )
 from lm_eval_tasks.runs import Answers, Run, TaskRun, labels
 from lm_eval_tasks.runs.other_tasks import described
-from lm_eval_tasks.runs.settings import differing, settings_of
+from lm_eval_tasks.runs.run import differing, settings_of
 
 __all__ = ["Comparison", "Difference", "DocumentCounts", "Incomparable", "Refusal", "compare_runs"]
 

@@ -24,8 +24,7 @@ from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.statistics.figures import Figure, FigureOfStrata, Rows, Stratum
 from custom_metrics.statistics.units import Unit
 from detector_plugin.detector import SPEED
-from lm_eval_tasks.data.atomic import whole_file
-from lm_eval_tasks.data.digests import sha256_of
+from lm_eval_tasks.data.atomic import sha256_of, whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
@@ -37,8 +36,7 @@ from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files_once, read_files
 from lm_eval_tasks.runs.other_tasks import described, mean_of_group
-from lm_eval_tasks.runs.run import with_cost
-from lm_eval_tasks.runs.settings import SettingsOfTask, settings_of_run
+from lm_eval_tasks.runs.run import SettingsOfTask, settings_of_run, with_cost
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.digests import sha256_of
+from lm_eval_tasks.data.atomic import sha256_of
 from lm_eval_tasks.results.reproduce.recorded import RecordedRun, commands_of, read_recorded
 from lm_eval_tasks.runs.results_file import metadata_of
 
