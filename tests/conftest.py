@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zlib
@@ -59,6 +60,12 @@ def shared() -> Path:
 def hub(shared: Path) -> str:
     """A mirror of real public data."""
     return str(shared / "hub")
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    """A copy of the bundled sample, to be damaged."""
+    return Path(shutil.copytree(ROOT / "lm_eval_tasks" / "sample", tmp_path / "mirror"))
 
 
 _started: list[Started] = []  # what runs the commands of this session

@@ -211,22 +211,6 @@ def test_what_would_be_read_as_a_tag_is_escaped(text: str, tagged: str) -> None:
     assert parse(tagged) == (text, [])
 
 
-def test_a_report_says_what_was_found() -> None:
-    report = AnnotationReport()
-    assert (
-        str(report)
-        == "annotated texts: ; nan% aligned; 0 opening tags as the paper counts them, 0 spans; repaired: nothing"
-    )
-    assert annotate("Die <entity>Katze</entity>", "Die Katze", report) == [Span(4, 9, "entity")]
-    assert annotate("Die <Entity>Katze</Entity>", "Die Katze", report) == [Span(4, 9, "entity")]
-    assert annotate("Die <invented>Katze</invented>", "Die  Katze", report) == [Span(5, 10, "invented")]
-    assert annotate("etwas anderes", "xyz qqq", report) is None
-    assert str(report) == (
-        "annotated texts: 2 identical, 1 white space, 1 lost; 75.00% aligned; 2 opening tags as the paper counts them, "
-        "3 spans; repaired: 2 capitalised category"
-    )
-
-
 @pytest.mark.parametrize(
     ("annotated", "spans", "repaired"),
     [

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.data import sources
 from tests.environment.harness_start import json_alone, with_json
 
 SAMPLE = ("--metadata", "mirror=sample")
@@ -103,13 +102,6 @@ def test_the_options_of_lm_eval_are_read_as_it_reads_them(capsys: pytest.Capture
     assert "nomiracl_de: 3 questions" in lines[0]
     assert lines[0].endswith("answers of up to 77 tokens")
     assert "mfava_detection_de_gold" in names
-
-
-@pytest.fixture
-def mirror(tmp_path: Path) -> Path:
-    sample = sources.mirror_folder("sample")
-    assert sample is not None
-    return Path(shutil.copytree(sample, tmp_path / "mirror"))
 
 
 def test_all_missing_files_of_all_tasks_are_said_at_once_with_one_command(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from custom_metrics.scores.grounding import process_results, process_results_with_retrieval
-from lm_eval_tasks.clapnq import dataset
 from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.clapnq.dataset import load, load_task
 from lm_eval_tasks.data import sources
@@ -20,13 +18,6 @@ from lm_eval_tasks.data.sources import CorruptSource
 SAMPLE = Path(sources.__file__).parents[1] / "sample"
 load_gold = partial(load_task, task_name="clapnq_gold")
 load_rag_bm25 = partial(load_task, task_name="clapnq_rag", task_retriever="bm25")
-
-
-@pytest.fixture
-def mirror(tmp_path: Path) -> Path:
-    """A copy of the bundled sample, to be damaged."""
-    dataset._documents.cache_clear()
-    return Path(shutil.copytree(SAMPLE, tmp_path / "mirror"))
 
 
 def test_answers_have_the_metrics_of_the_table_and_retrieval_adds_its_own() -> None:

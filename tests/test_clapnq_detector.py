@@ -22,11 +22,9 @@ from custom_metrics.statistics.random_effects import measured_errors
 from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, from_counts, load
 from lm_eval_tasks.clapnq import dataset, hallucination
-from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.detection.calibrated import TaggedAnswer, tagged_answer
 from lm_eval_tasks.models.baseline import GroundedBaseline
-from lm_eval_tasks.results.tagged_tasks import is_tagged
 from tests.conftest import figures_of
 from tests.test_mfava_tasks import EveryThirdWord, third
 
@@ -286,10 +284,3 @@ def test_a_calibration_without_english_says_so_and_corrects_nothing(
     assert result["hallucinated_share"] > 0
     assert CORRECTED not in result
     assert got["configs"]["clapnq_gold"]["metadata"]["provenance"].get("calibration") is None
-
-
-def test_every_answering_task_is_known_by_name() -> None:
-    names = {task.name for task in BENCHMARK.tasks}
-    assert len(names) == 3 * 8
-    assert {"clapnq_gold", "clapnq_gold_llama", "clapnq_rag", "clapnq_rag_run_gpt"} <= names
-    assert all(map(is_tagged, names))

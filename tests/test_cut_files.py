@@ -5,12 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import logging
-import shutil
 from pathlib import Path
 
 import pytest
 
-from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.data import sources, tables
 from lm_eval_tasks.data.sources import CorruptSource, SourceFile
 from lm_eval_tasks.mfava import dataset as mfava
@@ -18,14 +16,6 @@ from lm_eval_tasks.nomiracl import dataset as nomiracl
 
 SAMPLE = Path(sources.__file__).parents[1] / "sample"
 GERMAN = Path("miracl") / "nomiracl" / "data" / "german"
-
-
-@pytest.fixture
-def mirror(tmp_path: Path) -> Path:
-    """A copy of the bundled sample, to be damaged."""
-    for cached in (nomiracl._documents, clapnq._documents, mfava._documents):
-        cached.cache_clear()
-    return Path(shutil.copytree(SAMPLE, tmp_path / "mirror"))
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -11,11 +11,10 @@ import pytest
 
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, open_retriever
-from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
 from lm_eval_tasks.clapnq.retrieval.hybrid import Hybrid, fuse
 from lm_eval_tasks.clapnq.retrieval.run import write_run
 from lm_eval_tasks.data.sources import MissingSource
-from tests.test_retrieval import ROWS, corpus_of_ties, ids, write_corpus
+from tests.test_retrieval import ROWS, ids, write_corpus
 
 WATER, STRINGS = Question("q1", "moon water"), Question("q2", "four strings")
 
@@ -150,19 +149,3 @@ def test_what_is_asked_for_beyond_the_depth_does_not_change_what_stands_above_it
     scores = [score for _, score in sixty]
     assert scores == sorted(scores, reverse=True)
     assert len({id for id, _ in sixty}) == 60
-
-
-def test_a_hybrid_of_ties_is_the_same_for_every_k(corpus: Corpus, tmp_path: Path) -> None:
-    """Equal sums go to the half that is named first, whose own ties go by the corpus."""
-
-    class Backwards(BM25):
-        def search(self, questions, k):  # type: ignore[no-untyped-def]
-            return [found[::-1][:k] for found in super().search(questions, len(self._ids))]
-
-    alike = corpus_of_ties(tmp_path)
-    hybrid = Hybrid(BM25(alike), Backwards(alike), len(alike))
-    (whole,) = hybrid.search([STRINGS], 40)
-    assert sorted(ids(whole)) == sorted(alike.ids)
-    assert ids(whole)[:2] == [alike.ids[1], alike.ids[30]]  # first and last: 1 / 2 each
-    for k in range(1, 41):
-        assert hybrid.search([STRINGS], k) == [whole[:k]]

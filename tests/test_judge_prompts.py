@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import results_of, run
 from tests.judged import (
     PAIRS,
     RATINGS,
     compared,
-    files,
     rated,
     sample,
-    samples,
     write,
 )
 
@@ -173,21 +168,3 @@ def test_no_special_id_comes_from_what_is_judged(prompt: Prompt, llama: Path) ->
         for place in ("question", "passage", "answer"):
             assert [found(each) for each in prompt(**{place: text})] == [[]] * 4
             assert [found(each) for each in prompt(**{place: text}, chat=chat)] == [turns] * 4
-
-
-@pytest.mark.slow("a tiny Llama answers twice")
-def test_a_model_as_the_judge_from_the_command_line(runs: Path, llama: Path, tmp_path: Path) -> None:
-    """Random weights talk nonsense: it is counted, and nothing breaks."""
-    one, other = files(runs, "full_passage", "lexical")
-    how = "--device cpu --batch_size 4 --limit 4 --gen_kwargs max_gen_toks=8 --apply_chat_template --log_samples"
-    base = [sys.executable, "-m", "lm_eval", "--model", "hf", "--model_args", f"pretrained={llama}", *how.split()]
-    of_pairs = json.dumps({"samples": [str(one), str(other)], "judge_names": ["x", "y"], "judge_reference": True})
-    run([*base, "--tasks", RATINGS, "--output_path", "ratings", "--metadata", f"samples={one}"], tmp_path)
-    run([*base, "--tasks", PAIRS, "--output_path", "pairs", "--metadata", of_pairs], tmp_path)
-    ratings, pairs = (results_of(tmp_path / name)["results"] for name in ("ratings", "pairs"))
-    assert 0.5 <= ratings[RATINGS]["unread_rate,rating"] <= 1
-    assert 0.5 <= pairs[PAIRS]["unread_rate,preference"] <= 1
-    for system in ("x", "y", "reference"):
-        assert (f"win_rate_{system},preference" in pairs[PAIRS]) or pairs[PAIRS]["unread_rate,preference"] > 0.5
-    (logged,) = (tmp_path / "pairs").rglob(f"samples_{PAIRS}_*.jsonl")
-    assert {row["filtered_resps"][0] for row in samples(str(logged))} <= {"A", "B", "tie", "unread"}

@@ -196,17 +196,6 @@ def test_runs_in_one_folder_are_called_after_their_tasks_and_those_of_several_af
     assert compared(samples=str(tmp_path))[0]["systems"] == ["long.model", "short.model"]
 
 
-def test_a_folder_that_is_called_reference_is_not_taken_for_the_gold_answers(runs: Path, tmp_path: Path) -> None:
-    for folder, strategy in (("reference", "lexical"), ("b", "abstain")):
-        (tmp_path / folder).mkdir()
-        shutil.copy(file(runs, strategy), tmp_path / folder)
-    shutil.move(
-        next((tmp_path / "b").iterdir()), tmp_path / "b" / "samples_clapnq_gold_gpt_2026-01-01T00-00-00.0.jsonl"
-    )
-    systems = compared(samples=str(tmp_path), judge_reference=True)[0]["systems"]
-    assert sorted(systems) == ["b.clapnq_gold_gpt", "reference", "reference.clapnq_gold"]
-
-
 def test_runs_can_be_given_as_a_folder_or_as_a_list_of_files_and_folders(runs: Path, tmp_path: Path) -> None:
     for strategy in ("full_passage", "lexical"):
         (tmp_path / strategy).mkdir()

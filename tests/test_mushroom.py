@@ -124,18 +124,6 @@ def test_real_answers_have_their_references(
     assert hallucinated / words == pytest.approx(share, abs=5e-4)
 
 
-def test_answers_without_page_are_counted_and_said(hub: str, caplog: pytest.LogCaptureFixture) -> None:
-    dataset._documents.cache_clear()
-    with caplog.at_level(logging.INFO):
-        documents("es", reference="page", mirror=hub)
-    assert (
-        "mushroom_es: 50 answers of split both with their page; answers left out, whose page is not in the archive: 152"
-        in (caplog.text)
-    )
-    with pytest.raises(ValueError, match=r"none of the 152 answers of split test has its page in .*es\.tar"):
-        documents("es", split="test", reference="page", mirror=hub)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -389,33 +377,3 @@ def test_what_belongs_to_the_answer_is_not_taken_for_debris(response: Any, expec
     response = response and response.replace("{}", tagged)
     ((got,),) = CopiedAnswer().apply([[response]], [{"answer": "Die Donau mündet ins Rote Meer.<|im_end|>"}])
     assert got == expected.replace("{}", tagged)
-
-
-# ------------------------------------------------------------------------------------------------------- the real thing
-
-FLAGGING_ALL = {"de": (0.3583, 0.0152), "es": (0.1389, 0.04), "fi": (0.4705, 0.0), "it": (0.3544, 0.0)}
-
-
-@pytest.mark.slow("scores every published answer of four languages, twice")
-@pytest.mark.parametrize("flagged", [[(0, 10**6, 1.0)], [(2, 11, 0.3), (11, 20, 1 / 3), (30, 10**6, 0.85)]])
-def test_real_answers_score_as_the_published_scorer_has_it(
-    hub: str, harness: Harness, monkeypatch: pytest.MonkeyPatch, flagged: list[tuple[int, int, float]]
-) -> None:
-    """Through the harness, every document to the digit, against the labels as they stand in the files."""
-    monkeypatch.setattr(detector_model, "load_detector", lambda name, **_: Flags(*flagged))
-    tasks = [f"mushroom_{language}" for language in FLAGGING_ALL]
-    got = harness(tasks, "hallucination-detector", "detector=flags", metadata={"mirror": hub, "reference": "page"})
-    files = sorted(Path(hub, ROOT, "splits").rglob("*.jsonl"))
-    rows = {row["id"]: row for file in files for row in map(json.loads, file.read_text("utf-8").splitlines())}
-    for language, means in FLAGGING_ALL.items():
-        values = got["results"][f"mushroom_{language}"]
-        if len(flagged) == 1:  # everything: the figures that the issue has, too
-            assert (values["iou,tags"], values["rho,tags"]) == pytest.approx(means, abs=5e-5)
-        assert values["altered_rate,tags"] == values["lost_rate,tags"] == 0
-        for sample in got["samples"][f"mushroom_{language}"]:
-            row = rows[sample["doc"]["id"]]
-            length = len(row["model_output_text"])
-            found = [(start, min(end, length), p) for start, end, p in flagged if start < length]
-            assert sample["iou"] == published_iou(row["hard_labels"], [span[:2] for span in found])
-            soft = [(label["start"], label["end"], label["prob"]) for label in row["soft_labels"]]
-            assert sample["rho"] == pytest.approx(published_rho(soft, found, length), abs=1e-12)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -85,13 +84,6 @@ def test_the_files_that_are_named_are_those_that_are_read(
 def test_nothing_is_known_of_options_that_the_loader_refuses(loader: Any, options: dict[str, Any]) -> None:
     assert needed_files(loader, options) == []
     require_files(loader, options)
-
-
-@pytest.fixture
-def mirror(tmp_path: Path) -> Path:
-    sample = sources.mirror_folder("sample")
-    assert sample is not None
-    return Path(shutil.copytree(sample, tmp_path / "mirror"))
 
 
 def test_all_missing_files_of_a_task_are_said_at_once(mirror: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.data import provenance
-from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.nomiracl import dataset
 from lm_eval_tasks.nomiracl.dataset import cut_words, load
 
@@ -245,18 +245,6 @@ def test_passages_are_cut_behind_a_number_of_tokens(
     assert f"passages cut at 2 tokens of {words_and_marks}, files from {where}" in caplog.text
 
 
-def test_without_a_mirror_the_files_are_those_of_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with caplog.at_level(logging.INFO), pytest.raises(MissingSource, match="No mirror is set"):
-        load("de")
-    assert caplog.messages[0].endswith("passages cut at 370 words, files from the Hugging Face hub")
-
-
 @pytest.mark.parametrize(
     ("changed", "kept", "reasons"),
     [
@@ -280,15 +268,3 @@ def test_what_differs_from_the_paper_is_said(
     assert dataset._not_comparable(papers._replace(**changed), numbers, sampled=True) == reasons
     if "seed" in changed:
         assert dataset._not_comparable(papers._replace(**changed), numbers, sampled=False) == []
-
-
-def test_the_log_says_what_is_read(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "lm_eval")
-    load("de", "dev", "relevant", "all", 7, 9, mirror="sample")
-    assert caplog.messages[0] == (
-        "nomiracl_de: the questions are sampled with seed 7, not the paper's 42. (A model argument named `seed` arrives "
-        """here too; `--metadata '{"seed": 42}'` keeps the paper's sample.)"""
-    )
-    assert caplog.messages[1].startswith(
-        "nomiracl_de: split dev, subset relevant, max_samples all, seed 7, passages cut at 9 words, files from /"
-    )

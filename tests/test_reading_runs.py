@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.clapnq.dataset import logged_questions
 from lm_eval_tasks.data import samples
 from lm_eval_tasks.data.samples import documents_of_samples, read_samples, samples_files
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
@@ -24,7 +23,7 @@ from lm_eval_tasks.results.leaderboard.entry import entry_of
 from lm_eval_tasks.results.report import answers as report_answers
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.runs import differing_columns, labels, read_runs
-from lm_eval_tasks.runs.answers import content_of, key_of, read_answers
+from lm_eval_tasks.runs.answers import content_of, read_answers
 from lm_eval_tasks.runs.results_file import leaves_of, read_results
 from lm_eval_tasks.runs.run import headline_filter
 from tests.logged_runs import copied
@@ -301,37 +300,12 @@ def test_documents_of_a_task_in_their_order(tmp_path: Path) -> None:
         samples_files(written(tmp_path / "m"))
 
 
-def test_newer_samples_replace_older_ones(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
-    old = written(tmp_path, date="2025-01-01T00-00-00", a=[row(0)], b=[row(0)]).parent
-    assert {task: path.name for task, path in samples_files(tmp_path)[old].items()} == {
-        "a": "samples_a_2025-01-01T00-00-00.jsonl",
-        "b": "samples_b_2025-01-01T00-00-00.jsonl",
-    }
-    assert caplog.messages == []
-    written(tmp_path, a=[row(1)])
-    found = samples_files(tmp_path)[old]
-    assert (found["a"].name, found["b"].name) == (f"samples_a_{DATE}.jsonl", "samples_b_2025-01-01T00-00-00.jsonl")
-    assert caplog.messages == [
-        f"{tmp_path}: of each task in a folder the newest samples count; passed over: "
-        f"{tmp_path / 'samples_a_2025-01-01T00-00-00.jsonl'}"
-    ]
-
-
 def test_the_file_of_a_tasks_samples_is_recorded_by_its_place_below_the_folder(tmp_path: Path) -> None:
     path = samples_of(tmp_path / "m", row(0))
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     for place, name in ((tmp_path, f"m/{path.name}"), (tmp_path / "m", path.name), (path, path.name)):
         (file,) = documents_of_samples(place, "mine", ())[1].local_files
         assert file == {"option": "samples", "name": name, "sha256": sha256}
-
-
-def test_a_record_of_retrieval_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
-    doc = {"id": "a", "question": "q", "answerable": True, "answers": ["a"], "passages": [], "gold_ids": []}
-    doc |= {"retrieved_ids": [], "gold_ranks": [], "retriever": "[" * 100_000}
-    written(tmp_path, clapnq_rag=[row(0) | {"doc": doc}])
-    with pytest.raises(CorruptSource, match="document 'a' is no CLAPnq document: retriever is no JSON"):
-        logged_questions(str(tmp_path), "clapnq_rag", True, {})
 
 
 # ------------------------------------------------------------------------------------------------------- runs of two models
@@ -354,34 +328,6 @@ def test_a_folder_is_read_model_by_model_and_both_were_asked_the_same(two_models
     for task in ("nomiracl_de", "clapnq_rag", "mfava_de"):
         assert [a.content for a in answer.tasks[task].answers()] == [b.content for b in lexical.tasks[task].answers()]
     assert "QUESTION:\nWann wurde der Kölner Dom fertiggestellt?" in lexical.tasks["nomiracl_de"].answers()[0].prompt
-
-
-def test_the_tasks_of_a_run(two_models: Path) -> None:
-    tasks = read_runs([two_models])[1].tasks
-    for name, *of_task, metric, aggregation, detector in (
-        ("nomiracl_de", "nomiracl", "de", ("strict", "robust"), "balanced_error", "balanced_error", None),
-        ("clapnq_rag", "clapnq", "", ("answer",), "rougeL", "defined_mean", None),
-        ("mfava_ar", "mfava", "ar", ("answer",), "detected_rate", "detected_rate", "lexical"),
-    ):
-        found = tasks[name]
-        first, (by, *_) = found.metrics[0], found.filters
-        assert [found.benchmark, found.language, found.filters] == of_task
-        assert (first.name, first.aggregation, found.detector.get("name")) == (metric, aggregation, detector)
-        assert found.not_comparable == ["the files are the bundled miniature, which this project wrote (mirror=sample)"]
-        assert (found.settings.shots, len(found.settings.template), bool(first.denominator)) == (0, 64, True)
-        values = [answer.readings[by].values[metric] for answer in found.answers()]
-        assert found.figures[by][metric]["n"] == sum(value is not None for value in values)
-
-
-def test_what_a_question_is_called() -> None:
-    for doc, key in (
-        ({"query_id": "1#0", "subset": "relevant"}, "relevant/1#0"),
-        ({"id": 7}, "7"),
-        ({"id": "de_0_1", "subset": 0}, "de_0_1"),  # a number is no subset that questions are apart in
-        ({"question": "why"}, ""),
-        ({"id": None}, ""),
-    ):
-        assert key_of(doc) == key
 
 
 def test_content_is_what_is_asked_and_not_who_tags_it() -> None:

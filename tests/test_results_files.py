@@ -19,7 +19,6 @@ from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
 from lm_eval.utils import make_table
 
 from custom_metrics.scores.aggregations import defined_mean
-from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.commands.score import in_file_order
 from lm_eval_tasks.harness import autoload, harness_results
@@ -178,11 +177,6 @@ def test_the_first_number_of_a_sample_is_its_own_score(folder: Path) -> None:
                 assert name == ("rougeL" if sample["doc"]["answerable"] else "unanswerable_accuracy")
             else:
                 assert (name, value * sample["response_words"]) == ("detected_rate", sample["hallucinated_words"])
-
-
-def test_what_rides_on_a_number_reaches_the_first_rank() -> None:
-    value = pickle.loads(pickle.dumps(FloatWithCounts(0.25, {"ndcg@1": 1.0})))
-    assert (value, value.counts, json.dumps(value)) == (0.25, {"ndcg@1": 1.0}, "0.25")
 
 
 # --------------------------------------------------------------------------------------------------- the harness's tasks

@@ -134,15 +134,6 @@ def test_a_word_is_what_bm25_counts(text: str, expected: int) -> None:
     assert len(split_passage(Passage("p", "", text))) == expected
 
 
-def test_whole_or_in_parts_the_text_stays_as_it_is() -> None:
-    text = "(“Éclairs”, 1st ed.), " * 300  # 900 words
-    assert split_passage(Passage("p", "T", text[:220])) == [f"T {text[:220]}"]
-    first, second, third = split_passage(Passage("p", "T", text))
-    assert first == "T " + text[2 : 2 + len(first) - 2]
-    assert all(part[2:] in text for part in (first, second, third))
-    assert third.endswith("1st ed")
-
-
 def long_corpus(tmp_path: Path) -> Corpus:
     """p1 speaks of the violin at its very end, after 5,000 words; p2 and p3 in passing; p4 not at all."""
     rows = [

@@ -14,7 +14,7 @@ import pytest
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import digests_of
-from lm_eval_tasks.data.sources import CorruptSource, MissingSource, SourceFile, locate, source_file
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource, SourceFile, locate
 from tests.test_mushroom_pages import member, packed
 
 TRAIN = "retrieval/train/question_train_answerable.tsv"
@@ -127,11 +127,6 @@ def test_offline_without_a_mirror_says_what_would_help(repository: str, path: st
     unset = """No mirror is set (LM_EVAL_GROUNDED_MIRROR or --metadata '{"mirror": "DIR"}')"""
     for part in (path, repository, unset, "--into DIR"):
         assert part in message
-
-
-def test_a_file_that_is_in_no_table_is_a_key_error() -> None:
-    with pytest.raises(KeyError, match=r"x/y: z is in no source_files\.tsv"):
-        source_file("x/y", "z")
 
 
 CONTENT = b"id\tquestion\n1\twhy\n"

@@ -57,7 +57,6 @@ def load(
         retriever: ``None`` for the gold passage, or one of ``retrieval.names()``.
         split: ``"validation"`` (also ``"dev"``: the public dev set) or ``"train"``.
         top_k: with a retriever: number of passages in the prompt.
-        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
         name: of the task, for messages.
         detector: name of the detector that tags the answers, see :func:`detector_plugin.load_detector`; default none.
         detector_args, calibration, calibration_annotations: see
@@ -73,11 +72,6 @@ def load(
         also ``gold_ids``, ``retrieved_ids`` (the ten best), ``gold_ranks`` (ranks, from 1, of the gold passages among those
         given; empty where retrieval missed them) and ``retriever`` (its description, JSON); with a detector also
         ``detector``, ``detector_args``, ``calibration``, ``calibration_annotations`` and ``language``.
-
-    Raises:
-        ValueError: an unknown split or retriever; `top_k` is no whole number or larger than the corpus.
-        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
-        MissingSource, CorruptSource: a file is not available, or damaged.
     """
     task = name
     options = {key: extra[key] for key in sorted(OPTIONS) if key in extra}

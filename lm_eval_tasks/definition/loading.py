@@ -31,6 +31,10 @@ class TaskLoader:
     The folder of ``load`` may hold a table of public files (``source_files.tsv``), which
     :mod:`lm_eval_tasks.data.sources` then knows.
 
+    Of an option with an unknown value `load` raises a UsageError, and so it does where no document is left. The option
+    `mirror` is a folder with copies of the public files (:mod:`lm_eval_tasks.data.sources`). One that cannot be found is a
+    MissingSource, a damaged one a CorruptSource.
+
     Args:
         load: returns ``{"evaluation": documents}``. Its parameters are the options. It ignores other keywords.
         files: from the options to the public files that `load` requires, in the order in which it reads them. May raise

@@ -56,17 +56,12 @@ def load(language: str, annotators: str = "one", mirror: str | None = None, **ig
     Args:
         language: a key of :data:`LANGUAGES`.
         annotators: a key of :data:`FOLDERS`.
-        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id`` (of the question), ``language``, ``annotators``, ``passage`` (the
         question, by which bounds are clustered), ``query``, ``reference`` (the passages, with blank lines between them),
         ``answer``, ``sentences`` (``start``, ``end`` in characters of the answer, ``label``), ``spans`` (those that are not
         supported), ``target`` (the answer, these tagged).
-
-    Raises:
-        ValueError: an unknown option, or no answer can be used.
-        MissingSource, CorruptSource: a file cannot be found, or is damaged.
     """
     return _load(f"memerag_{language}", language, annotators, mirror, ignored, _answer)
 

@@ -41,16 +41,11 @@ def load(language: str, annotations: str = "gold", mirror: str | None = None, **
     Args:
         language: ISO 639 code, a key of :data:`LANGUAGES`.
         annotations: ``"gold"`` or ``"silver"``.
-        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``annotations``, ``passage`` (the same for rows of one
         text, which several people marked, and for its translations), ``reference``, ``answer``, ``spans`` (``start``,
         ``end``, ``category``, in characters of the answer), ``target`` (the answer, tagged).
-
-    Raises:
-        ValueError: an unknown language, or one without such annotations.
-        MissingSource, CorruptSource: a file cannot be found, or is damaged.
     """
     task = f"mfava_detection_{language}_{annotations}"
     metadata.choice("annotations", annotations, ANNOTATIONS, task)

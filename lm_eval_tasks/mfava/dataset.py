@@ -93,8 +93,7 @@ def load(
     Args:
         language: ISO 639 code, a key of :data:`LANGUAGES`.
         detector, detector_args, calibration, calibration_annotations: the detector that tags the answers, and what corrects
-            the rates; see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
-        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
+            the rates; see :func:`lm_eval_tasks.detection.calibrated.settings_of` also for errors.
         samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public file.
 
     Returns:
@@ -102,10 +101,6 @@ def load(
         ``language``, ``article`` (number of the row), ``subset`` (0 to 4), ``title``, ``category``, ``url``, ``query``,
         ``reference`` (the article's summary), and the settings for filter and metrics: ``detector``, ``detector_args``,
         ``calibration``, ``calibration_annotations``.
-
-    Raises:
-        ValueError: an unknown language, a calibration of another detector, or no question is left.
-        MissingSource, CorruptSource: a file cannot be found, or is damaged.
     """
     task = f"mfava_{language}"
     metadata.choice("language", language, LANGUAGES, task)

@@ -91,7 +91,6 @@ def load(
         reference: ``"page"``, the Wikipedia page that annotators had; ``"context"``, a text that a search-backed model
             wrote for the question. The default is the page where those of all answers are public and small, else the
             context.
-        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``split``, ``model`` (id of the one that answered),
@@ -99,11 +98,6 @@ def load(
         ``passage`` (the page's :func:`subject`, which its versions in other languages share), ``title``, ``spans`` (hard
         labels: ``start``, ``end``, ``category``), ``soft_labels`` (``start``, ``end``, ``prob``), ``target`` (the answer,
         hard labels tagged). Labels are in characters of the answer.
-
-    Raises:
-        ValueError: an unknown language, split or reference, one that the language does not have, or none of its answers
-            has its reference.
-        MissingSource, CorruptSource: a file cannot be found, or is damaged.
     """
     task = f"mushroom_{language}"
     entry = LANGUAGES[metadata.choice("language", language, LANGUAGES, task)]

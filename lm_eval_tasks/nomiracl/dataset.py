@@ -89,17 +89,12 @@ def load(
         max_passage_tokens: maximum number of tokens of a passage's text. Tokens are words between white space (scripts
             without spaces are hardly ever cut), or those of `passage_tokenizer`.
         passage_tokenizer: name or path of a Hugging Face tokenizer to count (and cut) by; needs ``transformers``.
-        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
         documents: number of questions of each subset that are left of the sample (:func:`first_by_hash`); ``None``: all.
 
     Returns:
         ``{"evaluation": documents}`` and the same under the split's name. Columns: ``query_id``, ``language``,
         ``subset``, ``query``, ``passages`` (ten texts ``title: text``, the relevant before the others), ``titles``,
         ``docids``, ``label`` (the correct answer).
-
-    Raises:
-        ValueError: language, split or subset is unknown, or no question is left.
-        MissingSource, CorruptSource: a file is not available, or damaged.
     """
     task = _task(language, documents)
     metadata.choice("language", language, LANGUAGES, task)
