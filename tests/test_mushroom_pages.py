@@ -267,7 +267,7 @@ def test_texts_are_made_once_and_again_for_another_content(tmp_path: Path, monke
 
 
 def test_other_texts_are_kept_under_another_name() -> None:
-    """Where this fails the rules of `html_text` have changed: count `pages._FORM` up, or caches hold the old texts."""
+    """Where this fails the rules of pages have changed: count `pages._FORM` up, or caches hold the old texts."""
     texts = hashlib.sha256()
     for archive in sorted(Path(task_folder(), "sample/github/Helsinki-NLP/mu-shroom/data/url-pages").iterdir()):
         for page in read_pages(archive).by_address.values():
