@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import index
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 CATEGORIES = ("entity", "relation", "invented", "contradictory", "unverifiable", "subjective")
 """The hallucination types of FAVA (Mishra et al. 2024), in the order of the mFAVA paper's Table 2."""
@@ -47,6 +47,16 @@ def span_of(value: Sequence[object]) -> Span:
     if not 0 <= span.probability <= 1:  # nan neither
         raise ValueError(f"a span's probability is between 0 and 1, got {value!r}")
     return span
+
+
+def as_columns(spans: Iterable[Span]) -> list[dict[str, Any]]:
+    """Spans as documents hold them: ``start``, ``end`` and ``category``."""
+    return [{"start": span.start, "end": span.end, "category": span.category} for span in spans]
+
+
+def from_columns(columns: Iterable[Mapping[str, Any]]) -> list[Span]:
+    """The inverse of :func:`as_columns`; errors are those of :func:`span_of`."""
+    return [span_of([span["start"], span["end"], span["category"]]) for span in columns]
 
 
 def without_space(text: str, start: int, end: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.reading.spans import CATEGORIES, Span, covered, span_of
+from custom_metrics.reading.spans import CATEGORIES, Span, covered, from_columns
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import Ratios
@@ -142,7 +142,7 @@ def _values(total: WordCounts, counts: list[Any], kind: str, doc: Mapping[str, A
 
 def annotated_and_predicted(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
     """The annotators' spans, those of a tagged text, both in characters of the answer, and the kind of its alignment."""
-    gold = [span_of([span["start"], span["end"], span["category"]]) for span in doc["spans"]]
+    gold = from_columns(doc["spans"])
     text, spans = parse(results[0])
     alignment = align(text, spans, doc["answer"])
     return gold, alignment.spans, alignment.kind

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.samples import documents_of_samples
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -189,7 +188,7 @@ def questions_of(split: str, mirror: str | Path | None, task: str) -> list[dict[
     """The questions of a split with their gold passages, answerable and unanswerable ones alternating."""
     read_kind = partial(_read_annotations, FILE_SPLIT[split], mirror)
     answerable, unanswerable = read_kind("answerable"), read_kind("unanswerable")
-    rows = [row for pair in zip_longest(answerable, unanswerable) for row in pair if row is not None]
+    rows = in_turn([answerable, unanswerable])
     log.info("%s: %d answerable and %d unanswerable questions of %s", task, len(answerable), len(unanswerable), split)
     return rows
 

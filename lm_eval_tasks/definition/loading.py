@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,11 @@ class TaskLoader:
     def __repr__(self) -> str:  # in results files: the harness logs the configuration
         # For a file beside a YAML, the harness makes its whole path the module's name.
         return f"{Path(self.load.__module__).name}.{self.load.__qualname__}"
+
+
+def in_turn(parts: Iterable[Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The documents of several parts in turn, so that ``--limit`` sees all of them."""
+    return [document for turn in zip_longest(*parts) for document in turn if document is not None]
 
 
 def needed_files(loader: Any, options: Options) -> list[sources.SourceFile]:

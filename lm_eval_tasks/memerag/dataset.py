@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED, Span
+from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED, Span, as_columns
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.quoting import quote
@@ -134,7 +134,7 @@ def _answer(row: JudgedAnswer) -> Iterator[dict[str, Any]]:
         "reference": "\n\n".join(row.passages),
         "answer": row.answer,
         "sentences": [{"start": s.start, "end": s.end, "label": label} for s, label in row.sentences],
-        "spans": [{"start": s.start, "end": s.end, "category": s.category} for s in wrong],
+        "spans": as_columns(wrong),
         "target": render(row.answer, wrong),
     }
 

@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.reading.spans import Span, span_of
+from custom_metrics.reading.spans import Span, as_columns, from_columns
 from custom_metrics.reading.tagged_text import align, render, tag_counts
 from custom_metrics.reading.tagged_text import parse as parse  # a promised name
 from custom_metrics.usage.plain_errors import UsageError
@@ -87,7 +87,7 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
                 "passage": passage,
                 "reference": row["references"],
                 "answer": row["generated_text"],
-                "spans": [{"start": s.start, "end": s.end, "category": s.category} for s in spans],
+                "spans": as_columns(spans),
                 "target": render(row["generated_text"], spans),
             }
         )
@@ -230,7 +230,7 @@ def _labelled_answers(kind: str, code: str, mirror: str | None) -> list[Labelled
             answer=row["answer"],
             language=code,
             annotations=kind,
-            spans=tuple(span_of([s["start"], s["end"], s["category"]]) for s in row["spans"]),
+            spans=tuple(from_columns(row["spans"])),
             group=TRANSLATED if is_unplaced(row["passage"]) else f"mfava {row['passage']}",
         )
         for row in documents(code, kind, mirror)

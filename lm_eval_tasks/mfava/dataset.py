@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.samples import documents_of_samples
 from lm_eval_tasks.data.tables import read_csv
 from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
 from lm_eval_tasks.detection.calibrated import settings_of
 
 if TYPE_CHECKING:
@@ -156,7 +155,7 @@ def _documents(language: str, mirror: str | None) -> tuple[list[dict[str, Any]],
             }
             for number, query in article["queries"]
         ]
-    rows = [row for turn in zip_longest(*subsets) for row in turn if row is not None]
+    rows = in_turn(subsets)
     left_out = dict(counts)
     empty = counts.pop(EMPTY, 0)  # GPT-4 often gave one question instead of two
     log.info("mfava_%s: %d articles, %d questions; %s: %d", language, len(articles), len(rows), EMPTY, empty)

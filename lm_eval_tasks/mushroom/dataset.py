@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import groupby, pairwise, zip_longest
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.reading.spans import Span, span_of
+from custom_metrics.reading.spans import Span, as_columns, from_columns
 from custom_metrics.reading.tagged_text import merged, render
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.shipped_tables import shipped_rows
@@ -23,7 +23,7 @@ from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.atomic import digests_of
 from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
 from lm_eval_tasks.detection.labelled_answers import Collection
 from lm_eval_tasks.mushroom.references import WebPage, decoded, open_pages, read_contexts
 
@@ -154,7 +154,7 @@ def _documents(language: str, split: str, reference: str, mirror: str | None) ->
             by_split.append(_answers(answers, language, name, references, counts, reference))
             if reference == CONTEXT and (unused := references.keys() - {row["id"] for row in by_split[-1]}):
                 counts[UNUSED] += len(unused)
-    rows = [row for turn in zip_longest(*by_split) for row in turn if row is not None]
+    rows = in_turn(by_split)
     absent = counts.pop(NO_REFERENCE[reference], 0)  # where a split's pages were never published that is most of them
     kept = f"{len(rows)} answers of split {split} with their {reference}"
     log.info("%s: %s; %s: %d", task, kept, NO_REFERENCE[reference], absent)
@@ -216,7 +216,7 @@ def _answers(
                     "url": url,
                     "passage": reference.item or subject(url) or document["query"],
                     "title": reference.title or title_of(url),
-                    "spans": [{"start": s.start, "end": s.end, "category": s.category} for s in spans],
+                    "spans": as_columns(spans),
                     "soft_labels": soft,
                     "target": render(answer, spans),
                 }
@@ -346,7 +346,7 @@ def _labelled_answers(code: str, mirror: str | None, reference: str | None = Non
             answer=row["answer"],
             language=code,
             annotations=REAL,
-            spans=tuple(span_of([s["start"], s["end"], s["category"]]) for s in row["spans"]),
+            spans=tuple(from_columns(row["spans"])),
             question=row["query"],
             family=_family(row["model"]),
             model=row["model"],

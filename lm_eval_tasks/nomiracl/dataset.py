@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +22,7 @@ from custom_metrics.usage.shipped_tables import shipped_rows
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, read_tsv
 from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -180,7 +179,7 @@ def _documents(settings: _Settings, mirror: Path | None) -> Dataset:
     if settings.documents is not None:
         rows = {name: first_by_hash(of_subset, settings.documents) for name, of_subset in rows.items()}
     kept = {name: len(subset_rows) for name, subset_rows in rows.items()}
-    documents = [row for pair in zip_longest(*rows.values()) for row in pair if row is not None]
+    documents = in_turn(rows.values())
     log.info(
         "%s: %s questions of split %s",
         settings.task,
