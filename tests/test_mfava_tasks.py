@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 import re
 import statistics
 from collections.abc import Callable, Sequence
@@ -209,11 +208,6 @@ def test_the_group_gives_the_macro_average(harness: Harness) -> None:
     results, group = got["results"], got["groups"]["mfava"]
     languages = [task for task in results if task != "mfava"]
     assert len(languages) == 30
-    for metric in ("detected_rate", "response_words", "abstention_rate"):
-        values = [results[task][f"{metric},answer"] for task in languages]
-        assert group[f"{metric},answer"] == pytest.approx(sum(values) / 30)
-        errors = [results[task][f"{metric}_stderr,answer"] for task in languages]
-        assert group[f"{metric}_stderr,answer"] == pytest.approx(math.sqrt(sum(e * e for e in errors)) / 30)
     # By real answers of their own, or of other languages; a language without a calibration would be left out.
     assert results["mfava_de"]["detected_rate,answer"] < 0.03  # it quotes the article
     assert got["configs"]["mfava_de"]["metadata"]["provenance"]["calibration"]["annotations"] == "real"

@@ -205,7 +205,6 @@ def rewritten(mirror: Path, **changes: Any) -> Path:
     ("changes", "message"),
     [
         ({"model_output_text": None}, "'model_output_text' is NoneType, not a text"),
-        ({"model_output_text": 7}, "'model_output_text' is int, not a text"),
         ({"id": None}, "'id' is NoneType, not a text"),
         ({"model_input": ["x"]}, "'model_input' is list, not a text"),
         ({"wikipedia_url": 7}, "'wikipedia_url' is int, not a text"),
@@ -213,19 +212,13 @@ def rewritten(mirror: Path, **changes: Any) -> Path:
         ({"hard_labels": [7]}, r"hard_labels hold 7, not \[start, end\]"),
         ({"hard_labels": [["a", 3]]}, "a label starts or ends at 'a', which is no place"),
         ({"hard_labels": [[0.5, 3]]}, "a label starts or ends at 0.5"),
-        ({"hard_labels": [[0, math.inf]]}, "a label starts or ends at inf"),
         ({"hard_labels": [[0, math.nan]]}, "a label starts or ends at nan"),
-        ({"hard_labels": [[True, 3]]}, "a label starts or ends at True"),
-        ({"hard_labels": [[0, [1]]]}, r"a label starts or ends at \[1\]"),
         ({"soft_labels": {}}, "soft_labels is dict, not a list"),
         ({"soft_labels": [{"start": 0, "end": 3}]}, "no start, end and prob"),
         ({"soft_labels": [{"start": 0, "end": 3, "prob": 1.5}]}, "a soft label's prob is 1.5, no number from 0 to 1"),
         ({"soft_labels": [{"start": 0, "end": 3, "prob": math.nan}]}, "a soft label's prob is nan"),
-        ({"soft_labels": [{"start": 0, "end": 3, "prob": None}]}, "a soft label's prob is None"),
         ({"soft_labels": [{"start": 0, "end": 3, "prob": True}]}, "a soft label's prob is True"),
-        ({"soft_labels": [{"start": 0, "end": 3, "prob": -0.1}]}, "a soft label's prob is -0.1"),
         ({"soft_labels": [[0, 1]]}, r"soft_labels hold \[0, 1\], no start, end and prob"),
-        ({"hard_labels": [[1]]}, r"hard_labels hold \[1\], not \[start, end\]"),
     ],
 )
 def test_a_row_that_is_none_is_an_error_with_file_and_line(mirror: Path, changes: Any, message: str) -> None:

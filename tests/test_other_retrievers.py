@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, names, open_retriever
 from lm_eval_tasks.clapnq.retrieval.run import read_run
 from lm_eval_tasks.commands.retrieve import retrieve
 from lm_eval_tasks.harness.autoload import task_folder
-from tests.conftest import command, evaluate, run
+from tests.conftest import evaluate
 from tests.test_retrieval import asked, ids, write_corpus
 
 
@@ -109,10 +108,3 @@ def ids_of_run(file: Path) -> list[str]:
     """The ranking that all questions of a run have."""
     (ranking,) = {tuple(id for id, _ in ranking) for ranking in read_run(file).values()}
     return [*ranking]
-
-
-def test_the_command_ranks_with_it(theirs: Path, tmp_path: Path) -> None:
-    arguments = ["retrieve", "--mirror", "sample", "--retriever", "length", "--retriever-args", "order=shortest"]
-    done = run([command("lm-eval-grounded"), *arguments], tmp_path, PYTHONPATH=str(theirs))
-    assert re.search(r"^metric +length +95 % bounds$", done.stdout, re.MULTILINE)
-    assert "of 32 questions; 60 passages" in done.stdout

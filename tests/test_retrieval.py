@@ -44,13 +44,6 @@ def write_corpus(path: Path, rows: Sequence[tuple[str, str, str]]) -> Path:
     return path
 
 
-def corpus_of_ties(folder: Path) -> Corpus:
-    """Forty passages of which thirty-six say the same, not in the order of their names."""
-    names = [f"p{(7 * number) % 40:02}" for number in range(40)]
-    rows = [(name, "violin strings" if number % 10 else "violin", "T") for number, name in enumerate(names)]
-    return Corpus.open(write_corpus(folder / "ties.tsv", rows))
-
-
 def quoted(field: str) -> str:
     return '"' + field.replace('"', '""') + '"' if '"' in field else field
 
@@ -195,18 +188,6 @@ def test_passages_are_read_in_blocks_and_rank_as_if_they_were_not(
 
 
 # -------------------------------------------------------------------------------------------------------------- index
-
-
-@pytest.mark.parametrize("split", [False, True])
-def test_of_equal_passages_the_first_of_the_corpus_come_first_for_every_k(tsv: Path, split: bool) -> None:
-    alike = corpus_of_ties(tsv.parent)
-    retriever = BM25(alike, split)
-    with_strings = [name for number, name in enumerate(alike.ids) if number % 10]
-    without = [name for number, name in enumerate(alike.ids) if not number % 10]
-    for k in range(1, 41):
-        by_strings, by_nothing = retriever.search(asked("strings", "zebra"), k)
-        assert ids(by_strings) == [*with_strings, *without][:k]
-        assert ids(by_nothing) == alike.ids[:k]  # nobody has a score
 
 
 @pytest.mark.parametrize("split", [False, True])

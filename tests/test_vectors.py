@@ -124,15 +124,6 @@ def test_processes_that_start_together_encode_once(tmp_path: Path) -> None:
     assert [found for _, found in results] == [row_vectors(0, 10).tolist()] * 3
 
 
-@pytest.mark.parametrize("other", [{"corpus": "c2"}, {"weights": "w2"}, {"passage_prefix": "passage: "}])
-def test_another_corpus_model_or_prefix_has_vectors_of_its_own(tmp_path: Path, other: dict[str, str]) -> None:
-    open_vectors(tmp_path, Encoding())
-    second = Encoding()
-    open_vectors(tmp_path, second, **other)
-    assert second.done == [0, 4, 8]
-    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
-
-
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
