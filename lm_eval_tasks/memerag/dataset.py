@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED, Span
 from custom_metrics.reading.tagged_text import render
-from custom_metrics.usage.quoting import quote
+from custom_metrics.usage.printable import quote
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.definition import metadata
