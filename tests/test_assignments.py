@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from lm_eval.utils import simple_parse_args_string
 
-from custom_metrics.usage.assignments import assignments
+from custom_metrics.usage.options import assignments
 from lm_eval_tasks.data.provenance import metadata_given
 from lm_eval_tasks.harness.host import has_scorers
 

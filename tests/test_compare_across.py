@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics.statistics.power import detectable_difference, rows_needed
+from custom_metrics.statistics.paired_difference import detectable_difference, rows_needed
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.definition.catalogue import variant_of

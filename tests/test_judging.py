@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from custom_metrics.scores import judging
 from custom_metrics.scores.judging import f_plus_a, process_pair, process_rating, share
 from custom_metrics.statistics.intervals import resampled_sums, spread
-from custom_metrics.usage.quoting import quote
+from custom_metrics.usage.printable import quote
 
 NAN = math.nan
 

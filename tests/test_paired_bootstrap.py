@@ -12,7 +12,7 @@ from scipy import stats
 
 from custom_metrics.hallucination import CORRECTED, RATES
 from custom_metrics.statistics import paired_difference
-from custom_metrics.statistics.paired_difference import CLUSTERS, Pivots, bounds_and_p, draws, extrapolated_p, pivots_of
+from custom_metrics.statistics.paired_difference import Pivots, bounds_and_p, draws, extrapolated_p, pivots_of
 from custom_metrics.statistics.random_effects import Errors, measured_errors
 from tests.paired import RateStratum, compare_means, compare_rates, compare_ratios
 from tests.test_paired_statistics import articles
@@ -51,12 +51,6 @@ def test_blocks_change_nothing_but_memory(monkeypatch: pytest.MonkeyPatch) -> No
     assert compare_rates(rates, RATES[1]) == whole[2]
     monkeypatch.setattr(paired_difference, "_BLOCK", 39)  # fewer than a row of counts: one resample at a time
     assert [len(block) for block in draws(40, iterations=3)] == [1, 1, 1]
-
-
-# ------------------------------------------------------------------------------------------------------- pivots of means
-
-
-# ----------------------------------------------------------------------------------------------------- ratios and rates
 
 
 def test_each_resample_has_the_mean_of_its_rows_and_its_error() -> None:
@@ -126,9 +120,6 @@ def errors_of(*drawn: tuple[int, float, float, float]) -> Errors:
     return Errors(*drawn[0][1:], np.concatenate([np.tile(rates, (number, 1)) for number, *rates in drawn]))
 
 
-# -------------------------------------------------------------------------------------------------------------- ratios
-
-
 def test_f1_is_the_harmonic_mean_of_precision_and_recall_with_the_same_bounds() -> None:
     one, other = np.random.default_rng(3).integers(0, 9, (2, 50, 3))  # tp, fp, fn
     as_f1, as_mean = [], []
@@ -150,9 +141,6 @@ def test_a_harmonic_mean_with_a_ratio_of_zero_is_zero() -> None:
     assert compare_ratios([(one, other)], harmonic=True).n == 0
 
 
-# --------------------------------------------------------------------------------------------------- draws of the errors
-
-
 def test_documents_without_hallucinated_or_flagged_words_have_draws_and_no_warning() -> None:
     errors = measured_errors(np.array([[0, 0, 0, 90], [0, 0, 7, 90], [3, 2, 5, 90], [0, 5, 1, 0]]), 400)
     assert errors[:3] == (3 / 16, 7 / 277, pytest.approx((3 / 10) / (3 / 16)))
@@ -160,9 +148,6 @@ def test_documents_without_hallucinated_or_flagged_words_have_draws_and_no_warni
     blind = measured_errors(np.array([[0, 2, 5, 90], [0, 1, 3, 50]]), 50)  # it never finds anything
     assert blind[:3] == (0.0, pytest.approx(3 / 143), pytest.approx(NAN, nan_ok=True))
     assert compare_rates([RateStratum(articles(1), articles(2), blind)], ESTIMATED).n == 0
-
-
-# ------------------------------------------------------------------------------------------------------ corrected rates
 
 
 def test_documents_that_differ_alike_are_drawn_as_they_are() -> None:
@@ -244,21 +229,6 @@ def test_three_articles_leave_no_bounds_and_no_warning() -> None:
     assert math.isnan(found.low)
     assert math.isnan(found.high)
     assert found.p > 0.05
-
-
-def test_a_harmonic_mean_of_ratios_has_the_bounds_of_a_bootstrap_over_questions() -> None:
-    rng = np.random.default_rng(4)
-    passed = rng.random((250, 2, 2)) < [[0.8, 0.7], [0.6, 0.5]]  # questions, models, ratios
-    one, other = (np.stack([passed[:, model].astype(float), np.ones((250, 2))], axis=-1) for model in range(2))
-    found = compare_ratios([(one, other)], harmonic=True)
-    shares = passed.mean(axis=0)
-    assert found.first == pytest.approx(stats.hmean(shares[0]))
-    assert found.second == pytest.approx(stats.hmean(shares[1]))
-    assert (found.n, found.method) == (250, CLUSTERS)
-
-    drawn = passed[rng.integers(250, size=(4000, 250))].mean(axis=1)
-    spread = np.std(stats.hmean(drawn[:, 0], axis=-1) - stats.hmean(drawn[:, 1], axis=-1))
-    assert found.high - found.difference == pytest.approx(1.96 * spread, rel=0.08)
 
 
 def test_a_perfect_detector_corrects_nothing() -> None:

@@ -157,15 +157,6 @@ def test_a_stratum_without_a_document_for_both_is_left_out_with_those_it_belongs
     assert found[0].n == 80
 
 
-@pytest.mark.parametrize("sizes", [(1, 1), (1, 5), (40, 3), (2, 3, 4)])
-def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]) -> None:
-    """Each language differs in all documents, or in all but one."""
-    for spare in (0, 1):
-        found = compare_shares([table(0, size - spare, 0, spare) for size in sizes])
-        assert -1 <= found.low <= found.difference <= found.high <= 1
-        assert found.method == "MOVER of Tango score intervals, p by inverting it"
-
-
 @pytest.mark.parametrize(
     ("compare", "message"),
     [

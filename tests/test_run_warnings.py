@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from lm_eval.models.dummy import DummyLM
 
-from custom_metrics.broken_run import Prompting, faults
-from custom_metrics.outcome_warnings import copy_warning, unread_warning
+from custom_metrics.broken_run import Prompting, copy_warning, faults, unread_warning
 from lm_eval_tasks.nomiracl.dataset import load
 from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import read_runs

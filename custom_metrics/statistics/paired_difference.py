@@ -11,6 +11,14 @@ p values below 0.005, which 1,999 resamples cannot resolve: these are from the t
 tenth-largest pivot.
 
 The mean over languages has languages as strata: documents are drawn within each, and each language counts the same.
+
+A difference is *shown* if its two-sided p is under 5 %; the power is the chance of that. For a power of 80 %, a difference
+must be z_0.975 + z_0.80 = 2.80 standard errors. So n = 2.80^2 s^2 / difference^2 documents, or clusters of dependent ones,
+with a paired variance s^2 show it (normal approximation: Chow, Shao and Wang 2008, "Sample Size Calculations in Clinical
+Research", section 3.2.2; of evaluations of language models Miller 2024, "Adding Error Bars to Evals", section 5). Of two
+shares, s^2 is at least the difference d, as a share d of the documents is discordant (Connor 1987, "Sample size for testing
+differences in proportions for the paired-sample design"); so there are at least 7.85 of them. All this is for one
+comparison. Corrected by Holm for others, a difference must be larger.
 """
 
 from __future__ import annotations
@@ -23,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.statistics.intervals import RESAMPLES, SEED, SIGNIFICANCE
+from custom_metrics.statistics.intervals import RESAMPLES, SEED, SIGNIFICANCE, Z95
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +46,9 @@ SAME_EVERYWHERE = "sign test, as all differences are the same"
 NONE_DIFFERS = "all values are the same"
 
 TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
+_REACH = (
+    Z95 + 0.8416212335729143
+)  # standard errors of 80 % power: the second is the 80th percentile of the standard normal
 NEGLIGIBLE = 1e-12  # a variance below this share of the whole one is rounding
 
 
@@ -213,3 +224,26 @@ def _counts(rng: np.random.Generator, rows: int, resamples: int) -> Floats:
     drawn = rng.integers(rows, size=(resamples, rows))
     drawn += rows * np.arange(resamples)[:, None]
     return np.bincount(drawn.ravel(), minlength=rows * resamples).reshape(resamples, rows).astype(float)
+
+
+def detectable_difference(standard_error: float, documents: int = 0) -> float:
+    """The smallest difference that a comparison with this standard error shows with a power of 80 %.
+
+    `documents` is the number of documents of two shares, which differ by at least 7.85 of them; 0 for other figures.
+    ``nan`` where there is no variance, or a share would have to differ by more than 1.
+    """
+    if not standard_error > 0:
+        return math.nan
+    difference = max(_REACH * standard_error, _REACH**2 / documents if documents else 0.0)
+    return difference if difference <= 1 or not documents else math.nan
+
+
+def rows_needed(difference: float, variance: float, shares: bool = False) -> int:
+    """The number of documents, or of clusters, that show a difference with a power of 80 %.
+
+    `variance` is that of the paired difference of one document or cluster; for two `shares` of documents it is at least the
+    difference. ValueError unless both are larger than 0.
+    """
+    if not (difference > 0 and variance > 0):
+        raise ValueError(f"difference and variance must be larger than 0, got {difference:g} and {variance:g}")
+    return math.ceil(_REACH**2 * (max(variance, difference) if shares else variance) / difference**2 - 1e-9)

@@ -1,4 +1,5 @@
 """Foreign text made safe to print: nothing in it can act on a terminal, hide, turn the direction of text, or begin a line.
+:func:`quote` makes it safe to show to a judge.
 
 Names, messages and answers come from files that others wrote. Each character that is not shown becomes an escape of JSON,
 ``\\u001b``; so JSON text that went through :func:`printable` still holds the same values.
@@ -73,3 +74,30 @@ def without_surrogates(text: str) -> str:
     if text.isascii() or not SURROGATE.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+# <|im_end|>, </s>, <start_of_turn>, <｜User｜>, ◁think▷, [INST], [gMASK], [|endofturn|], ]~b]: a bracket that touches what
+# follows, also in full width, which some tokenizers make plain. [1] is none.
+_OPENING = re.compile(r"[<＜﹤◁](?=\S)|[\[［](?=[^\s\d])|\](?=~)")
+# Format characters that scripts need; all others (direction overrides, tag characters) carry text that no reader sees.
+_NEEDED = "\u200c\u200d\u00ad"
+# Variation selectors beyond those of emoji: marks by category, but unseen, and 256 of them spell any byte.
+_SELECTORS = {*map(chr, range(0xFE00, 0xFE0E)), *map(chr, range(0xE0100, 0xE01F0))}
+
+
+def quote(text: str) -> str:
+    """The text as quoted lines. Invisible and other non-text characters are removed, tabs become spaces.
+
+    A judge's prompt holds answers from untrusted sources. Each of their lines is prefixed with ``> ``, so that none can
+    pass for a line of the prompt, and text that a tokenizer could take for a special token (the end of a turn, say) is
+    broken up. An empty text is one empty quoted line.
+    """
+    lines = []
+    for line in text.splitlines() or [""]:
+        visible = "".join(filter(_is_visible, line.replace("\t", " ")))
+        lines.append(f"> {_OPENING.sub(lambda match: f'{match[0]} ', visible)}".rstrip())
+    return "\n".join(lines)
+
+
+def _is_visible(character: str) -> bool:
+    return character not in _SELECTORS and (unicodedata.category(character)[0] != "C" or character in _NEEDED)

@@ -24,7 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.usage.assignments import assignments
+from custom_metrics.usage.options import assignments
 from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import digests_of, sha256_of, whole_file

@@ -7,8 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from custom_metrics.usage.assignments import assignments
-from custom_metrics.usage.options import misspelt
+from custom_metrics.usage.options import assignments, misspelt
 from custom_metrics.usage.plain_errors import UsageError
 
 OF_DETECTION = ("detector", "detector_args", "calibration", "calibration_annotations")

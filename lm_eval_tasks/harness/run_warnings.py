@@ -1,4 +1,4 @@
-"""Warnings about a run, one log line each, in the words of ``outcome_warnings`` and ``broken_run`` of custom_metrics."""
+"""Warnings about a run, one log line each, in the words of :mod:`custom_metrics.broken_run`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from custom_metrics.broken_run import PROMPTED, Labels, Prompting, as_answered, signs_of, warning
+from custom_metrics.broken_run import (
+    PROMPTED,
+    Labels,
+    Prompting,
+    as_answered,
+    copy_warning,
+    few_warning,
+    signs_of,
+    unread_warning,
+    warning,
+)
 from custom_metrics.filters import label_of
-from custom_metrics.outcome_warnings import copy_warning, few_warning, unread_warning
 from custom_metrics.relevance import nomiracl_label
 from lm_eval_tasks.harness import filtered
 

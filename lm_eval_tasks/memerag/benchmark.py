@@ -70,7 +70,7 @@ _JUDGE = Base(
     "_memerag_judge_base",
     """\
 What the judges' tasks share: is a sentence of an answer supported by the passages? What is judged stands in lines that
-begin with "> " (custom_metrics/usage/quoting.py).""",
+begin with "> " (custom_metrics/usage/printable.py).""",
     task="lm_eval_tasks.harness.task.GroundedTask",
     documents="lm_eval_tasks.memerag.dataset.load_judge_task",
     dataset_path=_DATA,

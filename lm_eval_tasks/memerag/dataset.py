@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED, Span, as_columns
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.quoting import quote
+from custom_metrics.usage.printable import quote
 from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.labelled import LabelledAnswer
 from lm_eval_tasks.data import provenance, sources

@@ -10,8 +10,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, NoReturn
 
-from custom_metrics.usage.assignments import assignments
-from custom_metrics.usage.options import refuse_unknown
+from custom_metrics.usage.options import assignments, refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.secrets import blank
 from detector_plugin import processes

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from custom_metrics.reading.response import final_answer
 from custom_metrics.scores.judging import ASPECTS
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.quoting import quote
+from custom_metrics.usage.printable import quote
 from lm_eval_tasks.clapnq.dataset import fault_of
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.samples import documents_of_samples, read_samples, samples_files, task_of

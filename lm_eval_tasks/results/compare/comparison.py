@@ -10,8 +10,8 @@ from typing import Any
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95
 from custom_metrics.statistics.multiple_comparisons import better
+from custom_metrics.statistics.paired_difference import detectable_difference
 from custom_metrics.statistics.paired_shares import MOVER, TANGO
-from custom_metrics.statistics.power import detectable_difference
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.board import Column, Costs

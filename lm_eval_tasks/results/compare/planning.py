@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from custom_metrics.statistics.power import detectable_difference, rows_needed
+from custom_metrics.statistics.paired_difference import detectable_difference, rows_needed
 from custom_metrics.statistics.strata import mean_of
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line

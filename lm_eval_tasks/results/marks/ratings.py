@@ -17,7 +17,7 @@ from custom_metrics.scores.judging import ASPECTS, UNREAD, read_preference, read
 from custom_metrics.statistics.agreement import cohen_kappa, contingency_table, estimate, quadratic_weights
 from custom_metrics.statistics.figures import UNDEFINED
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.quoting import quote
+from custom_metrics.usage.printable import quote
 from lm_eval_tasks.clapnq.judge.dataset import PAIRS, RATINGS
 from lm_eval_tasks.clapnq.judge.marked import scores_of
 from lm_eval_tasks.data.samples import read_samples

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from custom_metrics.usage.assignments import assignments
+from custom_metrics.usage.options import assignments
 from custom_metrics.usage.printable import shell_word
 from custom_metrics.usage.secrets import BLANK
 from lm_eval_tasks.data import provenance, sources
