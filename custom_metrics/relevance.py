@@ -29,6 +29,7 @@ from custom_metrics.abstention import (
     retracts_verdict,
 )
 from custom_metrics.abstention.folding import EDGE, legible
+from custom_metrics.abstention.question_reading import asks_back, breaks_off, leaves_open
 from custom_metrics.abstention.sentence_splitting import MASK, denies_quotation, split, without_quotations
 from custom_metrics.reading.no_answer import is_service_failure, is_unrelated, no_answer, without_prompt
 from custom_metrics.reading.response import after_reasoning, final_answer
@@ -50,6 +51,7 @@ _ECHO = re.compile(
 _ASKS_BACK = re.compile(
     r"(?:(?:(?:sure|okay|ok|of course|certainly|i'm sorry)[!,.]*|i can help with that[!.]) (?:but )?){0,2}"
     r"(?:please (?:answer|respond|provide|select|choose|specify|read|note|indicate|give|tell)|do you know|would you like"
+    r"|(?:respond|answer|reply) (?:as|with) (?:either|one of)"
     r"|(?:could|can) you (?:please )?(?:share|provide|give|paste|send|tell|specify)|what(?: is|'s) your question"
     r"|(?:which|what) question (?:would|do) you)",
     re.IGNORECASE,
@@ -130,7 +132,11 @@ def robust_label(
         label = ANSWER
     if label is not None:
         return label
-    if is_abstention(text, language, partial=False) or denies_presence(text, language, question):
+    if denies_presence(text, language, question):
+        return NO_ANSWER
+    if breaks_off(text, language) or asks_back(text, language):
+        return INVALID
+    if is_abstention(text, language, partial=False):
         return NO_ANSWER
     if ANSWER.lower() in lowered:  # quoted, in an answer that says nothing against it
         return ANSWER
@@ -138,7 +144,9 @@ def robust_label(
         return INVALID
     if concluded_verdict(text, language) is False or abstains_in_other_language(text, language):
         return NO_ANSWER
-    return INVALID if no_answer(text, question, passages) or is_unrelated(text, question, passages) else ANSWER
+    if no_answer(text, question, passages) or is_unrelated(text, question, passages):
+        return INVALID
+    return NO_ANSWER if leaves_open(text, language, question) else ANSWER
 
 
 def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | None:

@@ -71,6 +71,7 @@ MOST_STATEMENTS = 2  # beside one about the material's silence; a text that stat
 # A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
 _NAMES = re.compile(r"\d|(?:(?<=[^\W.!?] )|(?<=, ))[^\W\d_a-z](?![\s'’])|" + NO_SPACES.pattern)
 _NUMBER = re.compile(r"\d")
+_CLAUSES = re.compile("[,，、،;；]")
 _IN_BRACKETS = re.compile(r"\([^()]*\)?")
 _COLON = re.compile(r".{20}[:：]\s?\S.{20}")
 _SHORT_NO = 2  # letters
@@ -206,7 +207,7 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
     by_passage: list[bool | None] = []
     nothing = False
     for field in labelled:
-        labels = [lexicon.fold(field.label) for _, lexicon in tables]
+        labels = [lexicon.fold(_CLAUSES.split(field.label)[-1]) for _, lexicon in tables]
         hits = [lexicon.search(label) for (_, lexicon), label in zip(tables, labels, strict=True)]
         if any("but" in kinds for kinds in hits):
             return None  # "Correction: ..."
@@ -281,10 +282,14 @@ def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
         for particle in particles
         if text.endswith(particle, 0, stop)
     ]
-    longest, verdict = max(ends, default=(stop, False))  # "ไม่ใช่" ends with "ใช่"
+    if not ends:
+        return None
+    longest, verdict = max(ends)  # "ไม่ใช่" ends with "ใช่"
     start = stop - longest
     other = lexicon.no if verdict else lexicon.yes
     choice = not {word.strip(EDGE) for word in text[: max(0, start)].split()}.isdisjoint(other)  # "yes or no"
+    if not start and stop < len(text):
+        return verdict  # "Hayır derdim", "いいえです"
     if start <= 0 or choice or not is_boundary(text[start - 1], text[start]):
         return None
     return verdict if _leads_to(text[:start], lexicon.search(text), verdicts) else None
@@ -428,7 +433,7 @@ def decide(
         answers += states
         statements += states
         about += material and not label.abstains
-        spoke_of_material = spoke_of_material or material
+        spoke_of_material = spoke_of_material or material or (not partial and bool(ITEM.match(sentence.text)))
     if (abstained or treats) and one_answers(sentences, lexicon):
         abstains = False
         reasons.append("no abstention: one of the passages answers, and only others are dismissed")

@@ -35,7 +35,8 @@ _LISTED = 6  # characters between two passages that are listed
 def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
     """Whether one passage is said to answer, and only others are dismissed."""
     if not any(
-        (_NUMBER.search(sentence.text) or ordinal(sentence.hits)) and sources_of(sentence.text, sentence.hits)
+        ((_NUMBER.search(sentence.text) or ordinal(sentence.hits)) and sources_of(sentence.text, sentence.hits))
+        or "ordinals" in lexicon.details(sentence.text)
         for sentence in sentences
     ):
         return False  # no passage is named
@@ -74,7 +75,11 @@ def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
                 elif only or "tells" in hits or "affirms" in hits or "present" in hits or _is_value(text, one):
                     answering.add(about)
                     singled_out = singled_out or only
-            elif "some" in hits or (_is_range(text) and ("material" in hits or "[" in text)):
+            elif (
+                "some" in hits
+                or ("material" in hits and ("ordinals" in hits or _is_range(text)))
+                or ("[" in text and _is_range(text))
+            ):
                 about = SOME
                 singled_out = singled_out or bool(triggers) or "tells" not in hits
             elif "material" in hits and triggers:
@@ -84,6 +89,8 @@ def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
                 if about == ALL and not (excepts and "abstains" not in hits):
                     return False
                 answering.discard(about)
+            elif about not in (ALL, SOME) and "tells" in hits and _VALUE.search(text):
+                answering.add(about)  # "Context 4 is about the ferry, which it dates to 1907"
     return singled_out and bool(answering)
 
 
@@ -214,7 +221,19 @@ def _passages(text: str, hits: Hits) -> list[tuple[int, int]]:
         for start, end in hits.get("material", ())
         if end in sources and not any(start - 1 <= other <= end for other in others)
     ]
-    return sorted({*named, *(match.span() for match in CITED_PASSAGE.finditer(text))})
+    tells = hits.get("tells", ())
+    alone = [  # "only the seventh says so"
+        place
+        for place in hits.get("ordinals", ())
+        if not any(place[0] - 1 <= end and start <= place[1] + 1 for start, end in named)
+        and not any(place[0] - 1 <= end and start <= place[1] + 1 for start, end in hits.get("some", ()))
+        and (
+            _beside(place, hits, "besides")
+            or not text[place[1] :].strip(EDGE)
+            or any(0 <= start - place[1] <= _NEXT_TO or 0 <= place[0] - end <= _NEXT_TO for start, end in tells)
+        )
+    ]
+    return sorted({*named, *alone, *(match.span() for match in CITED_PASSAGE.finditer(text))})
 
 
 def _one_passage(text: str, hits: Hits) -> tuple[int, int] | None:

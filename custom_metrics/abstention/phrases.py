@@ -31,10 +31,13 @@ LANGUAGES: tuple[str, ...] = tuple(
 )
 """Codes with a phrase table: the union of NoMIRACL's and mFAVA's languages."""
 
+UNSPECIFIC = ("ordinals", "requests", "reviews", "asks", "asks_number", "asks_name")
+"""Keys whose words say little of the language of a text: those of questions, which answers repeat, and of any text."""
+
 PATTERN_KEYS = (
     *("material", "silent", "lacks", "abstains", "bare", "openers", "citing"),
-    *("beside", "part", "but", "although", "reported", "offer", "except", "present", "affirms"),
-    *(DETAIL_KEYS := ("some", "only", "besides", "tells", "verdict", "denies", "asks")),
+    *("beside", "part", "but", "although", "reported", "offer", "except", "untrue", "present", "affirms"),
+    *(DETAIL_KEYS := ("some", "only", "besides", "tells", "verdict", "denies", *UNSPECIFIC)),
 )
 """Keys whose phrases may hold parts and gaps; those of :data:`DETAIL_KEYS` are looked for apart, in the few texts that need
 them, as their words are common."""
@@ -169,7 +172,7 @@ def _all_words() -> tuple[Any, frozenset[str], frozenset[str]]:
     by_literal: dict[str, list[str]] = defaultdict(list)
     for language in LANGUAGES:
         table = phrase_table(language)
-        keys = [key for key in (*PATTERN_KEYS, *WORD_KEYS) if key != "asks"]  # words of questions, which answers repeat
+        keys = [key for key in (*PATTERN_KEYS, *WORD_KEYS) if key not in UNSPECIFIC]
         listed = [*table.get("parts", {}).values(), *(table.get(key, ()) for key in keys)]
         # all at once, one a line: folding each by itself would take ten times as long
         lines = _PIECES.sub("\n", "\n".join(phrase for group in listed for phrase in group))

@@ -23,6 +23,8 @@ TRIGGERS = frozenset(("abstains", "silent", "lacks", "beside"))
 """Kinds of phrases without any of which no sentence abstains, but for a bare one."""
 
 _COMMA = re.compile("[,،、]")
+_CUT = re.compile(_COMMA.pattern + "|[;؛] | - ")
+_BREAK = re.compile("[:;؛]")
 # Behind a word ("passage 3", "文章[2]", "muktadha wa 3") or before it ("4. szöveg", "৪ নম্বর প্রসঙ্গ", "第三段").
 _NUMBERED = re.compile(r"(?<=[\w\u0900-\u0e7f])(?<!\d)(?=( ?\[?\d| (?:[^\W\d]{1,3}\.?) \d{1,2}(?!\d)|ที่ ?\d))")
 _NUMBER_BEFORE = re.compile(
@@ -38,8 +40,8 @@ _LISTING = re.compile(r": ?\S|" + _LIST)
 # What ends a sentence behind a colon, short as a value is: "When it opened: 1902".
 _VALUE = re.compile(r"[:：] ?[^:：]{1,40}\Z")
 _NUMBER = re.compile(r"(?<![\d\[(])\d{2,}")
-ITEM = re.compile(r"\W*\d{1,2}\W*[\])]")
-"""How an item of a list begins: "1) unrelated", "- [4]-[10] places in Greenland"."""
+ITEM = re.compile(r"\W*\d{1,2}\W*[\])]|\s*[-•]\s*\d{1,2}\W")
+"""How an item of a list begins: "1) unrelated", "- [4]-[10] places in Greenland", "- 1-3: rivers"."""
 CITED_PASSAGE = re.compile(r"\[\d{1,2}\]")
 
 
@@ -228,6 +230,8 @@ class Sentence:
                 stop <= start and not _COMMA.search(text, stop + 2, start) for _, stop in hits.get("reported", ())
             )
         ]
+        if "untrue" in hits and self._denies_silence():
+            return NOTHING
         by_itself, beside = bool(spans), False
         if "material" in hits or spoke_of_material:
             spans += hits.get("silent", ())
@@ -282,6 +286,15 @@ class Sentence:
                 return CONCEDED
         return ALONE if by_itself else BESIDE if beside else SILENT
 
+    def _denies_silence(self) -> bool:
+        """Whether the sentence denies a clause that abstains: "It is not true that the texts are silent"."""
+        return any(
+            start >= stop and not _BREAK.search(self.text, stop, start)
+            for _, stop in self.hits["untrue"]
+            for kind in TRIGGERS
+            for start, _ in self.hits.get(kind, ())
+        )
+
     def states_number(self, end: int) -> bool:
         """Whether the sentence states a number in its first `end` characters, that of no passage, and speaks of the
         material there only to name its source."""
@@ -324,7 +337,7 @@ class Sentence:
         if not _NUMBER.search(self.text):
             return False
         hits, late = self.hits, max(start for start, _ in spans)
-        breaks = [match.start() for match in _COMMA.finditer(self.text, 0, late)]
+        breaks = [match.start() for match in _CUT.finditer(self.text, 0, late)]
         cut = max(
             [*breaks, *(start for kind in ("but", "although") for start, _ in hits.get(kind, ()) if start <= late)],
             default=0,

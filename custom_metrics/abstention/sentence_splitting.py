@@ -29,7 +29,7 @@ _BEHIND = frozenset(" \"')]")  # what may stand behind a sentence
 _NUMERALS = frozenset("ivx")
 _IN_QUOTES = re.compile(r"""(['"])([^"]*)\1\.*""")
 _DOUBLE_QUOTED = re.compile(r'"[^"\n]{0,200}"')
-_SINGLE_QUOTED = re.compile(r"(?<![^\W_])'[^\n]{1,120}?'(?![^\W_])")
+_SINGLE_QUOTED = re.compile(r"(?<![^\W_])'[^\n]{1,120}?'(?![^\W_\uac00-\ud7a3])")  # Korean: "'...'고"
 # "[A-Z](?<!\w[A-Z])" is "\b[A-Z]", found three times as fast: the search can go by the first character
 _TITLE = re.compile(r"[A-Z](?<!\w[A-Z])[a-z]*(?:['’][a-z]+)?(?: [A-Z][a-z]*(?:['’][a-z]+)?){2,12}")
 
@@ -138,9 +138,15 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
     if match[0][1:-1].strip(EDGE) in (*lexicon.yes, *lexicon.no):
         return f" {match[0][1:-1]} "
     ends = not after or match.string[match.end() : match.end() + 1] in "\n.。"
-    if ends and (not before or any(end == len(before) for _, end in lexicon.search(before).get("openers", ()))):
-        return " " + match[0][1:-1] + " "
     quoted = match[0][1:-1]
+    if ends and (not before or any(end == len(before) for _, end in lexicon.search(before).get("openers", ()))):
+        return f" {quoted} "
+    lead = match.string[: match.start()]
+    if ends and '"' not in lead and lead.count("(") == lead.count(")"):  # `I would go with "I don't know"`
+        clause = _PART_END.split(before)[-1]
+        details = lexicon.details(clause)
+        if "verdict" in details and "denies" not in details and "offer" not in lexicon.search(clause):
+            return f" {quoted} "
     known = quoted.startswith("yes,") or len(quoted) > _LONGEST_VERDICT  # most quotations of a run
     mask = MASK if known or {"bare", "abstains"}.isdisjoint(lexicon.search(quoted)) else ABSTENTION
     return mask + "." if match[0][-2] in ".!?" and match.string[match.end() : match.end() + 1] == " " else mask

@@ -38,6 +38,7 @@ from custom_metrics.reading.noise import is_noise, script_of, scripts
 
 KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris", "noise", "script")
 
+_HEADING_WORDS = 4
 MAX_CHARACTERS = 2000  # at the front: a text that is no answer shows it from its beginning
 PASSAGES = 10  # of a NoMIRACL prompt, where they are not given
 
@@ -387,7 +388,10 @@ def no_answer(text: str, question: str | None = None, passages: Sequence[str] = 
     sound = _is_sound(text)
     if not sound and is_service_failure(text, question):
         return "failure"
-    if not _SUBSTANCE.search(without_prompt(text, question, passages)):
+    asked = (question or "").strip().rstrip(_ASKING).casefold() or "\0"
+    heading, again, behind = text.casefold().rpartition(asked)  # "The question is: ..."
+    repeated = again and not _SUBSTANCE.search(behind) and len(heading.split()) <= _HEADING_WORDS
+    if repeated or not _SUBSTANCE.search(without_prompt(text, question, passages)):
         return "prompt"
     if sound:
         return None
