@@ -1,0 +1,75 @@
+"""The summary of a log as plain text for a terminal or a pipe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from custom_metrics.reading.spans import Span
+from custom_metrics.usage.printable import on_one_line
+from lm_eval_tasks.results.formats import Section, number, render_sections, with_bounds
+from lm_eval_tasks.results.log_summary import USAGE, FlaggedAnswer, Group, LogSummary
+
+_TITLES = dict(zip(USAGE, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
+_LONGEST_ANSWER, _LONGEST_PASSAGE, _BEFORE = 700, 400, 200  # characters
+
+Mark = Callable[[str, Sequence[Span]], str]
+"""Marks the spans of a text, for a terminal with or without colours."""
+
+
+def bracketed(text: str, spans: Sequence[Span]) -> str:
+    """The text with its spans in double brackets, for output without colours."""
+    parts, at = [], 0
+    for span in spans:
+        parts += [text[at : span.start], "[[", text[span.start : span.end], "]]"]
+        at = span.end
+    return on_one_line("".join([*parts, text[at:]]))
+
+
+def summary_text(summary: LogSummary, source: str, detector: str, mark: Mark = bracketed) -> str:
+    """What ``detect LOG`` prints: a line about the log, the table of groups, and the answers to look at."""
+    total = summary.total
+    note = f"{on_one_line(source)}: {total.answers:,} answers, read by {on_one_line(detector)}."
+    rates = "95 % bounds in brackets"
+    if summary.clusters < total.answers:
+        rates += f"; they take the answers of one question or conversation together ({summary.clusters:,})"
+    usage = [name for name in USAGE if name in total.usage]
+    header = ("group", "answers", "flagged answers", "flagged words", "declined", *(_TITLES[name] for name in usage))
+    rows = [_row("all", total, usage), *(_row(_label(group), group, usage) for group in summary.groups)]
+    table = render_sections([Section(header, tuple(rows), before=(note,), after=(f"{rates}.",))], "text")
+    if not summary.to_look_at:
+        return table + "\nNo answer is flagged.\n"
+    listed = "\n\n".join(_shown(place, one, mark) for place, one in enumerate(summary.to_look_at, 1))
+    return f"{table}\nAnswers to look at, the most suspicious first\n\n{listed}\n"
+
+
+def _label(group: Group) -> str:
+    return on_one_line(", ".join(f"{name}={value}" for name, value in group.names.items()))
+
+
+def _row(label: str, group: Group, usage: Sequence[str]) -> tuple[str, ...]:
+    figures = (with_bounds(figure, "share") for figure in (group.flagged_answers, group.flagged_words))
+    means = (number(group.usage[name]) if name in group.usage else "-" for name in usage)
+    return (label, f"{group.answers:,}", *figures, f"{group.abstaining:,}", *means)
+
+
+def _shown(place: int, one: FlaggedAnswer, mark: Mark) -> str:
+    names = ", ".join(filter(None, (f"line {one.line}", one.id, one.model, one.language)))
+    sure = (
+        "" if math.isnan(one.probability) else f": {100 * one.probability:.0f} % likely to hold something unsupported"
+    )
+    start = max(0, one.spans[0].start - _BEFORE) if len(one.answer) > _LONGEST_ANSWER else 0
+    end = min(len(one.answer), start + _LONGEST_ANSWER)
+    spans = [
+        span._replace(start=span.start - start, end=min(span.end, end) - start)
+        for span in one.spans
+        if span.start < end
+    ]
+    answer = "... " * (start > 0) + mark(one.answer[start:end], spans) + " ..." * (end < len(one.answer))
+    lines = [f"{place}. {on_one_line(names)}{sure}"]
+    lines += [f"   question  {_cut(one.question)}"] if one.question else []
+    return "\n".join([*lines, f"   answer    {answer}", f"   passage   {_cut(one.passage)}"])
+
+
+def _cut(text: str) -> str:
+    return on_one_line(text[:_LONGEST_PASSAGE]) + " ..." * (len(text) > _LONGEST_PASSAGE)
