@@ -1,9 +1,8 @@
 """Whether an answer holds anything that its passages do not support, judged by the spans that a detector found in it.
 
 "Any flagged word" is no verdict on an answer: long answers nearly always have one. The evidence of an answer is
-``sqrt(sum(-log(1 - p)))`` over its flagged words, where p is the probability of the span that a word is in. A logistic curve
-turns it into the probability that a person would find something unsupported. The curve of a detector is fitted on MEMERAG's
-German and Spanish answers (:data:`CURVES`).
+``sqrt(sum(-log(1 - p)))`` over its flagged words, where p is the probability of the span that a word is in. A logistic
+curve turns it into the probability that a person finds something unsupported (:data:`CURVES`).
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from custom_metrics.reading.spans import probabilities, span_of
 from custom_metrics.reading.words import words
 
 CURVES = {"lexical": (-1.2503, 0.5038)}
-"""Detector to intercept and slope of the curve. Fitted by maximum likelihood on the 499 answers in German and Spanish that one
-person each judged (MEMERAG, ``annotators=one``): an answer counts as unsupported where any of its sentences does."""
+"""Detector to intercept and slope of the curve. Fitted by maximum likelihood on MEMERAG's 499 answers in German and Spanish
+(``annotators=one``): an answer is unsupported where any of its sentences is."""
 
 _MOST_SURE = 0.9999  # of a word; spans have four decimals
 

@@ -1,6 +1,6 @@
 """A gate for pipelines: is a log's share of flagged answers over a limit, or worse than that of an older log?
 
-Each check ends in one of three verdicts. *Over* needs the lower bound above the limit. *Not over* needs bounds narrow enough
+Each check ends in one of three verdicts. *Over* needs the lower bound above the limit. *Not over* needs bounds so narrow
 that an excess of the margin would have been seen. All else is *undecided*, with the number of answers that decide it.
 """
 
@@ -60,7 +60,7 @@ def check_limit(figure: Figure, limit: float, margin: float = MARGIN) -> Check:
 def check_baseline(
     value: float, low: float, high: float, n: int, margin: float = MARGIN, unit: str = "questions"
 ) -> Check:
-    """Whether a log is worse than an older one, by the paired difference new minus old with its bounds over `n` questions."""
+    """Whether a log is worse than an older one, by the paired difference, new minus old, with bounds, over `n` questions."""
     name = "flagged answers against the baseline"
     if not n or math.isnan(low + high):
         return Check(name, UNDECIDED, f"Too few {unit} in common with the baseline ({n}).")
@@ -90,16 +90,10 @@ def exit_status(checks: Sequence[Check]) -> int:
 
 def junit(checks: Sequence[Check], suite: str) -> str:
     """The checks as JUnit XML: an undecided one is skipped, with its sentence."""
-    counts = {name: sum(each.status == status for each in checks) for name, status in _COUNTED}
+    counts = {name: str(sum(each.status == status for each in checks)) for name, status in _COUNTED}
     root = ElementTree.Element("testsuites")
-    tests = ElementTree.SubElement(
-        root,
-        "testsuite",
-        name=_xml(suite),
-        tests=str(len(checks)),
-        errors="0",
-        **{k: str(v) for k, v in counts.items()},
-    )
+    attributes = {"name": _xml(suite), "tests": str(len(checks)), "errors": "0", **counts}
+    tests = ElementTree.SubElement(root, "testsuite", attributes)
     for check in checks:
         case = ElementTree.SubElement(tests, "testcase", classname="lm_eval_grounded.detect", name=_xml(check.name))
         if check.status != PASSED:

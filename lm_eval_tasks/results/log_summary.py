@@ -80,7 +80,7 @@ class _Counts:
         self.usage: dict[str, list[float]] = {}
         self.abstaining = self.unread = 0
 
-    def add(self, flag: float, counts: tuple[int, int], cluster: str, usage: Mapping[str, float]) -> None:
+    def add(self, flag: float, counts: tuple[float, int], cluster: str, usage: Mapping[str, float]) -> None:
         self.flags.append(flag)
         self.words.extend(counts)
         self.clusters.append(cluster)
@@ -164,14 +164,15 @@ def _to_look_at(
 
 
 def nearest_passage(reference: str, answer: str, spans: Sequence[Span], language: str | None) -> str:
-    """The paragraph of a reference that shares most with the sentences in which something is flagged. Each distinct word
-    counts once, and less the more paragraphs have it."""
+    """The paragraph of a reference that shares most words with an answer. Words of sentences in which something is flagged
+    count twice, and each word less the more paragraphs have it."""
     paragraphs = [part.strip() for part in reference.split("\n\n") if part.strip()]
     of_paragraphs = [_distinct(part, language) for part in paragraphs]
     sentences = [match.span() for match in _SENTENCE.finditer(answer)]
     near = [answer[a:b] for a, b in sentences if any(span.start < b and span.end > a for span in spans)]
-    wanted, holders = _distinct(" ".join(near) or answer, language), Counter(chain.from_iterable(of_paragraphs))
-    shared = [sum(1 / holders[word] for word in wanted & own) for own in of_paragraphs]
+    weights = dict.fromkeys(_distinct(answer, language), 1) | dict.fromkeys(_distinct(" ".join(near), language), 2)
+    holders = Counter(chain.from_iterable(of_paragraphs))
+    shared = [sum(weights[word] / holders[word] for word in own & weights.keys()) for own in of_paragraphs]
     return max(zip(shared, paragraphs, strict=True), key=lambda pair: pair[0], default=(0.0, ""))[1]
 
 
