@@ -60,7 +60,7 @@ def check_limit(figure: Figure, limit: float, margin: float = MARGIN) -> Check:
 def check_baseline(
     value: float, low: float, high: float, n: int, margin: float = MARGIN, unit: str = "questions"
 ) -> Check:
-    """Whether a log is worse than an older one, by the paired difference, new minus old, with bounds, over `n` questions."""
+    """Whether a log is worse than an older one: the paired difference, new minus old, with bounds, over `n` questions."""
     name = "flagged answers against the baseline"
     if not n or math.isnan(low + high):
         return Check(name, UNDECIDED, f"Too few {unit} in common with the baseline ({n}).")
