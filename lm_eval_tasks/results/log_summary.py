@@ -25,7 +25,7 @@ from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
 from custom_metrics.statistics.intervals import sums_by_cluster
 
 LANGUAGE, MODEL = "language", "model"
-USAGE = ("input_tokens", "output_tokens", "cost", "latency")
+USAGE = ("tokens_in", "tokens_out", "cost", "latency")
 """Quantities of an answer that some logs have: tokens, cost in the log's currency, seconds."""
 TO_LOOK_AT = 10
 _SENTENCE = re.compile(r"[^.!?\u3002\uff01\uff1f\n]+")
@@ -128,9 +128,9 @@ def summarise(rows: Iterable[Mapping[str, Any]], by: Sequence[str] = (), most: i
         flag = float(is_unsupported(against, detector)) if counts_too else math.nan
         counts = flagged_words(answer, spans, language) if counts_too and spans is not None else (0, 0)
         values = tuple(str(value) if (value := _field(doc, name)) is not None else NO_VALUE for name in by)
-        usage = {name: float(value) for name in USAGE if (value := doc.get("usage", {}).get(name)) is not None}
+        usage = {name: float(doc[name]) for name in USAGE if doc.get(name) is not None}
         for part in (total, groups.setdefault(values, _Counts())) if by else (total,):
-            part.add(flag, counts, doc.get("cluster") or doc["article"], usage)
+            part.add(flag, counts, doc["article"], usage)
             part.abstaining += abstains
             part.unread += spans is None
         if flag == 1 and spans and (len(worst) < most or against > worst[0][0]):
@@ -144,7 +144,7 @@ def summarise(rows: Iterable[Mapping[str, Any]], by: Sequence[str] = (), most: i
 
 
 def _field(doc: Mapping[str, Any], name: str) -> Any:
-    return doc.get(name) or None if name in (LANGUAGE, MODEL) else doc.get("fields", {}).get(name)
+    return doc.get(name) or None if name in (LANGUAGE, MODEL) else doc.get("labels", {}).get(name)
 
 
 def _to_look_at(
