@@ -9,8 +9,8 @@ import pytest
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import wilson
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.results import log_gate as gate
-from lm_eval_tasks.results.log_gate import FAILED, PASSED, UNDECIDED, Check
+from lm_eval_tasks.results.logs import gate
+from lm_eval_tasks.results.logs.gate import FAILED, PASSED, UNDECIDED, Check
 
 
 def share(flagged: int, answers: int) -> Figure:

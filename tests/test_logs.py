@@ -1,4 +1,4 @@
-"""``lm-eval-grounded detect --input``: logs of one's own become a run that people can mark."""
+"""``lm-eval-grounded detect LOG``: logs of one's own become a run that people can mark."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results import logs
+from lm_eval_tasks.results.logs import run as logged_run
 from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
 from lm_eval_tasks.results.marks.page import page_content
 from lm_eval_tasks.runs import read_runs
@@ -91,7 +92,8 @@ def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog:
         "not JSON": [b"{'answer'}\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b'{"answer": "cut'],
         "not a JSON object": [[GOOD]],
         "no answer": [{**GOOD, "answer": " "}, {"passages": ["x"]}],
-        "answer is not text": [{**GOOD, "answer": ["x"]}],
+        "answer is not text": [{**GOOD, "answer": 3}],
+        "answer is a list of several values": [{**GOOD, "answer": ["x", "y"]}],
         "no passages and no reference": [
             {"answer": "x"},
             {**GOOD, "passages": []},
@@ -114,13 +116,17 @@ def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog:
     assert record["kept"]["answers"] == len(good) == len(lines(tmp_path / "out.jsonl"))
     assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == [None, 7, "\ufffd"]
     (said,) = (record.message for record in caplog.records if "left out" in record.message)
-    assert "not JSON: 4 (line 1, 2, 3, ...); not a JSON object: 1 (line 4); no answer: 2 (line 5, 6)" in said
-    assert "longer than 4 MB: 1 (line 18)" in said
+    assert "not JSON: 4 (log.jsonl:1, log.jsonl:2, log.jsonl:3 and 1 more); not a JSON object: 1 (log.jsonl:4)" in said
+    assert "longer than 4 MB: 1 (log.jsonl:19)" in said
     write_log(log, *rows[:4])
     with pytest.raises(
-        ValueError, match=r"no line can be used: not JSON: 3 \(line 1, 2, 3\); not a JSON object: 1 \(line 4\)"
+        ValueError, match=r"no line can be used: not JSON: 3 \(log.jsonl:1, .*\); not a JSON object: 1 \(log.jsonl:4\)"
     ):
         logs.detect_log(log, tmp_path / "none.jsonl")
+    write_log(log, {**GOOD, "language": "german"})  # which is seen after the fields were chosen
+    with pytest.raises(ValueError, match=r"no line can be used: language is not a BCP 47 tag: 1 \(log.jsonl:1\)"):
+        logs.detect_log(log, tmp_path / "none.jsonl")
+    assert not [*tmp_path.glob("none*")]
 
 
 class Nines:
@@ -143,11 +149,11 @@ def test_a_killed_run_goes_on_and_memory_is_not_of_the_texts(tmp_path: Path, mon
         {**GOOD, "answer": f"Es sind {number} Meter.", "reference": f"{number} " * 16_000} for number in range(1_000)
     ]
     log = write_log(tmp_path / "log.jsonl", *rows)
-    monkeypatch.setattr(logs, "_BLOCK", 32)
+    monkeypatch.setattr(logged_run, "_BLOCK", 32)
     assert log.stat().st_size > 60_000_000
 
     def detect(detector: Nines, name: str, **options: Any) -> list[Any]:
-        monkeypatch.setattr(logs, "shared_detector", lambda *_: detector)
+        monkeypatch.setattr(logged_run, "shared_detector", lambda *_: detector)
         logs.detect_log(log, tmp_path / f"{name}.jsonl", **options)
         assert not [*(tmp_path / name).glob(".*")]
         return lines(tmp_path / f"{name}.jsonl")

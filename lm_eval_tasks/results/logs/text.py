@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.results.formats import Section, number, render_sections, with_bounds
-from lm_eval_tasks.results.log_summary import USAGE, FlaggedAnswer, Group, LogSummary
+from lm_eval_tasks.results.logs.summary import USAGE, FlaggedAnswer, Group, LogSummary
 
 _TITLES = dict(zip(USAGE, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
 _LONGEST_ANSWER, _LONGEST_PASSAGE, _BEFORE = 700, 400, 200  # characters

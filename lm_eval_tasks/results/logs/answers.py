@@ -1,0 +1,143 @@
+"""The answers of a log: each record's texts, found by the fields that were chosen, as a document of the run.
+
+:func:`open_log` chooses the fields before any answer is read, and describes them; :func:`answers` then reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import excerpt, shorten, without_surrogates
+from custom_metrics.usage.secrets import blank
+from detector_plugin.filters import as_text
+from lm_eval_tasks.detection.language_tags import code_of, guess
+from lm_eval_tasks.results.logs.fields import (
+    FIRST,
+    NUMBERS,
+    Fields,
+    Paths,
+    choose_fields,
+    lists_of_records,
+    number_of,
+    passages_of,
+    text_of,
+)
+from lm_eval_tasks.results.logs.records import LogFile
+
+LONGEST_TEXT = 4 << 20
+"""Bytes of an answer with its passages that is read; a longer one is left out."""
+UNKNOWN = "und"
+"""The language of an answer whose language is neither named nor to be guessed (BCP 47)."""
+
+_SHOWN = 400  # characters of a text that an example is made of
+
+LeftOut = dict[str, list[str]]
+"""Reason to the places of records that cannot be used."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log whose fields were chosen: by name as ``--fields`` takes them (`option`), and with one example for people."""
+
+    file: LogFile
+    fields: Fields
+    option: str
+    example: str
+
+    @property
+    def description(self) -> str:
+        return f"{self.file.name}: fields of {self.fields.tool}: --fields '{self.option}'\n  {self.example}"
+
+    def answers(
+        self, language: str | None, left_out: LeftOut, read: Callable[[int], None] | None = None
+    ) -> Iterator[tuple[int, dict[str, Any], str] | None]:
+        """The number of each record that can be used, its document and its answer; the places of the others are added to
+        `left_out`, by reason. ``None`` where a log that is followed has no more for now. `language` is that of answers
+        that name none, else it is guessed."""
+        fields = Fields(self.fields.tool, self.fields.paths)  # without the traces of an earlier reading
+        for record in self.file.records(read):
+            if record is None:
+                yield None
+                continue
+            try:
+                if record.problem:
+                    raise ValueError(record.problem)
+                values = fields.read(record.value)
+                if not values.pop("lent", False):
+                    yield (record.number, *document_of(values, language))
+            except ValueError as error:
+                left_out.setdefault(str(error), []).append(f"{self.file.path.name}:{record.number}")
+
+
+def open_log(path: Path, name: str, given: Paths, wait: Callable[[], bool] | None = None) -> Log:
+    """Choose the fields of a log (:func:`lm_eval_tasks.results.logs.fields.choose_fields`) by its first records. UsageError
+    where it has no records, or where no fields fit."""
+    file = LogFile(path, name, lists_of_records(), wait)
+    numbers, records, left_out = list[int](), list[Mapping[str, Any]](), LeftOut()
+    for record in file.records():
+        if record is None and records:
+            break
+        if record is not None and record.problem:
+            left_out.setdefault(record.problem, []).append(f"{path.name}:{record.number}")
+        elif record is not None:
+            numbers.append(record.number)
+            records.append(record.value)
+        if len(records) == FIRST:
+            break
+    if not records:
+        raise UsageError(f"{name}: no line can be used: {reasons_of(left_out) or 'there is none'}")
+    fields, place = choose_fields(name, records, given)
+    read = Fields(fields.tool, fields.paths)
+    values = [read.read(record) for record in records[: place + 1]][-1]
+    passages = passages_of(values["passages"])
+    texts = {"question": values.get("question"), "answer": values["answer"], "passage": passages[0]["text"]}
+    shown = "; ".join(f"{role}: {_example(text, role)}" for role, text in texts.items() if text)
+    more = f" (the first of {len(passages)})" if len(passages) > 1 else ""
+    return Log(file, fields, fields.as_option(records[: place + 1]), f"{path.name}:{numbers[place]}: {shown}{more}")
+
+
+def reasons_of(left_out: LeftOut) -> str:
+    """The reasons why records are left out, each with its number and the first places."""
+    return "; ".join(f"{reason}: {len(places)} ({shorten(places)})" for reason, places in left_out.items())
+
+
+def _example(value: Any, role: str) -> str:
+    try:
+        return excerpt(blank(text_of(value, role)[:_SHOWN]))
+    except ValueError as error:
+        return str(error)
+
+
+def document_of(values: Mapping[str, Any], language: str | None = None) -> tuple[dict[str, Any], str]:
+    """The document of a record's values (:meth:`Fields.read`), and the answer; ValueError says why it cannot be used, in
+    words that hold for others, too."""
+    answer, question = (without_surrogates(text_of(values.get(role), role)) for role in ("answer", "question"))
+    reference = without_surrogates(as_text(passages_of(values.get("passages"))))
+    if not answer.strip() or not reference.strip():
+        raise ValueError("no passages and no reference" if answer.strip() else "no answer")
+    if len(answer) + len(reference) > LONGEST_TEXT:
+        raise ValueError(f"longer than {LONGEST_TEXT >> 20} MB")
+    try:
+        code = code_of(tag) if (tag := text_of(values.get("language"), "language").strip()) else language
+    except UsageError:
+        raise ValueError("language is not a BCP 47 tag") from None
+    conversation = values.get("conversation")
+    cluster = f"conversation {conversation}" if conversation is not None else question.strip() or reference
+    doc = {
+        "language": code or guess(answer, reference).code or UNKNOWN,
+        "guessed": code is None,
+        "article": hashlib.sha256(without_surrogates(cluster).encode()).hexdigest()[:16],
+        "query": question,
+        "reference": reference,
+        "model": without_surrogates(text_of(values.get("model"), "model")),
+    }
+    name = without_surrogates(values["id"]) if isinstance(values.get("id"), str) else values.get("id")
+    doc |= {"query_id": name} if type(name) in (str, int) else {}
+    doc |= {role: number for role in NUMBERS if (number := number_of(values.get(role))) is not None}
+    doc |= {"conversation": str(conversation)} if conversation is not None else {}
+    return doc | ({"labels": labels} if (labels := values.get("label")) else {}), answer
