@@ -32,12 +32,15 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covere
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import printable, shell_word
-from lm_eval_tasks.commands import add_detector, add_output, say
+from lm_eval_tasks.commands import add_detector, add_output, print_or_write, say, split_names
 
 # Colours of the terminal's own palette, readable on dark and light backgrounds; underlined for those who see no colour.
 _ANSI = dict(zip((*CATEGORIES, HALLUCINATION), (31, 35, 33, 91, 36, 34, 31), strict=True))
 _SHADES = ("#ffd6d6", "#ecd9ff", "#ffe4c2", "#ffc9de", "#d3ecff", "#dcdfff", "#ffd6d6")
 _CSS = dict(zip((*CATEGORIES, HALLUCINATION), _SHADES, strict=True))
+
+
+_VERDICTS = ("passed", "FAILED", "undecided")  # by exit status
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +57,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--fields", metavar="ROLE=PATH,...", help="where a log has its answer, passages, question, ...")
     parser.add_argument("--follow", action="store_true", help="read on while the log grows, until Ctrl-C")
+    parser.add_argument("--by", default="", metavar="FIELD,...", help="groups of a log: language, model, any label")
+    parser.add_argument("--fail-over", metavar="SHARE", help="exit 1 if more answers are flagged, 2 if undecided: 5%%")
+    parser.add_argument(
+        "--baseline", type=Path, metavar="RUN", help="exit 1 if more answers are flagged than in this older run"
+    )
+    parser.add_argument(
+        "--margin", default="5%", metavar="SHARE", help="excess that must not pass unseen (default: 5%%)"
+    )
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="the checks as JUnit XML")
     parser.add_argument("--calibration", metavar="FILE", help="corrects the rate of a log in one language")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes for a log (default: 1)")
     parser.add_argument("--question", default="", help="what was asked, for detectors that read it")
@@ -101,26 +113,33 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             Path(arguments.html).write_text(page, "utf-8")
         return 0
-    coloured = arguments.color == "always" or (
-        arguments.color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    )
     tagged = render(answer, spans)
-    text = as_ansi(answer, spans) if coloured else printable(tagged) if sys.stdout.isatty() else tagged
+    text = as_ansi(answer, spans) if _is_coloured(arguments) else printable(tagged) if sys.stdout.isatty() else tagged
     sys.stdout.write(f"{text}\n")  # with colours, or as data for another program
     return 0
 
 
+def _is_coloured(arguments: argparse.Namespace) -> bool:
+    return arguments.color == "always" or (
+        arguments.color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    )
+
+
 def _read_logs(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.data.samples import read_samples
     from lm_eval_tasks.detection.language_tags import code_of
-    from lm_eval_tasks.results.logs import detect_log, given_fields, open_log
-    from lm_eval_tasks.results.report.cards import markdown_of
-    from lm_eval_tasks.runs import read_runs
+    from lm_eval_tasks.results.logs import detect_log, gate, given_fields, open_log
+    from lm_eval_tasks.results.logs.run import samples_of
+    from lm_eval_tasks.results.logs.summary import summarise
+    from lm_eval_tasks.results.logs.text import summary_text
 
     if arguments.reference or arguments.answer or arguments.question or arguments.html:
         raise UsageError("a log goes without --reference, --answer, --question and --html")
     language = arguments.language and code_of(arguments.language)
     options = (arguments.detector, arguments.detector_args, arguments.calibration, language, arguments.workers)
     given, names = given_fields(arguments.fields), [*arguments.logs, *arguments.input]
+    limit = None if arguments.fail_over is None else gate.parse_share(arguments.fail_over, "--fail-over")
+    margin = gate.parse_share(arguments.margin, "--margin")
     if arguments.follow and "-" in names:
         raise UsageError("--follow reads a file; a pipe is read to its end anyway")
 
@@ -131,12 +150,27 @@ def _read_logs(arguments: argparse.Namespace) -> int:
         wait = stack.enter_context(_until_stopped()) if arguments.follow else None
         paths = [stack.enter_context(_piped()) if name == "-" else Path(name) for name in names]
         logs = [open_log(path, name, given, wait) for path, name in zip(paths, names, strict=True)]
-        written = detect_log(logs, arguments.output or Path(f"{paths[0].stem}_detected.jsonl"), *options, tell=tell)
+        named = arguments.output or Path(f"{paths[0].stem}_detected.jsonl")
+        page = named if named.suffix == ".html" else None
+        written = detect_log(logs, named.with_suffix(".jsonl") if page else named, *options, tell=tell)
+    summary = summarise(read_samples(samples_of(written)), split_names(arguments.by))
+    text = summary_text(summary, ", ".join(names), arguments.detector, _is_coloured(arguments))
+    sys.stdout.write(f"{text}\n")  # with colours
+    checks = gate.checks_of(written, summary.total.flagged_answers, limit, arguments.baseline, margin)
+    for check in checks:
+        say(f"{_VERDICTS[check.status]}: {check.message}")
+    if arguments.junit is not None:
+        print_or_write(gate.junit(checks, ", ".join(names)), arguments.junit)
     folder = shell_word(str(written.parent))
-    output = written.parent.with_suffix(".jsonl") if arguments.output is None else arguments.output
-    say(markdown_of(read_runs([written])), output, f"  lm-eval-grounded mark {folder} -o marking")
-    say(f"  lm-eval-grounded report {folder}")
-    return 0
+    if page is not None:
+        from lm_eval_tasks.results.report import write_report
+        from lm_eval_tasks.runs import read_runs
+
+        say(write_report(read_runs([written]), page))
+    else:
+        say(f"  lm-eval-grounded report {folder}")
+    say(written.parent.with_suffix(".jsonl"), f"  lm-eval-grounded mark {folder} -o marking")
+    return gate.exit_status(checks)
 
 
 @contextmanager

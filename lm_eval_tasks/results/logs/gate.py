@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
@@ -15,6 +16,8 @@ from custom_metrics.statistics.figures import Figure
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import printable
 from lm_eval_tasks.results.formats import as_text, bounds, points, range_of_points
+from lm_eval_tasks.results.logs.run import FLAGGED_ANSWERS
+from lm_eval_tasks.results.tagged_tasks import LOGGED
 
 MARGIN = 0.05
 """The excess over a limit, or over an older log, that a passing gate would have shown."""
@@ -80,6 +83,30 @@ def _needed(n: int, below: float, above: float, excess: float, margin: float, un
     ratios += [(above / (margin - excess)) ** 2] if excess < margin else []
     least = math.ceil(n * min(ratios) + 1)
     return f"At this rate it takes about {least:,} {unit}."
+
+
+def checks_of(
+    written: Path, figure: Figure, limit: float | None, baseline: Path | None, margin: float = MARGIN
+) -> list[Check]:
+    """The checks of a run that ``detect LOG`` wrote: its share of flagged answers (`figure`) against a limit, and against
+    an older run (a folder or a results file) over the same questions."""
+    from lm_eval_tasks.results.compare import compare_runs
+    from lm_eval_tasks.runs import read_runs
+
+    checks = [] if limit is None else [check_limit(figure, limit, margin)]
+    if baseline is not None:
+        both = [read_runs([place]) for place in (written, baseline)]
+        if len(both[1]) != 1 or LOGGED not in both[1][0].tasks:
+            raise UsageError(
+                f"--baseline takes the folder of one run of detect LOG; {baseline} has {len(both[1])} runs"
+            )
+        comparison = compare_runs([runs[0] for runs in both], [LOGGED], [FLAGGED_ANSWERS], refuse=False)
+        found = next(iter(comparison.differences), None)
+        if found is None:
+            checks.append(check_baseline(math.nan, math.nan, math.nan, 0, margin))
+        else:
+            checks.append(check_baseline(found.difference, found.low, found.high, found.n, margin, found.unit))
+    return checks
 
 
 def exit_status(checks: Sequence[Check]) -> int:

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate
 from custom_metrics.scores.aggregations import defined_share
+from custom_metrics.scores.unsupported import evidence, is_unsupported, unsupported_probability
 from custom_metrics.statistics.figures import Figure, FloatWithCounts
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.statistics.random_effects import Errors
@@ -53,10 +54,14 @@ _NAME = "answer"  # of the filter
 _STORES = ".spans_*.jsonl"
 
 _SHARE, _CORRECTED = OF_A_DETECTOR
+FLAGGED_ANSWERS = "flagged_answers"
+"""The metric that counts answers, not words."""
 _FLAGGED = Metric(
-    *("flagged_answers", DEFINED_SHARE, False, "answers that do not abstain and that the detector has read"),
+    *(FLAGGED_ANSWERS, DEFINED_SHARE, False, "answers that do not abstain and that the detector has read"),
     label="share of flagged answers",
-    sentence="A detector flags something in {value} of its answers",
+    definition="share of answers that, as the detector reads them, more likely than not hold something unsupported; of a "
+    "detector without a curve, that it flags anything in (custom_metrics.scores.unsupported)",
+    sentence="A detector flags {value} of its answers",
     counted="answers",
     is_raw=True,
 )
@@ -220,7 +225,9 @@ def _rows(lines: Iterable[_Tagged]) -> Iterator[dict[str, Any]]:
         abstains = is_abstention(answer, doc["language"])
         share, counts = (None, None) if abstains else calibrated.TaggedAnswer.from_document(doc, tagged).values()
         values: dict[str, Any] = {_CORRECTED.name: counts, _SHARE.name: share}
-        values[_FLAGGED.name] = None if share is None else float(bool(spans))
+        against = evidence(answer, spans, doc["language"])
+        flagged = is_unsupported(against, tagged["detector"]["name"])
+        values[FLAGGED_ANSWERS] = None if share is None else float(flagged)
         values["abstention_rate"] = float(abstains)
         values["expected_share"] = None if share is None else marked.expected_share(answer, spans, doc["language"])
         filtered = [json.dumps(tagged, ensure_ascii=False)]
@@ -229,6 +236,11 @@ def _rows(lines: Iterable[_Tagged]) -> Iterator[dict[str, Any]]:
 
 
 # ------------------------------------------------------------------------------------------------------ the run
+
+
+def samples_of(results: Path) -> Path:
+    """The samples file beside a results file that :func:`detect_log` returned."""
+    return results.with_name(results.name.replace("results", f"samples_{LOGGED}", 1) + "l")
 
 
 def rate_by_marks(samples: Path, marks: marked.MarksOfTask, folder: Path, partial: Path) -> Path:
@@ -252,7 +264,7 @@ def _write_rows(
     of their results file, empty where there are no rows. `record` is the beginning of the provenance, `name` that of the
     model where no line names one."""
     counts, clusters, values = array("d"), array("Q"), list[Any]()
-    answered: dict[str, list[float | None]] = {_FLAGGED.name: [], "abstention_rate": []}
+    answered: dict[str, list[float | None]] = {FLAGGED_ANSWERS: [], "abstention_rate": []}
     detectors: dict[str, dict[str, str]] = {}  # by language
     seen: dict[str, Counter[str]] = {"languages": Counter(), "models": Counter(), "kept": Counter()}
     with (
@@ -267,7 +279,14 @@ def _write_rows(
             samples.write(json.dumps(row, ensure_ascii=False) + "\n")
             entry = {"line": row["doc_id"], "id": doc.get("query_id"), "language": doc["language"]}
             shares = {"flagged_share": row[_SHARE.name], "expected_share": row["expected_share"]}
-            spans.write(json.dumps({**entry, **shares, "spans": tagged["spans"]}, ensure_ascii=False) + "\n")
+            against = evidence(tagged["answer"], tagged["spans"], doc["language"])
+            probability = unsupported_probability(against, tagged["detector"]["name"])
+            shares["unsupported_probability"] = None if math.isnan(probability) else round(probability, 4)
+            texts = (
+                None if tagged["spans"] is None else [tagged["answer"][start:end] for start, end, *_ in tagged["spans"]]
+            )
+            found = {"spans": tagged["spans"], "texts": texts}
+            spans.write(json.dumps({**entry, **shares, **found}, ensure_ascii=False) + "\n")
             seen["languages"][doc["language"]] += 1
             detectors[doc["language"]] = tagged["detector"]
             seen["models"][doc["model"] or name] += 1
@@ -344,7 +363,7 @@ def _figures(
     summed = sums_by_cluster(np.frombuffer(counts).reshape(-1, 3), clusters)
     rates, expected = estimate(summed[:, :2], errors), estimate(summed[:, [2, 1]]).detected
     of_words = {_CORRECTED.name: rates.rogan_gladen, _SHARE.name: rates.detected, "expected_share": expected}
-    return {name: figure._replace(n=shares[_FLAGGED.name].n) for name, figure in of_words.items()} | shares
+    return {name: figure._replace(n=shares[FLAGGED_ANSWERS].n) for name, figure in of_words.items()} | shares
 
 
 def _publish(

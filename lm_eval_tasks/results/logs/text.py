@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.printable import on_one_line
@@ -13,21 +13,13 @@ from lm_eval_tasks.results.logs.summary import USAGE, FlaggedAnswer, Group, LogS
 _TITLES = dict(zip(USAGE, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
 _LONGEST_ANSWER, _LONGEST_PASSAGE, _BEFORE = 700, 400, 200  # characters
 
-Mark = Callable[[str, Sequence[Span]], str]
-"""Marks the spans of a text, for a terminal with or without colours."""
+_BRACKETS, _UNDERLINED_RED = ("[[", "]]"), ("\x1b[4;31m", "\x1b[0m")
+_SPACES = str.maketrans("\t\n\r\x0b\x0c\u2028\u2029", " " * 7)
 
 
-def bracketed(text: str, spans: Sequence[Span]) -> str:
-    """The text with its spans in double brackets, for output without colours."""
-    parts, at = [], 0
-    for span in spans:
-        parts += [text[at : span.start], "[[", text[span.start : span.end], "]]"]
-        at = span.end
-    return on_one_line("".join([*parts, text[at:]]))
-
-
-def summary_text(summary: LogSummary, source: str, detector: str, mark: Mark = bracketed) -> str:
-    """What ``detect LOG`` prints: a line about the log, the table of groups, and the answers to look at."""
+def summary_text(summary: LogSummary, source: str, detector: str, coloured: bool = False) -> str:
+    """What ``detect LOG`` prints: a line about the log, the table of groups, and the answers to look at. What is flagged is
+    underlined in red, or in double brackets."""
     total = summary.total
     note = f"{on_one_line(source)}: {total.answers:,} answers, read by {on_one_line(detector)}."
     rates = "95 % bounds in brackets"
@@ -39,7 +31,8 @@ def summary_text(summary: LogSummary, source: str, detector: str, mark: Mark = b
     table = render_sections([Section(header, tuple(rows), before=(note,), after=(f"{rates}.",))], "text")
     if not summary.to_look_at:
         return table + "\nNo answer is flagged.\n"
-    listed = "\n\n".join(_shown(place, one, mark) for place, one in enumerate(summary.to_look_at, 1))
+    marks = _UNDERLINED_RED if coloured else _BRACKETS
+    listed = "\n\n".join(_shown(place, one, marks) for place, one in enumerate(summary.to_look_at, 1))
     return f"{table}\nAnswers to look at, the most suspicious first\n\n{listed}\n"
 
 
@@ -53,7 +46,7 @@ def _row(label: str, group: Group, usage: Sequence[str]) -> tuple[str, ...]:
     return (label, f"{group.answers:,}", *figures, f"{group.abstaining:,}", *means)
 
 
-def _shown(place: int, one: FlaggedAnswer, mark: Mark) -> str:
+def _shown(place: int, one: FlaggedAnswer, marks: tuple[str, str]) -> str:
     names = ", ".join(filter(None, (f"line {one.line}", one.id, one.model, one.language)))
     sure = (
         "" if math.isnan(one.probability) else f": {100 * one.probability:.0f} % likely to hold something unsupported"
@@ -65,11 +58,23 @@ def _shown(place: int, one: FlaggedAnswer, mark: Mark) -> str:
         for span in one.spans
         if span.start < end
     ]
-    answer = "... " * (start > 0) + mark(one.answer[start:end], spans) + " ..." * (end < len(one.answer))
+    answer = "... " * (start > 0) + _marked(one.answer[start:end], spans, marks) + " ..." * (end < len(one.answer))
     lines = [f"{place}. {on_one_line(names)}{sure}"]
     lines += [f"   question  {_cut(one.question)}"] if one.question else []
     return "\n".join([*lines, f"   answer    {answer}", f"   passage   {_cut(one.passage)}"])
 
 
+def _marked(text: str, spans: Sequence[Span], marks: tuple[str, str]) -> str:
+    parts, at = [], 0
+    for span in spans:
+        parts += [_line(text[at : span.start]), marks[0], _line(text[span.start : span.end]), marks[1]]
+        at = span.end
+    return "".join([*parts, _line(text[at:])])
+
+
+def _line(text: str) -> str:
+    return on_one_line(text.translate(_SPACES))
+
+
 def _cut(text: str) -> str:
-    return on_one_line(text[:_LONGEST_PASSAGE]) + " ..." * (len(text) > _LONGEST_PASSAGE)
+    return _line(text[:_LONGEST_PASSAGE]) + " ..." * (len(text) > _LONGEST_PASSAGE)
