@@ -130,7 +130,8 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         wait = stack.enter_context(_until_stopped()) if arguments.follow else None
         paths = [stack.enter_context(_piped()) if name == "-" else Path(name) for name in names]
-        logs = [open_log(path, name, given, wait) for path, name in zip(paths, names, strict=True)]
+        shown = ["standard input" if name == "-" else name for name in names]
+        logs = [open_log(path, name, given, wait) for path, name in zip(paths, shown, strict=True)]
         written = detect_log(logs, arguments.output or Path(f"{paths[0].stem}_detected.jsonl"), *options, tell=tell)
     folder = shell_word(str(written.parent))
     output = written.parent.with_suffix(".jsonl") if arguments.output is None else arguments.output

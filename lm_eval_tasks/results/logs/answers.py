@@ -140,4 +140,4 @@ def document_of(values: Mapping[str, Any], language: str | None = None) -> tuple
     doc |= {"query_id": name} if type(name) in (str, int) else {}
     doc |= {role: number for role in NUMBERS if (number := number_of(values.get(role))) is not None}
     doc |= {"conversation": str(conversation)} if conversation is not None else {}
-    return doc | ({"labels": labels} if (labels := values.get("label")) else {}), answer
+    return doc | ({"labels": values["label"]} if "label" in values else {}), answer
