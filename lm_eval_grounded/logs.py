@@ -83,7 +83,7 @@ def detect_log(
     from lm_eval_tasks.results.logs import detect_log as write_run
     from lm_eval_tasks.results.logs import given_fields, open_log
     from lm_eval_tasks.results.logs.run import samples_of
-    from lm_eval_tasks.results.logs.summary import summarise
+    from lm_eval_tasks.results.logs.summary import checked_groups, summarise
 
     names = [by] if isinstance(by, str) else list(by)
     with TemporaryDirectory() as folder:
@@ -97,6 +97,7 @@ def detect_log(
             with path.open("w", encoding="utf-8") as stream:
                 stream.writelines(json.dumps(record, ensure_ascii=False, default=str) + "\n" for record in log)
         opened = open_log(path, name, given_fields(fields))
+        names = checked_groups(names, [opened])
         code = None if language is None else code_of(language)
         output = Path(folder) / "out.jsonl"
         written = write_run([opened], output, detector, options, language=code)

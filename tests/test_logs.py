@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -43,7 +44,7 @@ def test_the_worked_example_of_the_readme(
     monkeypatch.chdir(tmp_path)
     shutil.copy(LOG, "rag.jsonl")
     assert main(detect) == 0
-    assert "16.3 % of the words of its answers" in capsys.readouterr().out
+    assert "16.3 % [7.7 to 26.4 %" in capsys.readouterr().out
     of_mfava = {row["doc"]["id"]: row for path in closed_book.glob("samples_*") for row in lines(path)}
     written = lines(Path("out.jsonl"))
     for row in written:
@@ -57,8 +58,8 @@ def test_the_worked_example_of_the_readme(
     share = sum(flagged for flagged, _ in sums) / sum(all_ for _, all_ in sums)
     assert figures["hallucinated_share"]["value"] == pytest.approx(share)
     flagged = figures["flagged_answers"]
-    assert flagged["value"] * 18 == sum(bool(row["spans"]) for row in written) == 11
-    assert (flagged["low"], flagged["high"]) == pytest.approx(wilson(11, 18))
+    assert flagged["value"] * 18 == sum(row["unsupported_probability"] >= 0.5 for row in written) == 5
+    assert (flagged["low"], flagged["high"]) == pytest.approx(wilson(5, 18))
     assert figures["abstention_rate"]["high"] == pytest.approx(wilson(0, 18)[1])  # none of 18 is not surely none
     assert main([*detect[:-1], "rag.jsonl"]) == 2
     assert "not the log itself" in capsys.readouterr().err
@@ -173,6 +174,66 @@ def test_a_killed_run_goes_on_and_memory_is_not_of_the_texts(tmp_path: Path, mon
     other.version = "2"
     detect(other, "other")  # another detector, and nothing of the first one's is used
     assert other.asked == 1_000
+
+
+def test_a_log_that_grows_is_followed_and_goes_on_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, output = tmp_path / "log.jsonl", tmp_path / "out.jsonl"
+    seen: list[int] = []  # lines of the output at each wait
+
+    def follow(*more: str) -> Nines:
+        detector, pieces = Nines(), iter(more)
+        monkeypatch.setattr(logged_run, "shared_detector", lambda *_: detector)
+
+        def wait() -> bool:
+            seen.append(len(lines(output)) if output.exists() else 0)
+            piece = next(pieces, None)
+            with log.open("a", encoding="utf-8") as stream:
+                stream.write(piece or "")
+            return piece is not None
+
+        results = json.loads(logs.detect_log([logs.open_log(log, log.name, {}, wait)], output).read_text("utf-8"))
+        assert results["n-samples"][TASK]["original"] == len(lines(output))
+        return detector
+
+    first, second = (json.dumps({**GOOD, "answer": f"Es sind {number} Meter."}) for number in (9, 99))
+    write_log(log, json.loads(first))
+    assert follow(second[:20], f"{second[20:]}\n").asked == 2
+    assert [row["spans"] for row in lines(output)] == [
+        [[8, 9, "hallucination", 1.0]],
+        [[8, 10, "hallucination", 1.0]],
+    ]
+    third = json.dumps({**GOOD, "answer": "Es sind drei Meter."})
+    assert follow(f"{third}\n").asked == 1  # of which the first two were stored
+    assert seen == [1, 1, 2, 2, 3]
+    assert len(lines(output)) == 3
+    with pytest.raises(ValueError, match="one log is followed at a time, by one worker"):
+        logs.detect_log([logs.open_log(log, "log.jsonl", {}, lambda: False)], output, workers=2)
+
+
+def test_several_logs_and_a_pipe_are_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_log(Path("a.jsonl"), {**GOOD, "id": "a1"}, b"{\n", {**GOOD, "id": "a2"})
+    Path("b.csv").write_text("answer,passages,id\nx,y,b1\n", "utf-8")
+    piped = io.BytesIO(json.dumps([{**GOOD, "id": "c1"}]).encode())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(piped, "utf-8"))
+    assert main(["detect", "a.jsonl", "-", "--input", "b.csv", "--language", "de"]) == 0
+    printed = capsys.readouterr()
+    assert (
+        "lm-eval-grounded: a.jsonl: fields of lm-eval-grounded: --fields 'answer=answer,passages=passages,"
+        in printed.err
+    )
+    assert "stdin:1: answer: 'Der Turm ist 330 Meter hoch.'" in printed.err
+    assert printed.out.rstrip().endswith("lm-eval-grounded report a_detected")
+    written = lines(Path("a_detected.jsonl"))
+    assert [(row["line"], row["place"], row["id"]) for row in written] == [
+        *((1, "a.jsonl:1", "a1"), (3, "a.jsonl:3", "a2")),
+        *((4, "standard input:1", "c1"), (5, "b.csv:2", "b1")),
+    ]
+    record = results_of(Path("a_detected"))["configs"][TASK]["metadata"]["provenance"]
+    assert [file["name"] for file in record["local_files"]] == ["a.jsonl", "stdin", "b.csv"]
+    assert record["fields"]["b.csv"] == "lm-eval-grounded: answer=answer,passages=passages,id=id"
 
 
 @pytest.mark.slow("processes are started")

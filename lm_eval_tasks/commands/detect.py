@@ -130,7 +130,7 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log, gate, given_fields, open_log
     from lm_eval_tasks.results.logs.run import samples_of
-    from lm_eval_tasks.results.logs.summary import summarise
+    from lm_eval_tasks.results.logs.summary import checked_groups, summarise
     from lm_eval_tasks.results.logs.text import summary_text
 
     if arguments.reference or arguments.answer or arguments.question or arguments.html:
@@ -149,19 +149,22 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         wait = stack.enter_context(_until_stopped()) if arguments.follow else None
         paths = [stack.enter_context(_piped()) if name == "-" else Path(name) for name in names]
-        logs = [open_log(path, name, given, wait) for path, name in zip(paths, names, strict=True)]
+        shown = ["standard input" if name == "-" else name for name in names]
+        logs = [open_log(path, name, given, wait) for path, name in zip(paths, shown, strict=True)]
+        by = checked_groups(split_names(arguments.by), logs)
         named = arguments.output or Path(f"{paths[0].stem}_detected.jsonl")
         page = named if named.suffix == ".html" else None
         written = detect_log(logs, named.with_suffix(".jsonl") if page else named, *options, tell=tell)
-    summary = summarise(read_samples(samples_of(written)), split_names(arguments.by))
-    text = summary_text(summary, ", ".join(names), arguments.detector, _is_coloured(arguments))
+    summary = summarise(read_samples(samples_of(written)), by)
+    text = summary_text(summary, ", ".join(shown), arguments.detector, _is_coloured(arguments))
     sys.stdout.write(f"{text}\n")  # with colours
     checks = gate.checks_of(written, summary.total.flagged_answers, limit, arguments.baseline, margin)
     for check in checks:
         say(f"{_VERDICTS[check.status]}: {check.message}")
     if arguments.junit is not None:
-        print_or_write(gate.junit(checks, ", ".join(names)), arguments.junit)
+        print_or_write(gate.junit(checks, ", ".join(shown)), arguments.junit)
     folder = shell_word(str(written.parent))
+    say(written.parent.with_suffix(".jsonl"), f"  lm-eval-grounded mark {folder} -o marking")
     if page is not None:
         from lm_eval_tasks.results.report import write_report
         from lm_eval_tasks.runs import read_runs
@@ -169,7 +172,6 @@ def _read_logs(arguments: argparse.Namespace) -> int:
         say(write_report(read_runs([written]), page))
     else:
         say(f"  lm-eval-grounded report {folder}")
-    say(written.parent.with_suffix(".jsonl"), f"  lm-eval-grounded mark {folder} -o marking")
     return gate.exit_status(checks)
 
 

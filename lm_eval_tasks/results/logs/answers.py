@@ -48,6 +48,7 @@ class Log:
     fields: Fields
     option: str
     example: str
+    labels: tuple[str, ...] = ()  # names of those of the first records
 
     @property
     def description(self) -> str:
@@ -93,12 +94,14 @@ def open_log(path: Path, name: str, given: Paths, wait: Callable[[], bool] | Non
         raise UsageError(f"{name}: no line can be used: {reasons_of(left_out) or 'there is none'}")
     fields, place = choose_fields(name, records, given)
     read = Fields(fields.tool, fields.paths)
-    values = [read.read(record) for record in records[: place + 1]][-1]
+    of_records = [read.read(record) for record in records]
+    values, labels = of_records[place], dict.fromkeys(name for each in of_records for name in each.get("label") or ())
     passages = passages_of(values["passages"])
     texts = {"question": values.get("question"), "answer": values["answer"], "passage": passages[0]["text"]}
     shown = "; ".join(f"{role}: {_example(text, role)}" for role, text in texts.items() if text)
     more = f" (the first of {len(passages)})" if len(passages) > 1 else ""
-    return Log(file, fields, fields.as_option(records[: place + 1]), f"{path.name}:{numbers[place]}: {shown}{more}")
+    example = f"{path.name}:{numbers[place]}: {shown}{more}"
+    return Log(file, fields, fields.as_option(records[: place + 1]), example, tuple(labels))
 
 
 def reasons_of(left_out: LeftOut) -> str:
@@ -140,4 +143,4 @@ def document_of(values: Mapping[str, Any], language: str | None = None) -> tuple
     doc |= {"query_id": name} if type(name) in (str, int) else {}
     doc |= {role: number for role in NUMBERS if (number := number_of(values.get(role))) is not None}
     doc |= {"conversation": str(conversation)} if conversation is not None else {}
-    return doc | ({"labels": labels} if (labels := values.get("label")) else {}), answer
+    return doc | ({"labels": values["label"]} if "label" in values else {}), answer

@@ -68,7 +68,8 @@ class Fields:
         values: dict[str, Any] = {}
         for role, paths in self.paths.items():
             if role == "label":
-                values[role] = dict(label for path in paths for label in _labels(path, record))
+                labels = dict(label for path in paths for label in _labels(path, record))
+                values |= {role: labels} if labels else {}
                 continue
             for found in filter(None, (path.values(record) for path in paths)):
                 values[role] = found if role == "passages" or len(found) > 1 else found[0]

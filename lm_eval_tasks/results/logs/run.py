@@ -277,7 +277,7 @@ def _write_rows(
                 values.append(marked.value_of(doc, tagged, marks, counts=not row["abstention_rate"]))
                 row |= {"metrics": [*dict.fromkeys((marked.METRIC, *row["metrics"]))], marked.METRIC: values[-1]}
             samples.write(json.dumps(row, ensure_ascii=False) + "\n")
-            entry = {"line": row["doc_id"], "id": doc.get("query_id"), "language": doc["language"]}
+            entry = {"line": row["doc_id"], "place": doc["id"], "id": doc.get("query_id"), "language": doc["language"]}
             shares = {"flagged_share": row[_SHARE.name], "expected_share": row["expected_share"]}
             against = evidence(tagged["answer"], tagged["spans"], doc["language"])
             probability = unsupported_probability(against, tagged["detector"]["name"])

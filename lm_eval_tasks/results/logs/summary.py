@@ -23,6 +23,9 @@ from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.scores.unsupported import evidence, is_unsupported, unsupported_probability
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
 from custom_metrics.statistics.intervals import sums_by_cluster
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import on_one_line
+from lm_eval_tasks.results.logs.answers import Log
 
 LANGUAGE, MODEL = "language", "model"
 USAGE = ("tokens_in", "tokens_out", "cost", "latency")
@@ -106,6 +109,17 @@ class _Counts:
             of_words._replace(n=read),
             {name: sum(values) / len(values) for name, values in self.usage.items()},
         )
+
+
+def checked_groups(names: Sequence[str], logs: Sequence[Log]) -> list[str]:
+    """The fields of a grouping; UsageError for one that none of the first records of the logs has."""
+    known = {LANGUAGE, MODEL, *(label for log in logs for label in log.labels)}
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(
+            f"--by {on_one_line(', '.join(unknown))}: no such field in the first records; there is "
+            f"{on_one_line(', '.join(sorted(known)))}; --fields label=PATH adds one"
+        )
+    return list(names)
 
 
 def summarise(rows: Iterable[Mapping[str, Any]], by: Sequence[str] = (), most: int = TO_LOOK_AT) -> LogSummary:

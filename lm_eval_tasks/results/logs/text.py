@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.printable import on_one_line
-from lm_eval_tasks.results.formats import Section, number, render_sections, with_bounds
+from lm_eval_tasks.results.formats import Section, render_sections, with_bounds
 from lm_eval_tasks.results.logs.summary import USAGE, FlaggedAnswer, Group, LogSummary
 
 _TITLES = dict(zip(USAGE, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
@@ -42,7 +42,7 @@ def _label(group: Group) -> str:
 
 def _row(label: str, group: Group, usage: Sequence[str]) -> tuple[str, ...]:
     figures = (with_bounds(figure, "share") for figure in (group.flagged_answers, group.flagged_words))
-    means = (number(group.usage[name]) if name in group.usage else "-" for name in usage)
+    means = (f"{group.usage[name]:.3g}" if name in group.usage else "-" for name in usage)
     return (label, f"{group.answers:,}", *figures, f"{group.abstaining:,}", *means)
 
 
