@@ -166,10 +166,12 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     folder = shell_word(str(written.parent))
     say(written.parent.with_suffix(".jsonl"), f"  lm-eval-grounded mark {folder} -o marking")
     if page is not None:
+        from lm_eval_tasks.results.logs.plot import groups_plot
         from lm_eval_tasks.results.report import write_report
         from lm_eval_tasks.runs import read_runs
 
-        say(write_report(read_runs([written]), page))
+        plot = groups_plot(summary)
+        say(write_report(read_runs([written]), page, more_plots=[plot] if plot else []))
     else:
         say(f"  lm-eval-grounded report {folder}")
     return gate.exit_status(checks)

@@ -10,7 +10,7 @@ from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.results.formats import Section, render_sections, with_bounds
 from lm_eval_tasks.results.logs.summary import USAGE, FlaggedAnswer, Group, LogSummary
 
-_TITLES = dict(zip(USAGE, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
+USAGE_TITLES = dict(zip(USAGE, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
 _LONGEST_ANSWER, _LONGEST_PASSAGE, _BEFORE = 700, 400, 200  # characters
 
 _BRACKETS, _UNDERLINED_RED = ("[[", "]]"), ("\x1b[4;31m", "\x1b[0m")
@@ -26,8 +26,15 @@ def summary_text(summary: LogSummary, source: str, detector: str, coloured: bool
     if summary.clusters < total.answers:
         rates += f"; they take the answers of one question or conversation together ({summary.clusters:,})"
     usage = [name for name in USAGE if name in total.usage]
-    header = ("group", "answers", "flagged answers", "flagged words", "declined", *(_TITLES[name] for name in usage))
-    rows = [_row("all", total, usage), *(_row(_label(group), group, usage) for group in summary.groups)]
+    header = (
+        "group",
+        "answers",
+        "flagged answers",
+        "flagged words",
+        "declined",
+        *(USAGE_TITLES[name] for name in usage),
+    )
+    rows = [_row("all", total, usage), *(_row(label_of(group), group, usage) for group in summary.groups)]
     table = render_sections([Section(header, tuple(rows), before=(note,), after=(f"{rates}.",))], "text")
     if not summary.to_look_at:
         return table + "\nNo answer is flagged.\n"
@@ -36,7 +43,7 @@ def summary_text(summary: LogSummary, source: str, detector: str, coloured: bool
     return f"{table}\nAnswers to look at, the most suspicious first\n\n{listed}\n"
 
 
-def _label(group: Group) -> str:
+def label_of(group: Group) -> str:
     return on_one_line(", ".join(f"{name}={value}" for name, value in group.names.items()))
 
 
