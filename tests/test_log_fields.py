@@ -214,3 +214,19 @@ def test_what_is_printed_has_no_secret_and_nothing_that_acts_on_a_terminal(tmp_p
         opened(tmp_path / "log", {f"\x1b[2J {secret}": "x", "b": "y"})
     assert str(raised.value).isprintable()
     assert secret not in str(raised.value)
+
+
+def test_a_record_that_is_nested_as_deeply_as_json_is_read_costs_itself_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    deep = [begin * 900 + '"x"' + end * 900 for begin, end in (("[", "]"), ('{"a":', "}"), ('{"text":', "}"))]
+    rows = [
+        '{"answer": "x", "passages": ["y"], "label": {"\\ud800": "\\ud800"}}',
+        *(f'{{"answer": "x", "passages": ["y"], "label": {value}}}' for value in deep),
+        *(f'{{"answer": {value}, "passages": ["y"]}}' for value in deep),
+        *(f'{{"answer": "x", "passages": {value}}}' for value in deep),
+    ]
+    path.write_text("\n".join(rows), "utf-8")
+    left_out: dict[str, list[str]] = {}
+    given = documents(open_log(path, "log", {}), left_out)
+    assert len(given) + sum(map(len, left_out.values())) == len(rows)
+    assert given[0][0]["labels"] == {"\ufffd": "\ufffd"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +42,21 @@ LeftOut = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class Log:
-    """A log whose fields were chosen: by name as ``--fields`` takes them (`option`), and with one example for people."""
+    """A log whose fields were chosen; `option` names them as ``--fields`` takes them."""
 
     file: LogFile
     fields: Fields
     option: str
-    example: str
 
     @property
     def description(self) -> str:
-        return f"{self.file.name}: fields of {self.fields.tool}: --fields '{self.option}'\n  {self.example}"
+        """The fields, and the first answer that they give, without secrets and in printable characters."""
+        said = f"{self.file.name}: fields of {self.fields.tool}: --fields '{self.option}'"
+        for number, doc, answer in filter(None, replace(self, file=replace(self.file, wait=None)).answers(UNKNOWN, {})):
+            texts = {"question": doc["query"], "answer": answer, "passages": doc["reference"]}
+            shown = "; ".join(f"{role}: {excerpt(blank(text[:_SHOWN]))}" for role, text in texts.items() if text)
+            return f"{said}\n  {self.file.path.name}:{number}: {shown}"
+        return said
 
     def answers(
         self, language: str | None, left_out: LeftOut, read: Callable[[int], None] | None = None
@@ -70,47 +75,32 @@ class Log:
                 values = fields.read(record.value)
                 if not values.pop("lent", False):
                     yield (record.number, *document_of(values, language))
-            except ValueError as error:
-                left_out.setdefault(str(error), []).append(f"{self.file.path.name}:{record.number}")
+            except (ValueError, RecursionError) as error:
+                reason = str(error) if isinstance(error, ValueError) else "nested too deeply"
+                left_out.setdefault(reason, []).append(f"{self.file.path.name}:{record.number}")
 
 
 def open_log(path: Path, name: str, given: Paths, wait: Callable[[], bool] | None = None) -> Log:
     """Choose the fields of a log (:func:`lm_eval_tasks.results.logs.fields.choose_fields`) by its first records. UsageError
     where it has no records, or where no fields fit."""
     file = LogFile(path, name, lists_of_records(), wait)
-    numbers, records, left_out = list[int](), list[Mapping[str, Any]](), LeftOut()
+    records, left_out = list[Mapping[str, Any]](), LeftOut()
     for record in file.records():
-        if record is None and records:
+        if (record is None and records) or len(records) == FIRST:
             break
         if record is not None and record.problem:
             left_out.setdefault(record.problem, []).append(f"{path.name}:{record.number}")
         elif record is not None:
-            numbers.append(record.number)
             records.append(record.value)
-        if len(records) == FIRST:
-            break
     if not records:
         raise UsageError(f"{name}: no line can be used: {reasons_of(left_out) or 'there is none'}")
-    fields, place = choose_fields(name, records, given)
-    read = Fields(fields.tool, fields.paths)
-    values = [read.read(record) for record in records[: place + 1]][-1]
-    passages = passages_of(values["passages"])
-    texts = {"question": values.get("question"), "answer": values["answer"], "passage": passages[0]["text"]}
-    shown = "; ".join(f"{role}: {_example(text, role)}" for role, text in texts.items() if text)
-    more = f" (the first of {len(passages)})" if len(passages) > 1 else ""
-    return Log(file, fields, fields.as_option(records[: place + 1]), f"{path.name}:{numbers[place]}: {shown}{more}")
+    fields = choose_fields(name, records, given)
+    return Log(file, fields, fields.as_option(records))
 
 
 def reasons_of(left_out: LeftOut) -> str:
     """The reasons why records are left out, each with its number and the first places."""
     return "; ".join(f"{reason}: {len(places)} ({shorten(places)})" for reason, places in left_out.items())
-
-
-def _example(value: Any, role: str) -> str:
-    try:
-        return excerpt(blank(text_of(value, role)[:_SHOWN]))
-    except ValueError as error:
-        return str(error)
 
 
 def document_of(values: Mapping[str, Any], language: str | None = None) -> tuple[dict[str, Any], str]:
@@ -127,11 +117,12 @@ def document_of(values: Mapping[str, Any], language: str | None = None) -> tuple
     except UsageError:
         raise ValueError("language is not a BCP 47 tag") from None
     conversation = values.get("conversation")
-    cluster = f"conversation {conversation}" if conversation is not None else question.strip() or reference
+    conversation = None if conversation is None else without_surrogates(str(conversation))
+    cluster = question.strip() or reference if conversation is None else f"conversation {conversation}"
     doc = {
         "language": code or guess(answer, reference).code or UNKNOWN,
         "guessed": code is None,
-        "article": hashlib.sha256(without_surrogates(cluster).encode()).hexdigest()[:16],
+        "article": hashlib.sha256(cluster.encode()).hexdigest()[:16],
         "query": question,
         "reference": reference,
         "model": without_surrogates(text_of(values.get("model"), "model")),
@@ -139,5 +130,5 @@ def document_of(values: Mapping[str, Any], language: str | None = None) -> tuple
     name = without_surrogates(values["id"]) if isinstance(values.get("id"), str) else values.get("id")
     doc |= {"query_id": name} if type(name) in (str, int) else {}
     doc |= {role: number for role in NUMBERS if (number := number_of(values.get(role))) is not None}
-    doc |= {"conversation": str(conversation)} if conversation is not None else {}
+    doc |= {"conversation": conversation} if conversation is not None else {}
     return doc | ({"labels": values["label"]} if "label" in values else {}), answer

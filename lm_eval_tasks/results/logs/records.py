@@ -339,5 +339,5 @@ def _parquet(stream: Stream) -> Iterator[Record]:
         batches = pyarrow.parquet.ParquetFile(stream).iter_batches(batch_size=256)
         rows = (row for batch in batches for row in batch.to_pylist())
         yield from (Record(number, row) for number, row in enumerate(rows, 1))
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, ValueError) as error:  # or a text that is not UTF-8
         raise EOFError(str(error)) from error
