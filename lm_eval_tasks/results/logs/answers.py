@@ -64,7 +64,10 @@ class Log:
         """The number of each record that can be used, its document and its answer; the places of the others are added to
         `left_out`, by reason. ``None`` where a log that is followed has no more for now. `language` is that of answers
         that name none, else it is guessed."""
-        fields = Fields(self.fields.tool, self.fields.paths)  # without the traces of an earlier reading
+        fields, seen = (
+            Fields(self.fields.tool, self.fields.paths),
+            set[int](),
+        )  # without the traces of an earlier reading
         for record in self.file.records(read):
             if record is None:
                 yield None
@@ -73,8 +76,15 @@ class Log:
                 if record.problem:
                     raise ValueError(record.problem)
                 values = fields.read(record.value)
-                if not values.pop("lent", False):
-                    yield (record.number, *document_of(values, language))
+                if "lent" in values:
+                    continue
+                answer = document_of(values, language)
+                if "trace" in values:  # whose root repeats what a model said in it
+                    key = hash((str(values["trace"]), answer[1]))
+                    if key in seen:
+                        raise ValueError("the same answer of a trace again")
+                    seen.add(key)
+                yield record.number, *answer
             except (ValueError, RecursionError) as error:
                 reason = str(error) if isinstance(error, ValueError) else "nested too deeply"
                 left_out.setdefault(reason, []).append(f"{self.file.path.name}:{record.number}")

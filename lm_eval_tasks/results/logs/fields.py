@@ -74,12 +74,12 @@ class Fields:
             for found in filter(None, (path.values(record) for path in paths)):
                 values[role] = found if role == "passages" or len(found) > 1 else found[0]
                 break
-        if trace := values.pop("trace", None):
-            kept = self._passages_of_traces
-            if "passages" not in values and str(trace) in kept:
-                values["passages"] = kept[str(trace)]
+        if "trace" in values:
+            kept, trace = self._passages_of_traces, str(values["trace"])
+            if "passages" not in values and trace in kept:
+                values["passages"] = kept[trace]
             elif "answer" not in values and "passages" in values:
-                kept[str(trace)] = values["passages"]
+                kept[trace] = values["passages"]
                 while len(kept) > _TRACES:
                     kept.popitem(last=False)
                 values["lent"] = True
