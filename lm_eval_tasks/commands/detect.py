@@ -132,9 +132,9 @@ def _read_logs(arguments: argparse.Namespace) -> int:
         paths = [stack.enter_context(_piped()) if name == "-" else Path(name) for name in names]
         shown = ["standard input" if name == "-" else name for name in names]
         logs = [open_log(path, name, given, wait) for path, name in zip(paths, shown, strict=True)]
-        written = detect_log(logs, arguments.output or Path(f"{paths[0].stem}_detected.jsonl"), *options, tell=tell)
+        output = arguments.output or Path(f"{paths[0].stem}_detected.jsonl")
+        written = detect_log(logs, output, *options, tell=tell)
     folder = shell_word(str(written.parent))
-    output = written.parent.with_suffix(".jsonl") if arguments.output is None else arguments.output
     say(markdown_of(read_runs([written])), output, f"  lm-eval-grounded mark {folder} -o marking")
     say(f"  lm-eval-grounded report {folder}")
     return 0

@@ -22,7 +22,6 @@ from lm_eval_tasks.results.logs.fields import (
     Fields,
     Paths,
     choose_fields,
-    lists_of_records,
     number_of,
     passages_of,
     text_of,
@@ -93,7 +92,7 @@ class Log:
 def open_log(path: Path, name: str, given: Paths, wait: Callable[[], bool] | None = None) -> Log:
     """Choose the fields of a log (:func:`lm_eval_tasks.results.logs.fields.choose_fields`) by its first records. UsageError
     where it has no records, or where no fields fit."""
-    file = LogFile(path, name, lists_of_records(), wait)
+    file = LogFile(path, name, wait)
     records, left_out = list[Mapping[str, Any]](), LeftOut()
     for record in file.records():
         if (record is None and records) or len(records) == FIRST:

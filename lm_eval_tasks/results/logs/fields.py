@@ -49,6 +49,7 @@ def known_tools() -> Mapping[str, Paths]:
     return tools
 
 
+@lru_cache(maxsize=1)
 def lists_of_records() -> tuple[FieldPath, ...]:
     """The paths at which tools list their records in an object."""
     return tuple(path for paths in known_tools().values() for path in paths.get("records", ()))
