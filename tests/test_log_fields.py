@@ -156,6 +156,22 @@ def test_given_fields_replace_those_of_a_tool(tmp_path: Path) -> None:
     assert log.option == "answer=better,passages=passages"
 
 
+def test_runs_of_a_trace_share_passages_and_an_answer_counts_once(tmp_path: Path) -> None:
+    run = {"inputs": {"question": "q"}, "trace_id": "t"}
+    rows = [
+        {**run, "run_type": "retriever", "outputs": {"documents": [{"page_content": "p"}]}},
+        {**run, "run_type": "llm", "outputs": {"generations": [[{"text": "a"}]]}},
+        {**run, "run_type": "llm", "outputs": {"generations": [[{"text": "b"}]]}},
+        {**run, "run_type": "chain", "outputs": {"answer": "b"}},
+        {**run, "run_type": "llm", "trace_id": "u", "outputs": {"generations": [[{"text": "c"}]]}},
+    ]
+    left_out: dict[str, list[str]] = {}
+    given = documents(opened(tmp_path / "log", *rows), left_out)
+    assert [(answer, doc["reference"]) for doc, answer in given] == [("a", "p"), ("b", "p")]
+    again, without = "the same answer of a trace again", "no passages and no reference"
+    assert left_out == {again: ["log:4"], without: ["log:5"]}
+
+
 def test_answers_of_a_conversation_are_one_cluster(tmp_path: Path) -> None:
     rows = [{"answer": "x", "reference": f"y{n}", "question": f"q{n}", "conversation": n // 2} for n in range(3)]
     first, second, third = [doc["article"] for doc, _ in documents(opened(tmp_path / "log", *rows))]
@@ -214,3 +230,19 @@ def test_what_is_printed_has_no_secret_and_nothing_that_acts_on_a_terminal(tmp_p
         opened(tmp_path / "log", {f"\x1b[2J {secret}": "x", "b": "y"})
     assert str(raised.value).isprintable()
     assert secret not in str(raised.value)
+
+
+def test_a_record_that_is_nested_as_deeply_as_json_is_read_costs_itself_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    deep = [begin * 900 + '"x"' + end * 900 for begin, end in (("[", "]"), ('{"a":', "}"), ('{"text":', "}"))]
+    rows = [
+        '{"answer": "x", "passages": ["y"], "label": {"\\ud800": "\\ud800"}}',
+        *(f'{{"answer": "x", "passages": ["y"], "label": {value}}}' for value in deep),
+        *(f'{{"answer": {value}, "passages": ["y"]}}' for value in deep),
+        *(f'{{"answer": "x", "passages": {value}}}' for value in deep),
+    ]
+    path.write_text("\n".join(rows), "utf-8")
+    left_out: dict[str, list[str]] = {}
+    given = documents(open_log(path, "log", {}), left_out)
+    assert len(given) + sum(map(len, left_out.values())) == len(rows)
+    assert given[0][0]["labels"] == {"\ufffd": "\ufffd"}

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.results.logs.fields import lists_of_records
 from lm_eval_tasks.results.logs.records import LogFile
 
 ROWS = [{"answer": f'Es sind {n} Meter, {{und [mehr"]}}.\n', "reference": "x,\t;y"} for n in range(3)]
@@ -60,7 +59,7 @@ FORMATS: dict[str, tuple[bytes, list[int]]] = {
 
 def read(path: Path, content: bytes, wait: Callable[[], bool] | None = None) -> list[Any]:
     path.write_bytes(content)
-    return [*LogFile(path, path.name, lists_of_records(), wait).records()]
+    return [*LogFile(path, path.name, wait).records()]
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -142,7 +141,7 @@ def test_what_is_no_log_is_said_in_printable_words(content: bytes, tmp_path: Pat
 
 def test_of_a_log_of_inspect_without_inspect_the_error_says_what_to_install(tmp_path: Path) -> None:
     path = Path(__file__).parent / "data" / "logs" / "inspect.eval"
-    log = LogFile(path, "inspect.eval", lists_of_records())
+    log = LogFile(path, "inspect.eval")
     try:
         import inspect_ai  # noqa: F401
     except ImportError:
@@ -160,7 +159,7 @@ def test_a_line_of_50_mb_is_read_and_a_longer_one_left_out(is_array: bool, tmp_p
         for size in (50 << 20, 70 << 20, 3):
             stream.write('{"a": "' + "x" * size + '"}' + ("," if is_array and size != 3 else "") + "\n")
         stream.write("]" * is_array)
-    given = LogFile(path, path.name, lists_of_records()).records()
+    given = LogFile(path, path.name).records()
     assert [(len(record.value.get("a", "")), record.problem) for record in given if record] == [
         (50 << 20, ""),
         (0, "longer than 64 MB"),
@@ -177,7 +176,7 @@ def test_memory_is_of_a_record_and_not_of_the_file(form: str, tmp_path: Path) ->
     path, separator = tmp_path / "log", "\n" if form == "{}\n" else ","
     path.write_text(form.format(separator.join(rows_of_a_long_log(20_000))), "utf-8")
     tracemalloc.start()
-    assert sum(1 for _ in LogFile(path, path.name, lists_of_records()).records()) == 20_000
+    assert sum(1 for _ in LogFile(path, path.name).records()) == 20_000
     assert tracemalloc.get_traced_memory()[1] < path.stat().st_size / 3
     tracemalloc.stop()
 

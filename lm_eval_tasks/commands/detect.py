@@ -154,7 +154,8 @@ def _read_logs(arguments: argparse.Namespace) -> int:
         by = checked_groups(split_names(arguments.by), logs)
         named = arguments.output or Path(f"{paths[0].stem}_detected.jsonl")
         page = named if named.suffix == ".html" else None
-        written = detect_log(logs, named.with_suffix(".jsonl") if page else named, *options, tell=tell)
+        output = named.with_suffix(".jsonl") if page else named
+        written = detect_log(logs, output, *options, tell=tell)
     summary = summarise(read_samples(samples_of(written)), by)
     text = summary_text(summary, ", ".join(shown), arguments.detector, _is_coloured(arguments))
     sys.stdout.write(f"{text}\n")  # with colours
@@ -164,7 +165,7 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     if arguments.junit is not None:
         print_or_write(gate.junit(checks, ", ".join(shown)), arguments.junit)
     folder = shell_word(str(written.parent))
-    say(written.parent.with_suffix(".jsonl"), f"  lm-eval-grounded mark {folder} -o marking")
+    say(output, f"  lm-eval-grounded mark {folder} -o marking")
     if page is not None:
         from lm_eval_tasks.results.logs.plot import groups_plot
         from lm_eval_tasks.results.report import write_report

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from lm_eval_tasks.results.logs.fields import (
     Fields,
     Paths,
     choose_fields,
-    lists_of_records,
     number_of,
     passages_of,
     text_of,
@@ -42,17 +42,22 @@ LeftOut = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class Log:
-    """A log whose fields were chosen: by name as ``--fields`` takes them (`option`), and with one example for people."""
+    """A log whose fields were chosen; `option` names them as ``--fields`` takes them."""
 
     file: LogFile
     fields: Fields
     option: str
-    example: str
     labels: tuple[str, ...] = ()  # names of those of the first records
 
     @property
     def description(self) -> str:
-        return f"{self.file.name}: fields of {self.fields.tool}: --fields '{self.option}'\n  {self.example}"
+        """The fields, and the first answer that they give, without secrets and in printable characters."""
+        said = f"{self.file.name}: fields of {self.fields.tool}: --fields '{self.option}'"
+        for number, doc, answer in filter(None, replace(self, file=replace(self.file, wait=None)).answers(UNKNOWN, {})):
+            texts = {"question": doc["query"], "answer": answer, "passages": doc["reference"]}
+            shown = "; ".join(f"{role}: {excerpt(blank(text[:_SHOWN]))}" for role, text in texts.items() if text)
+            return f"{said}\n  {self.file.path.name}:{number}: {shown}"
+        return said
 
     def answers(
         self, language: str | None, left_out: LeftOut, read: Callable[[int], None] | None = None
@@ -60,7 +65,10 @@ class Log:
         """The number of each record that can be used, its document and its answer; the places of the others are added to
         `left_out`, by reason. ``None`` where a log that is followed has no more for now. `language` is that of answers
         that name none, else it is guessed."""
-        fields = Fields(self.fields.tool, self.fields.paths)  # without the traces of an earlier reading
+        fields, seen = (
+            Fields(self.fields.tool, self.fields.paths),
+            set[int](),
+        )  # without the traces of an earlier reading
         for record in self.file.records(read):
             if record is None:
                 yield None
@@ -69,51 +77,45 @@ class Log:
                 if record.problem:
                     raise ValueError(record.problem)
                 values = fields.read(record.value)
-                if not values.pop("lent", False):
-                    yield (record.number, *document_of(values, language))
-            except ValueError as error:
-                left_out.setdefault(str(error), []).append(f"{self.file.path.name}:{record.number}")
+                if "lent" in values:
+                    continue
+                answer = document_of(values, language)
+                if "trace" in values:  # whose root repeats what a model said in it
+                    key = hash((str(values["trace"]), answer[1]))
+                    if key in seen:
+                        raise ValueError("the same answer of a trace again")
+                    seen.add(key)
+                yield record.number, *answer
+            except (ValueError, RecursionError) as error:
+                reason = str(error) if isinstance(error, ValueError) else "nested too deeply"
+                left_out.setdefault(reason, []).append(f"{self.file.path.name}:{record.number}")
 
 
 def open_log(path: Path, name: str, given: Paths, wait: Callable[[], bool] | None = None) -> Log:
     """Choose the fields of a log (:func:`lm_eval_tasks.results.logs.fields.choose_fields`) by its first records. UsageError
     where it has no records, or where no fields fit."""
-    file = LogFile(path, name, lists_of_records(), wait)
-    numbers, records, left_out = list[int](), list[Mapping[str, Any]](), LeftOut()
+    file = LogFile(path, name, wait)
+    records, left_out = list[Mapping[str, Any]](), LeftOut()
     for record in file.records():
-        if record is None and records:
+        if (record is None and records) or len(records) == FIRST:
             break
         if record is not None and record.problem:
             left_out.setdefault(record.problem, []).append(f"{path.name}:{record.number}")
         elif record is not None:
-            numbers.append(record.number)
             records.append(record.value)
-        if len(records) == FIRST:
-            break
     if not records:
         raise UsageError(f"{name}: no line can be used: {reasons_of(left_out) or 'there is none'}")
-    fields, place = choose_fields(name, records, given)
-    read = Fields(fields.tool, fields.paths)
-    of_records = [read.read(record) for record in records]
-    values, labels = of_records[place], dict.fromkeys(name for each in of_records for name in each.get("label") or ())
-    passages = passages_of(values["passages"])
-    texts = {"question": values.get("question"), "answer": values["answer"], "passage": passages[0]["text"]}
-    shown = "; ".join(f"{role}: {_example(text, role)}" for role, text in texts.items() if text)
-    more = f" (the first of {len(passages)})" if len(passages) > 1 else ""
-    example = f"{path.name}:{numbers[place]}: {shown}{more}"
-    return Log(file, fields, fields.as_option(records[: place + 1]), example, tuple(labels))
+    fields = choose_fields(name, records, given)
+    read, labels = Fields(fields.tool, fields.paths), dict[str, None]()
+    for record in records:
+        with suppress(ValueError):  # it is counted when the log is read
+            labels |= dict.fromkeys(read.read(record).get("label") or ())
+    return Log(file, fields, fields.as_option(records), tuple(labels))
 
 
 def reasons_of(left_out: LeftOut) -> str:
     """The reasons why records are left out, each with its number and the first places."""
     return "; ".join(f"{reason}: {len(places)} ({shorten(places)})" for reason, places in left_out.items())
-
-
-def _example(value: Any, role: str) -> str:
-    try:
-        return excerpt(blank(text_of(value, role)[:_SHOWN]))
-    except ValueError as error:
-        return str(error)
 
 
 def document_of(values: Mapping[str, Any], language: str | None = None) -> tuple[dict[str, Any], str]:
@@ -130,11 +132,12 @@ def document_of(values: Mapping[str, Any], language: str | None = None) -> tuple
     except UsageError:
         raise ValueError("language is not a BCP 47 tag") from None
     conversation = values.get("conversation")
-    cluster = f"conversation {conversation}" if conversation is not None else question.strip() or reference
+    conversation = None if conversation is None else without_surrogates(str(conversation))
+    cluster = question.strip() or reference if conversation is None else f"conversation {conversation}"
     doc = {
         "language": code or guess(answer, reference).code or UNKNOWN,
         "guessed": code is None,
-        "article": hashlib.sha256(without_surrogates(cluster).encode()).hexdigest()[:16],
+        "article": hashlib.sha256(cluster.encode()).hexdigest()[:16],
         "query": question,
         "reference": reference,
         "model": without_surrogates(text_of(values.get("model"), "model")),
@@ -142,5 +145,5 @@ def document_of(values: Mapping[str, Any], language: str | None = None) -> tuple
     name = without_surrogates(values["id"]) if isinstance(values.get("id"), str) else values.get("id")
     doc |= {"query_id": name} if type(name) in (str, int) else {}
     doc |= {role: number for role in NUMBERS if (number := number_of(values.get(role))) is not None}
-    doc |= {"conversation": str(conversation)} if conversation is not None else {}
+    doc |= {"conversation": conversation} if conversation is not None else {}
     return doc | ({"labels": values["label"]} if "label" in values else {}), answer

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import excerpt, on_one_line, shorten
+from custom_metrics.usage.printable import excerpt, on_one_line, shorten, without_surrogates
 from custom_metrics.usage.secrets import blank
 from custom_metrics.usage.shipped_tables import shipped_rows
 from lm_eval_tasks.results.logs.paths import FieldPath, data_of, field_path
@@ -49,6 +49,7 @@ def known_tools() -> Mapping[str, Paths]:
     return tools
 
 
+@lru_cache(maxsize=1)
 def lists_of_records() -> tuple[FieldPath, ...]:
     """The paths at which tools list their records in an object."""
     return tuple(path for paths in known_tools().values() for path in paths.get("records", ()))
@@ -74,12 +75,12 @@ class Fields:
             for found in filter(None, (path.values(record) for path in paths)):
                 values[role] = found if role == "passages" or len(found) > 1 else found[0]
                 break
-        if trace := values.pop("trace", None):
-            kept = self._passages_of_traces
-            if "passages" not in values and str(trace) in kept:
-                values["passages"] = kept[str(trace)]
+        if "trace" in values:
+            kept, trace = self._passages_of_traces, str(values["trace"])
+            if "passages" not in values and trace in kept:
+                values["passages"] = kept[trace]
             elif "answer" not in values and "passages" in values:
-                kept[str(trace)] = values["passages"]
+                kept[trace] = values["passages"]
                 while len(kept) > _TRACES:
                     kept.popitem(last=False)
                 values["lent"] = True
@@ -105,9 +106,8 @@ def given_fields(option: str | None) -> dict[str, tuple[FieldPath, ...]]:
     return paths
 
 
-def choose_fields(name: str, records: Sequence[Mapping[str, Any]], given: Paths) -> tuple[Fields, int]:
-    """The fields of a log by its first records, and the place of one that has an answer and passages. Paths that are
-    `given` replace those of tools.
+def choose_fields(name: str, records: Sequence[Mapping[str, Any]], given: Paths) -> Fields:
+    """The fields of a log by its first records. Paths that are `given` replace those of tools.
 
     Raises:
         UsageError: no tool's paths give an answer and passages, or a given path gives nothing. It lists the fields of the
@@ -117,26 +117,25 @@ def choose_fields(name: str, records: Sequence[Mapping[str, Any]], given: Paths)
         if not any(path.values(record) for path in wanted for record in records):
             shown = ", ".join(path.text for path in wanted)
             raise UsageError(f"{name}: --fields {role}={shown} gives no value; {_listing(records[0])}")
-    best, best_fit, first = None, (0, 0), 0
+    best, best_fit = None, (0, 0)
     for tool in [tool for tool in known_tools() if tool != _ANY]:
         known = {role: paths for role, paths in known_tools()[tool].items() if role in ROLES}
         read = [*map(Fields(tool, {**known, **given}).read, records)]
-        complete = [place for place, values in enumerate(read) if has_text(values)]
-        fit = len(complete), sum(map(len, read))
-        if complete and fit > best_fit:
-            best, best_fit, first = Fields(tool, {**known, **given}), fit, complete[0]
+        fit = sum(map(_has_texts, read)), sum(map(len, read))
+        if fit[0] and fit > best_fit:
+            best, best_fit = Fields(tool, {**known, **given}), fit
     if best is None:
         guess = guessed_fields(records[0], given)
         hint = f"; the nearest guess is --fields '{guess}'" if guess else ""
         raise UsageError(f"{name}: no known fields hold an answer and its passages; {_listing(records[0])}{hint}")
-    return best, first
+    return best
 
 
-def has_text(values: Mapping[str, Any]) -> bool:
+def _has_texts(values: Mapping[str, Any]) -> bool:
     """Whether values of :meth:`Fields.read` have an answer, and a text to hold it against."""
     try:
         return bool(text_of(values.get("answer"), "answer").strip() and passages_of(values.get("passages")))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -194,11 +193,12 @@ def _labels(path: FieldPath, record: Mapping[str, Any]) -> Iterator[tuple[str, s
     for value in path.values(record):
         value = data_of(value) if isinstance(value, str) else value
         fields = value if isinstance(value, dict) else {path.text: value}
-        for key, label in blank(fields).items():
+        for key, label in fields.items():
             parts = label if isinstance(label, list) else [label]
             text = ", ".join(str(part) for part in parts if isinstance(part, (str, int, float)))
             if 0 < len(text) <= _LONGEST_LABEL:
-                yield str(key), text
+                ((shown, text),) = blank({str(key): text}).items()
+                yield without_surrogates(shown), without_surrogates(text)
 
 
 # ------------------------------------------------------------------------------------------------------ where nothing fits

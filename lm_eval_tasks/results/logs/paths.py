@@ -107,7 +107,8 @@ def _walk(value: Any, steps: tuple[_Step, ...]) -> Iterator[Any]:
         yield from _walk(attributes, steps)
     elif is_list:
         for part in value:
-            yield from _walk(part, steps)
+            if not isinstance(part, list):  # thousands of which may be nested
+                yield from _walk(part, steps)
     elif isinstance(value, Mapping):
         names = [str(name) for name in takewhile(lambda step: isinstance(step, str), steps)]
         for length in range(len(names), 0, -1):

@@ -26,7 +26,7 @@ from zipfile import is_zipfile
 
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import excerpt
-from lm_eval_tasks.results.logs.paths import FieldPath
+from lm_eval_tasks.results.logs.fields import lists_of_records
 
 LONGEST = 64 << 20
 """Bytes of a record that is read; longer ones are left out."""
@@ -65,7 +65,7 @@ class Format(NamedTuple):
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file of records. `name` stands for it in messages, `lists` are the paths at which tools list their records.
+    """A file of records. `name` stands for it in messages.
 
     With `wait`, the end of a file of lines is not the end of its records: `wait` is called there, and as long as it returns
     true the file is read on. A file that has become shorter, or another one, is read from its beginning.
@@ -73,7 +73,6 @@ class LogFile:
 
     path: Path
     name: str
-    lists: tuple[FieldPath, ...] = ()
     wait: Callable[[], bool] | None = None
 
     def records(self, read: Callable[[int], None] | None = None) -> Iterator[Record | None]:
@@ -141,7 +140,7 @@ class LogFile:
         lines = text.splitlines()[:_SHOWN_LINES] if len(head) < _HEAD else text.splitlines()[:-1][:_SHOWN_LINES]
         filled = [line for line in lines if line.strip()]
         alone = [line[:1] in (b"{", b"[") and _is_json(line) for line in filled]
-        fields = {path.steps[0] for path in self.lists}
+        fields = {path.steps[0] for path in lists_of_records()}
         if not filled and not text:
             return Format("JSON lines")
         if text[:1] == b"[" and not (len(filled) > 1 and alone[0]):
@@ -214,7 +213,7 @@ class LogFile:
 
     def _several(self, record: Record) -> Iterator[Record]:
         """The record, or those of a list within lists that it is made of, as OTLP has them."""
-        for path in self.lists:
+        for path in lists_of_records():
             if path.steps.count(None) > 1 and path.steps[0] in record.value:
                 values = path.values(record.value)
                 yield from (Record(record.number, value) for value in values if isinstance(value, dict))
@@ -339,5 +338,5 @@ def _parquet(stream: Stream) -> Iterator[Record]:
         batches = pyarrow.parquet.ParquetFile(stream).iter_batches(batch_size=256)
         rows = (row for batch in batches for row in batch.to_pylist())
         yield from (Record(number, row) for number, row in enumerate(rows, 1))
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, ValueError) as error:  # or a text that is not UTF-8
         raise EOFError(str(error)) from error
