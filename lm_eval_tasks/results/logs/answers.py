@@ -107,9 +107,9 @@ def open_log(path: Path, name: str, given: Paths, wait: Callable[[], bool] | Non
         raise UsageError(f"{name}: no line can be used: {reasons_of(left_out) or 'there is none'}")
     fields = choose_fields(name, records, given)
     read, labels = Fields(fields.tool, fields.paths), dict[str, None]()
-    for record in records:
+    for values in records:
         with suppress(ValueError):  # it is counted when the log is read
-            labels |= dict.fromkeys(read.read(record).get("label") or ())
+            labels |= dict.fromkeys(read.read(values).get("label") or ())
     return Log(file, fields, fields.as_option(records), tuple(labels))
 
 
