@@ -8,17 +8,20 @@ from importlib.metadata import version
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_grounded.answers import abstains, detect, k_precision, relevance_label, rouge, span_iou
 from lm_eval_grounded.evaluate_metric import evaluate_folder, evaluate_module
+from lm_eval_grounded.logs import FlaggedLog, detect_log
 from lm_eval_grounded.runs import Comparison, Runs, compare, read
 
 __version__ = version("lm-eval-grounded")
 __all__ = [
     "Comparison",
+    "FlaggedLog",
     "Runs",
     "UsageError",
     "__version__",
     "abstains",
     "compare",
     "detect",
+    "detect_log",
     "evaluate_folder",
     "evaluate_module",
     "k_precision",

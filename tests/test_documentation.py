@@ -112,7 +112,10 @@ def resolves(dotted: str) -> bool:
                 continue
         except ModuleNotFoundError:
             continue
-        thing: object = importlib.import_module(".".join(parts[:cut]))
+        try:
+            thing: object = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError as error:  # of another tool: the module is there, its tool is not
+            return not (error.name or "").startswith(PACKAGES)
         for name in parts[cut:]:
             if not hasattr(thing, name):
                 return False

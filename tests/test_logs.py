@@ -1,7 +1,8 @@
-"""``lm-eval-grounded detect --input``: logs of one's own become a run that people can mark."""
+"""``lm-eval-grounded detect LOG``: logs of one's own become a run that people can mark."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -17,6 +18,7 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results import logs
+from lm_eval_tasks.results.logs import run as logged_run
 from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
 from lm_eval_tasks.results.marks.page import page_content
 from lm_eval_tasks.runs import read_runs
@@ -42,7 +44,7 @@ def test_the_worked_example_of_the_readme(
     monkeypatch.chdir(tmp_path)
     shutil.copy(LOG, "rag.jsonl")
     assert main(detect) == 0
-    assert "16.3 % of the words of its answers" in capsys.readouterr().out
+    assert "16.3 % [7.7 to 26.4 %" in capsys.readouterr().out
     of_mfava = {row["doc"]["id"]: row for path in closed_book.glob("samples_*") for row in lines(path)}
     written = lines(Path("out.jsonl"))
     for row in written:
@@ -56,8 +58,8 @@ def test_the_worked_example_of_the_readme(
     share = sum(flagged for flagged, _ in sums) / sum(all_ for _, all_ in sums)
     assert figures["hallucinated_share"]["value"] == pytest.approx(share)
     flagged = figures["flagged_answers"]
-    assert flagged["value"] * 18 == sum(bool(row["spans"]) for row in written) == 11
-    assert (flagged["low"], flagged["high"]) == pytest.approx(wilson(11, 18))
+    assert flagged["value"] * 18 == sum(row["unsupported_probability"] >= 0.5 for row in written) == 5
+    assert (flagged["low"], flagged["high"]) == pytest.approx(wilson(5, 18))
     assert figures["abstention_rate"]["high"] == pytest.approx(wilson(0, 18)[1])  # none of 18 is not surely none
     assert main([*detect[:-1], "rag.jsonl"]) == 2
     assert "not the log itself" in capsys.readouterr().err
@@ -91,7 +93,8 @@ def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog:
         "not JSON": [b"{'answer'}\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b'{"answer": "cut'],
         "not a JSON object": [[GOOD]],
         "no answer": [{**GOOD, "answer": " "}, {"passages": ["x"]}],
-        "answer is not text": [{**GOOD, "answer": ["x"]}],
+        "answer is not text": [{**GOOD, "answer": 3}],
+        "answer is a list of several values": [{**GOOD, "answer": ["x", "y"]}],
         "no passages and no reference": [
             {"answer": "x"},
             {**GOOD, "passages": []},
@@ -114,13 +117,17 @@ def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog:
     assert record["kept"]["answers"] == len(good) == len(lines(tmp_path / "out.jsonl"))
     assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == [None, 7, "\ufffd"]
     (said,) = (record.message for record in caplog.records if "left out" in record.message)
-    assert "not JSON: 4 (line 1, 2, 3, ...); not a JSON object: 1 (line 4); no answer: 2 (line 5, 6)" in said
-    assert "longer than 4 MB: 1 (line 18)" in said
+    assert "not JSON: 4 (log.jsonl:1, log.jsonl:2, log.jsonl:3 and 1 more); not a JSON object: 1 (log.jsonl:4)" in said
+    assert "longer than 4 MB: 1 (log.jsonl:19)" in said
     write_log(log, *rows[:4])
     with pytest.raises(
-        ValueError, match=r"no line can be used: not JSON: 3 \(line 1, 2, 3\); not a JSON object: 1 \(line 4\)"
+        ValueError, match=r"no line can be used: not JSON: 3 \(log.jsonl:1, .*\); not a JSON object: 1 \(log.jsonl:4\)"
     ):
         logs.detect_log(log, tmp_path / "none.jsonl")
+    write_log(log, {**GOOD, "language": "german"})  # which is seen after the fields were chosen
+    with pytest.raises(ValueError, match=r"no line can be used: language is not a BCP 47 tag: 1 \(log.jsonl:1\)"):
+        logs.detect_log(log, tmp_path / "none.jsonl")
+    assert not [*tmp_path.glob("none*")]
 
 
 class Nines:
@@ -143,11 +150,11 @@ def test_a_killed_run_goes_on_and_memory_is_not_of_the_texts(tmp_path: Path, mon
         {**GOOD, "answer": f"Es sind {number} Meter.", "reference": f"{number} " * 16_000} for number in range(1_000)
     ]
     log = write_log(tmp_path / "log.jsonl", *rows)
-    monkeypatch.setattr(logs, "_BLOCK", 32)
+    monkeypatch.setattr(logged_run, "_BLOCK", 32)
     assert log.stat().st_size > 60_000_000
 
     def detect(detector: Nines, name: str, **options: Any) -> list[Any]:
-        monkeypatch.setattr(logs, "shared_detector", lambda *_: detector)
+        monkeypatch.setattr(logged_run, "shared_detector", lambda *_: detector)
         logs.detect_log(log, tmp_path / f"{name}.jsonl", **options)
         assert not [*(tmp_path / name).glob(".*")]
         return lines(tmp_path / f"{name}.jsonl")
@@ -167,6 +174,66 @@ def test_a_killed_run_goes_on_and_memory_is_not_of_the_texts(tmp_path: Path, mon
     other.version = "2"
     detect(other, "other")  # another detector, and nothing of the first one's is used
     assert other.asked == 1_000
+
+
+def test_a_log_that_grows_is_followed_and_goes_on_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, output = tmp_path / "log.jsonl", tmp_path / "out.jsonl"
+    seen: list[int] = []  # lines of the output at each wait
+
+    def follow(*more: str) -> Nines:
+        detector, pieces = Nines(), iter(more)
+        monkeypatch.setattr(logged_run, "shared_detector", lambda *_: detector)
+
+        def wait() -> bool:
+            seen.append(len(lines(output)) if output.exists() else 0)
+            piece = next(pieces, None)
+            with log.open("a", encoding="utf-8") as stream:
+                stream.write(piece or "")
+            return piece is not None
+
+        results = json.loads(logs.detect_log([logs.open_log(log, log.name, {}, wait)], output).read_text("utf-8"))
+        assert results["n-samples"][TASK]["original"] == len(lines(output))
+        return detector
+
+    first, second = (json.dumps({**GOOD, "answer": f"Es sind {number} Meter."}) for number in (9, 99))
+    write_log(log, json.loads(first))
+    assert follow(second[:20], f"{second[20:]}\n").asked == 2
+    assert [row["spans"] for row in lines(output)] == [
+        [[8, 9, "hallucination", 1.0]],
+        [[8, 10, "hallucination", 1.0]],
+    ]
+    third = json.dumps({**GOOD, "answer": "Es sind drei Meter."})
+    assert follow(f"{third}\n").asked == 1  # of which the first two were stored
+    assert seen == [1, 1, 2, 2, 3]
+    assert len(lines(output)) == 3
+    with pytest.raises(ValueError, match="one log is followed at a time, by one worker"):
+        logs.detect_log([logs.open_log(log, "log.jsonl", {}, lambda: False)], output, workers=2)
+
+
+def test_several_logs_and_a_pipe_are_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_log(Path("a.jsonl"), {**GOOD, "id": "a1"}, b"{\n", {**GOOD, "id": "a2"})
+    Path("b.csv").write_text("answer,passages,id\nx,y,b1\n", "utf-8")
+    piped = io.BytesIO(json.dumps([{**GOOD, "id": "c1"}]).encode())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(piped, "utf-8"))
+    assert main(["detect", "a.jsonl", "-", "--input", "b.csv", "--language", "de"]) == 0
+    printed = capsys.readouterr()
+    assert (
+        "lm-eval-grounded: a.jsonl: fields of lm-eval-grounded: --fields 'answer=answer,passages=passages,"
+        in printed.err
+    )
+    assert "stdin:1: answer: 'Der Turm ist 330 Meter hoch.'" in printed.err
+    assert printed.out.rstrip().endswith("lm-eval-grounded report a_detected")
+    written = lines(Path("a_detected.jsonl"))
+    assert [(row["line"], row["place"], row["id"]) for row in written] == [
+        *((1, "a.jsonl:1", "a1"), (3, "a.jsonl:3", "a2")),
+        *((4, "standard input:1", "c1"), (5, "b.csv:2", "b1")),
+    ]
+    record = results_of(Path("a_detected"))["configs"][TASK]["metadata"]["provenance"]
+    assert [file["name"] for file in record["local_files"]] == ["a.jsonl", "stdin", "b.csv"]
+    assert record["fields"]["b.csv"] == "lm-eval-grounded: answer=answer,passages=passages,id=id"
 
 
 @pytest.mark.slow("processes are started")

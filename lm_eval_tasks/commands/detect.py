@@ -2,21 +2,28 @@
 
 Marks the spans of an answer that its reference does not bear out: in colours on a terminal, as tags elsewhere.
 
-With `--input rag.jsonl -o out.jsonl` it reads a log: lines with `answer`, `passages` (or `reference`), and perhaps
-`question`, `language`, `id`, `model`. It writes the spans and shares of each line, and a run in the folder out/, for
-`mark`, `score --marks`, `compare` and `report`. After a kill the same command goes on where it stopped.
+`detect LOG` reads a log of answers: JSON lines, JSON, CSV, TSV, Parquet or a log of Inspect, compressed or not. It finds
+the fields of RAGAS, LangChain, LangSmith, LlamaIndex, Haystack, OpenAI, OpenTelemetry, Phoenix, Langfuse, Inspect and the
+harness by itself, and prints them with an example; `--fields answer=response,passages=contexts[].text` names others. It
+writes the spans and shares of each answer, and a run in the folder of the output's name, for `mark`, `score --marks`,
+`compare` and `report`. After a kill the same command goes on where it stopped.
 
 Examples:
   lm-eval-grounded detect --reference article.txt --answer answer.txt --language de
-  lm-eval-grounded detect --input rag.jsonl -o out.jsonl
+  lm-eval-grounded detect rag.jsonl -o out.jsonl
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
+import signal
 import sys
-from collections.abc import Sequence
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from html import escape
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +32,7 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covere
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import printable, shell_word
-from lm_eval_tasks.commands import add_detector, add_output, say
+from lm_eval_tasks.commands import add_detector, add_output, print_or_write, say, split_names
 
 # Colours of the terminal's own palette, readable on dark and light backgrounds; underlined for those who see no colour.
 _ANSI = dict(zip((*CATEGORIES, HALLUCINATION), (31, 35, 33, 91, 36, 34, 31), strict=True))
@@ -33,15 +40,34 @@ _SHADES = ("#ffd6d6", "#ecd9ff", "#ffe4c2", "#ffc9de", "#d3ecff", "#dcdfff", "#f
 _CSS = dict(zip((*CATEGORIES, HALLUCINATION), _SHADES, strict=True))
 
 
+_VERDICTS = ("passed", "FAILED", "undecided")  # by exit status
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "logs", nargs="*", metavar="LOG", help="logs of answers, in place of one answer; `-` reads a pipe"
+    )
     parser.add_argument("--reference", metavar="FILE|TEXT", help="text to hold the answer against")
     parser.add_argument("--answer", metavar="FILE|TEXT", help="the answer; `-` reads standard input")
-    parser.add_argument("--input", type=Path, metavar="FILE.jsonl", help="a log of answers, in place of one answer")
-    add_output(parser, "FILE.jsonl", "with --input: spans of each line; the folder of this name gets the run")
-    parser.add_argument(
-        "--calibration", metavar="FILE", help="with --input: corrects the rate of a log in one language"
+    parser.add_argument("--input", action="append", default=[], metavar="LOG", help="the same as LOG")
+    add_output(
+        parser,
+        "FILE.jsonl",
+        "of logs: spans of each answer; the folder of this name gets the run (default: LOG_detected.jsonl, here)",
     )
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="with --input: processes (default: 1)")
+    parser.add_argument("--fields", metavar="ROLE=PATH,...", help="where a log has its answer, passages, question, ...")
+    parser.add_argument("--follow", action="store_true", help="read on while the log grows, until Ctrl-C")
+    parser.add_argument("--by", default="", metavar="FIELD,...", help="groups of a log: language, model, any label")
+    parser.add_argument("--fail-over", metavar="SHARE", help="exit 1 if more answers are flagged, 2 if undecided: 5%%")
+    parser.add_argument(
+        "--baseline", type=Path, metavar="RUN", help="exit 1 if more answers are flagged than in this older run"
+    )
+    parser.add_argument(
+        "--margin", default="5%", metavar="SHARE", help="excess that must not pass unseen (default: 5%%)"
+    )
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="the checks as JUnit XML")
+    parser.add_argument("--calibration", metavar="FILE", help="corrects the rate of a log in one language")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes for a log (default: 1)")
     parser.add_argument("--question", default="", help="what was asked, for detectors that read it")
     parser.add_argument(
         "--language",
@@ -58,10 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.definition.metadata import pairs
     from lm_eval_tasks.detection.language_tags import SURE, code_of, guess
 
-    if arguments.input is not None:
-        return _read_log(arguments)
+    if arguments.logs or arguments.input:
+        return _read_logs(arguments)
     if arguments.reference is None or arguments.answer is None:
-        raise UsageError("name --reference and --answer, or a log with --input FILE.jsonl -o FILE.jsonl")
+        raise UsageError("name --reference and --answer, or a log")
     reference = _text_of(arguments.reference, "--reference")
     answer = sys.stdin.read() if arguments.answer == "-" else _text_of(arguments.answer, "--answer")
     if arguments.language is not None:
@@ -87,32 +113,97 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             Path(arguments.html).write_text(page, "utf-8")
         return 0
-    coloured = arguments.color == "always" or (
-        arguments.color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    )
     tagged = render(answer, spans)
-    text = as_ansi(answer, spans) if coloured else printable(tagged) if sys.stdout.isatty() else tagged
+    text = as_ansi(answer, spans) if _is_coloured(arguments) else printable(tagged) if sys.stdout.isatty() else tagged
     sys.stdout.write(f"{text}\n")  # with colours, or as data for another program
     return 0
 
 
-def _read_log(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.detection.language_tags import code_of
-    from lm_eval_tasks.results.logs import detect_log
-    from lm_eval_tasks.results.report.cards import markdown_of
-    from lm_eval_tasks.runs import read_runs
+def _is_coloured(arguments: argparse.Namespace) -> bool:
+    return arguments.color == "always" or (
+        arguments.color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    )
 
-    if arguments.output is None or arguments.reference or arguments.answer or arguments.question or arguments.html:
-        raise UsageError(
-            "--input FILE.jsonl goes with -o FILE.jsonl, and without --reference, --answer, --question, --html"
-        )
+
+def _read_logs(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.data.samples import read_samples
+    from lm_eval_tasks.detection.language_tags import code_of
+    from lm_eval_tasks.results.logs import detect_log, gate, given_fields, open_log
+    from lm_eval_tasks.results.logs.run import samples_of
+    from lm_eval_tasks.results.logs.summary import checked_groups, summarise
+    from lm_eval_tasks.results.logs.text import summary_text
+
+    if arguments.reference or arguments.answer or arguments.question or arguments.html:
+        raise UsageError("a log goes without --reference, --answer, --question and --html")
     language = arguments.language and code_of(arguments.language)
     options = (arguments.detector, arguments.detector_args, arguments.calibration, language, arguments.workers)
-    written = detect_log(arguments.input, arguments.output, *options)
+    given, names = given_fields(arguments.fields), [*arguments.logs, *arguments.input]
+    limit = None if arguments.fail_over is None else gate.parse_share(arguments.fail_over, "--fail-over")
+    margin = gate.parse_share(arguments.margin, "--margin")
+    if arguments.follow and "-" in names:
+        raise UsageError("--follow reads a file; a pipe is read to its end anyway")
+
+    def tell(description: str) -> None:
+        say(f"lm-eval-grounded: {description}", error=True)
+
+    with ExitStack() as stack:
+        wait = stack.enter_context(_until_stopped()) if arguments.follow else None
+        paths = [stack.enter_context(_piped()) if name == "-" else Path(name) for name in names]
+        shown = ["standard input" if name == "-" else name for name in names]
+        logs = [open_log(path, name, given, wait) for path, name in zip(paths, shown, strict=True)]
+        by = checked_groups(split_names(arguments.by), logs)
+        named = arguments.output or Path(f"{paths[0].stem}_detected.jsonl")
+        page = named if named.suffix == ".html" else None
+        output = named.with_suffix(".jsonl") if page else named
+        written = detect_log(logs, output, *options, tell=tell)
+    summary = summarise(read_samples(samples_of(written)), by)
+    text = summary_text(summary, ", ".join(shown), arguments.detector, _is_coloured(arguments))
+    sys.stdout.write(f"{text}\n")  # with colours
+    checks = gate.checks_of(written, summary.total.flagged_answers, limit, arguments.baseline, margin)
+    for check in checks:
+        say(f"{_VERDICTS[check.status]}: {check.message}")
+    if arguments.junit is not None:
+        print_or_write(gate.junit(checks, ", ".join(shown)), arguments.junit)
     folder = shell_word(str(written.parent))
-    say(markdown_of(read_runs([written])), arguments.output, f"  lm-eval-grounded mark {folder} -o marking")
-    say(f"  lm-eval-grounded report {folder}")
-    return 0
+    say(output, f"  lm-eval-grounded mark {folder} -o marking")
+    if page is not None:
+        from lm_eval_tasks.results.logs.plot import groups_plot
+        from lm_eval_tasks.results.report import write_report
+        from lm_eval_tasks.runs import read_runs
+
+        plot = groups_plot(summary)
+        say(write_report(read_runs([written]), page, more_plots=[plot] if plot else []))
+    else:
+        say(f"  lm-eval-grounded report {folder}")
+    return gate.exit_status(checks)
+
+
+@contextmanager
+def _piped() -> Iterator[Path]:
+    """A temporary file with what the standard input holds: logs are read more than once."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "stdin"
+        with path.open("wb") as stream:
+            shutil.copyfileobj(sys.stdin.buffer, stream)
+        yield path
+
+
+@contextmanager
+def _until_stopped() -> Iterator[Callable[[], bool]]:
+    """A function that waits a second, and says whether to go on: until Ctrl-C, or a request to end. A second Ctrl-C ends
+    the command at once."""
+    stopped = threading.Event()
+
+    def stop(number: int, _: object) -> None:
+        stopped.set()
+        signal.signal(number, earlier[signal.Signals(number)])
+
+    earlier = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: not stopped.wait(1)
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
 
 
 def _text_of(value: str, option: str) -> str:

@@ -1,6 +1,6 @@
 """Draw answers of runs, and write the page that people mark them on.
 
-Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log that `detect --input` read, with known chances,
+Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log that `detect LOG` read, with known chances,
 and writes a page that an annotator opens in any browser, marks, and saves: no server, no network. `lm-eval-grounded score
 RUN --marks FILE...` then estimates the rate of the whole run. `--answers 50` gives fifty different answers to mark. A long
 answer may be drawn several times, and counts as often. A draw of 100 answers begins with the draw of 50, if the seed is

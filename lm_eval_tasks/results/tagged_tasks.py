@@ -8,7 +8,7 @@ from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.harness.detector_task import DetectingTask
 
 LOGGED = "logged_answers"
-"""The task of answers that ``lm-eval-grounded detect --input`` has read. The harness does not know it."""
+"""The task of answers that ``lm-eval-grounded detect LOG`` has read. The harness does not know it."""
 
 
 def is_tagged(task: str) -> bool:

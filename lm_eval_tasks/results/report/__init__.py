@@ -12,6 +12,7 @@ from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.results.report.answers import described_runs
 from lm_eval_tasks.results.report.documents import read_documents
 from lm_eval_tasks.results.report.page import page_of, render
+from lm_eval_tasks.results.report.plots import Plot
 from lm_eval_tasks.runs import Run, labels
 
 __all__ = ["BYTES", "PER_TASK", "write_report"]
@@ -29,6 +30,7 @@ def write_report(
     documents: int | None = PER_TASK,
     at_most: int | None = BYTES,
     paper: bool = False,
+    more_plots: Sequence[Plot] = (),
 ) -> Path:
     """Write the report of some runs to a path, and return the path.
 
@@ -36,6 +38,7 @@ def write_report(
         documents: how many documents to show of each task; ``None`` for all.
         at_most: limit of the page's bytes. Larger pages show fewer documents of each task, at least one. ``None``: none.
         paper: whether to add a comparison with published figures.
+        more_plots: plots that come before those of the tasks.
 
     Raises:
         ValueError: there are no runs.
@@ -46,7 +49,7 @@ def write_report(
         raise ValueError("a report needs a run")
     runs, read_answers = described_runs(runs)
     by_label = dict(zip(labels(runs), runs, strict=True))
-    page = page_of(by_label, paper, read_answers)
+    page = page_of(by_label, paper, read_answers, more_plots)
     task_documents = read_documents(by_label, read_answers)
 
     def rendered(number: int | None) -> bytes:

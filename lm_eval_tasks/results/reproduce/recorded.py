@@ -85,9 +85,12 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
         words = []
     if words[:1] != ["lm_eval"]:
         words = []
+        is_log = any(provenance_of(config).get("read_from") == "log" for config in run.configs.values())
         notes.append(
-            "The run wrote down no command line: a program started it (simple_evaluate), or its answers came without a "
-            "results file."
+            "`lm-eval-grounded detect` read a log and made this run."
+            if is_log
+            else "The run wrote down no command line: a program started it (simple_evaluate), or its answers came without "
+            "a results file."
         )
     if run.untraceable:
         notes.append(

@@ -12,14 +12,13 @@ import base64
 import datetime
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from lm_eval_tasks.data.provenance import PACKAGE
-from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.results.formats import UNDEFINED_TEXT, as_text
 from lm_eval_tasks.results.report.answers import ReadAnswers
 from lm_eval_tasks.results.report.differences import differences, published_tables
@@ -27,9 +26,10 @@ from lm_eval_tasks.results.report.documents.document import KINDS
 from lm_eval_tasks.results.report.families import MANY, families, language_name, title_of
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.report.page.summary import examples, overviews, summaries
-from lm_eval_tasks.results.report.plots import DARK, LIGHT, plots_of
+from lm_eval_tasks.results.report.plots import DARK, LIGHT, Plot, plots_of
 from lm_eval_tasks.results.report.plots.drawing import MARKERS, look_of, short_names
 from lm_eval_tasks.results.report.provenance import command_files, numbers, origins
+from lm_eval_tasks.results.tagged_tasks import LOGGED
 from lm_eval_tasks.runs import Run
 
 __all__ = ["cleaned", "direction", "environment_of", "language_tag", "page_of", "render"]
@@ -43,13 +43,15 @@ _PIXELS = 1.45  # of the page for a point of a plot, whose letters have 9
 _NO_PLOTS = f"There are no plots, for matplotlib is not installed. Install it with: pip install '{PACKAGE}[report]'"
 
 
-def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> dict[str, Any]:
+def page_of(
+    runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers, more_plots: Sequence[Plot] = ()
+) -> dict[str, Any]:
     """The variables of the templates for the page of some runs (label to run), without its documents. With `paper` the
-    page has a comparison with published figures."""
+    page has a comparison with published figures; `more_plots` come first."""
     every, short = [*runs.values()], short_names(runs)
     names = ", ".join(short.values())
     is_many = len(runs) >= MANY
-    plots, why_no_plots = plots_of(every), ""
+    plots, why_no_plots = [*more_plots, *plots_of(every)], ""
     try:
         for plot in plots:
             plot.svg()
@@ -61,6 +63,8 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
     questions = "Which model makes up less?", f"How much does {names} make up?"
     if only_others := all(task.table is None for run in every for task in run.tasks.values()):
         questions = "Which model does better?", f"How well does {names} do?"
+    if only_logs := all(task == LOGGED for run in every for task in run.tasks):
+        questions = "Which log has fewer flagged answers?", f"How many answers of {names} are flagged?"
     listed = headlines(every, read_answers)
     doubts, family_summaries = summaries(listed)
     tasks: dict[str, dict[str, str]] = {}
@@ -76,6 +80,7 @@ def page_of(runs: Mapping[str, Run], paper: bool, read_answers: ReadAnswers) -> 
         "title": f"{names}: grounded evaluation",
         "question": questions[len(runs) == 1],
         "only_others": only_others,
+        "only_logs": only_logs,
         "written": f"{datetime.date.today():%-d %B %Y}, version {version(PACKAGE)}",
         "short": short,
         "doubts": doubts,
@@ -147,14 +152,13 @@ def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more
     return environment
 
 
-def _cell(value: Any, column: str, metric: Any) -> str:
-    """A cell of a plot's table: shares in percent. The metric is that of the row, else the column's."""
+def _cell(value: Any, column: str, shares: Collection[str]) -> str:
+    """A cell of a plot's table: values of the columns that are shares in percent."""
     if value is None:
         return UNDEFINED_TEXT
     if not isinstance(value, float):
         return str(value)
-    name = metric or re.sub("_(low|high)$", "", column)
-    return as_text(value, "share") if catalogue.metric_of(name).unit == "share" else f"{value:.4g}"
+    return as_text(value, "share") if re.sub("_(low|high)$", "", column) in shares else f"{value:.4g}"
 
 
 def _data_uri(svg: str) -> str:

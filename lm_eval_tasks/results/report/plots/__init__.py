@@ -116,6 +116,7 @@ def _trade_off(family: Family, entries: Sequence[_Entry], metric: Metric, price:
         columns=("model", "language", *_columns_of(pair)),
         rows=_rows_of(shown, pair),
         draw=draw,
+        shares=frozenset(each.name for each in (metric, price) if each.unit == "share"),
         family=family.name,
     )
 
@@ -163,6 +164,7 @@ def _intervals(family: Family, entries: Sequence[_Entry], metrics: Mapping[str, 
         columns=("model", "language" if has_languages else "system", *_columns_of(metrics)),
         rows=_rows_of(entries, metrics),
         draw=draw,
+        shares=frozenset(name for name, metric in metrics.items() if metric.unit == "share"),
     )
 
 

@@ -50,6 +50,7 @@ class Plot:
     columns: tuple[str, ...]
     rows: tuple[Row, ...]  # in the order of the plot; shares are fractions in [0, 1], as in the results
     draw: Callable[[], Any] = field(repr=False, compare=False)  # makes a ``matplotlib.figure.Figure``
+    shares: frozenset[str] = frozenset()  # the columns, without ``_low`` and ``_high``, whose values are shares
     family: str = ""  # of whose models it is the overview: means of two metrics that are traded against each other
 
     def svg(self, ink: str = LIGHT) -> str:

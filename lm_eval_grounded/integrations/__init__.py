@@ -1,0 +1,1 @@
+"""Doors to other tools: each module needs the package of its tool, which the base install does not bring."""

@@ -1,0 +1,13 @@
+"""Logs of one's own: answers of any system, in the form that its tool wrote them, read by a detector and written as a run.
+
+:mod:`records` reads files of any format, :mod:`fields` finds the answers in the records, by the table ``fields.tsv``;
+:mod:`answers` makes documents of them, and :mod:`run` tags these and writes the run.
+"""
+
+from __future__ import annotations
+
+from lm_eval_tasks.results.logs.answers import Log, open_log
+from lm_eval_tasks.results.logs.fields import Fields, given_fields
+from lm_eval_tasks.results.logs.run import detect_log, rate_by_marks
+
+__all__ = ["Fields", "Log", "detect_log", "given_fields", "open_log", "rate_by_marks"]

@@ -1,0 +1,140 @@
+"""A gate for pipelines: is a log's share of flagged answers over a limit, or worse than that of an older log?
+
+Each check ends in one of three verdicts. *Over* needs the lower bound above the limit. *Not over* needs bounds so narrow
+that an excess of the margin would have been seen. All else is *undecided*, with the number of answers that decide it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import printable
+from lm_eval_tasks.results.formats import as_text, bounds, points, range_of_points
+from lm_eval_tasks.results.logs.run import FLAGGED_ANSWERS
+from lm_eval_tasks.results.tagged_tasks import LOGGED
+
+MARGIN = 0.05
+"""The excess over a limit, or over an older log, that a passing gate would have shown."""
+PASSED, FAILED, UNDECIDED = 0, 1, 2
+"""Exit statuses."""
+
+
+class Check(NamedTuple):
+    """A check and its verdict: a name for reports, one of the exit statuses, and a sentence with the numbers."""
+
+    name: str
+    status: int
+    message: str
+
+
+def parse_share(text: str, option: str) -> float:
+    """A share, typed as ``5%`` or ``0.05``."""
+    number = text.strip()
+    try:
+        value = float(number.removesuffix("%").rstrip()) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise UsageError(f"{option} takes a share such as 5% or 0.05, got {text!r:.40}")
+    return value
+
+
+def check_limit(figure: Figure, limit: float, margin: float = MARGIN) -> Check:
+    """Whether a share is over a limit. `figure` has the share of flagged answers with its bounds."""
+    name, of = f"flagged answers over {as_text(limit, 'share')}", "answers"
+    if not figure.n:
+        return Check(name, UNDECIDED, "No answer could be judged.")
+    seen = f"{as_text(figure.value, 'share')} of {figure.n} answers are flagged [{bounds(figure, 'share')}]"
+    limit_text = as_text(limit, "share")
+    if figure.low > limit:
+        return Check(name, FAILED, f"{seen}: shown to be over {limit_text}.")
+    if figure.high < limit + margin or limit + margin >= 1:
+        return Check(name, PASSED, f"{seen}: not shown to be over {limit_text}.")
+    needed = _needed(figure.n, figure.value - figure.low, figure.high - figure.value, figure.value - limit, margin)
+    return Check(name, UNDECIDED, f"{seen}: too few {of} to say whether more than {limit_text} are. {needed}")
+
+
+def check_baseline(
+    value: float, low: float, high: float, n: int, margin: float = MARGIN, unit: str = "questions"
+) -> Check:
+    """Whether a log is worse than an older one: the paired difference, new minus old, with bounds, over `n` questions."""
+    name = "flagged answers against the baseline"
+    if not n or math.isnan(low + high):
+        return Check(name, UNDECIDED, f"Too few {unit} in common with the baseline ({n}).")
+    seen = f"{points(value, 'share')} against the baseline [{range_of_points(low, high, 'share')}], {n} {unit}"
+    if low > 0:
+        return Check(name, FAILED, f"{seen}: shown to be worse.")
+    if high < margin:
+        return Check(name, PASSED, f"{seen}: not shown to be worse.")
+    return Check(
+        name, UNDECIDED, f"{seen}: too few to say. {_needed(n, value - low, high - value, value, margin, unit)}"
+    )
+
+
+def _needed(n: int, below: float, above: float, excess: float, margin: float, unit: str = "answers") -> str:
+    """How many answers decide at the same values, as bounds narrow with the square root of their number."""
+    ratios = [(below / excess) ** 2] if excess > 0 else []
+    ratios += [(above / (margin - excess)) ** 2] if excess < margin else []
+    least = math.ceil(n * min(ratios) + 1)
+    return f"At this rate it takes about {least:,} {unit}."
+
+
+def checks_of(
+    written: Path, figure: Figure, limit: float | None, baseline: Path | None, margin: float = MARGIN
+) -> list[Check]:
+    """The checks of a run that ``detect LOG`` wrote: its share of flagged answers (`figure`) against a limit, and against
+    an older run (a folder or a results file) over the same questions."""
+    from lm_eval_tasks.results.compare import compare_runs
+    from lm_eval_tasks.runs import read_runs
+
+    checks = [] if limit is None else [check_limit(figure, limit, margin)]
+    if baseline is not None:
+        both = [read_runs([place]) for place in (written, baseline)]
+        if len(both[1]) != 1 or LOGGED not in both[1][0].tasks:
+            raise UsageError(
+                f"--baseline takes the folder of one run of detect LOG; {baseline} has {len(both[1])} runs"
+            )
+        comparison = compare_runs([runs[0] for runs in both], [LOGGED], [FLAGGED_ANSWERS], refuse=False)
+        found = next(iter(comparison.differences), None)
+        if found is None:
+            checks.append(check_baseline(math.nan, math.nan, math.nan, 0, margin))
+        else:
+            checks.append(check_baseline(found.difference, found.low, found.high, found.n, margin, found.unit))
+    return checks
+
+
+def exit_status(checks: Sequence[Check]) -> int:
+    """1 if any check has failed, else 2 if any is undecided, else 0."""
+    statuses = {check.status for check in checks}
+    return next((status for status in (FAILED, UNDECIDED) if status in statuses), PASSED)
+
+
+def junit(checks: Sequence[Check], suite: str) -> str:
+    """The checks as JUnit XML: an undecided one is skipped, with its sentence."""
+    counts = {name: str(sum(each.status == status for each in checks)) for name, status in _COUNTED}
+    root = ElementTree.Element("testsuites")
+    attributes = {"name": _xml(suite), "tests": str(len(checks)), "errors": "0", **counts}
+    tests = ElementTree.SubElement(root, "testsuite", attributes)
+    for check in checks:
+        case = ElementTree.SubElement(tests, "testcase", classname="lm_eval_grounded.detect", name=_xml(check.name))
+        if check.status != PASSED:
+            ElementTree.SubElement(
+                case, "failure" if check.status == FAILED else "skipped", message=_xml(check.message)
+            )
+        ElementTree.SubElement(case, "system-out").text = _xml(check.message)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+_COUNTED = (("failures", FAILED), ("skipped", UNDECIDED))
+
+
+def _xml(text: str) -> str:
+    """A text without characters that XML 1.0 forbids."""
+    return "".join(letter for letter in printable(text) if letter >= " " and letter not in "\ufffe\uffff")

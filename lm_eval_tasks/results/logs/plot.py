@@ -1,0 +1,60 @@
+"""The plot of a log's groups: the share of flagged answers by group, against the cost where the log has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lm_eval_tasks.results.logs.summary import USAGE, LogSummary
+from lm_eval_tasks.results.logs.text import USAGE_TITLES, label_of
+from lm_eval_tasks.results.report.plots import Plot, drawing, ranges
+from lm_eval_tasks.results.report.plots.drawing import Axis, wrapped
+
+_AGAINST = ("cost", "latency", "tokens_out", "tokens_in")
+"""What a share is drawn against, the first that the groups have."""
+
+
+def groups_plot(summary: LogSummary) -> Plot | None:
+    """A point with bounds for each group; ``None`` without groups."""
+    groups = [group for group in summary.groups if group.names]
+    if not groups:
+        return None
+    usage = [name for name in USAGE if any(name in group.usage for group in groups)]
+    against = next((name for name in _AGAINST if all(name in group.usage for group in groups)), "")
+    named = ("flagged_answers", "flagged_words")
+    columns = ("group", "answers", *(f"{name}{end}" for name in named for end in ("", "_low", "_high")), *usage)
+    rows = tuple(
+        (
+            label_of(group),
+            group.answers,
+            *(value for name in named for value in getattr(group, name)[:3]),
+            *(group.usage.get(name) for name in usage),
+        )
+        for group in groups
+    )
+
+    def draw() -> Any:
+        if not against:
+            lines = [ranges.Line(wrapped(label_of(each), 30), [each.flagged_answers], False, [0]) for each in groups]
+            return ranges.draw([ranges.Panel("Flagged answers", lines, Axis("", ranges.SHARE, True))], [], [])
+        picture, (axes,) = drawing.panels([""], 5.2, 3.6)
+        for look, group in enumerate(groups):
+            x, figure, style = group.usage[against], group.flagged_answers, drawing.marker_style(look)
+            axes.plot(x, figure.value, linestyle="none", **style)
+            axes.vlines(x, figure.low, figure.high, color=style["color"])
+        axes.set(xlabel=f"{USAGE_TITLES[against]}, mean of an answer", ylabel="flagged answers")
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(drawing.PERCENT)
+        looks = [(wrapped(label_of(group), 40, 1), drawing.marker_style(look)) for look, group in enumerate(groups)]
+        drawing.legend(picture, looks)
+        return picture
+
+    return Plot(
+        name="groups",
+        title=f"Flagged answers and {USAGE_TITLES[against]} by group" if against else "Flagged answers by group",
+        caption="Lines are 95 % bounds of the share of flagged answers, as the detector reads them.",
+        columns=columns,
+        rows=rows,
+        draw=draw,
+        shares=frozenset(named),
+    )

@@ -1,0 +1,87 @@
+"""The summary of a log as plain text for a terminal or a pipe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from custom_metrics.reading.spans import Span
+from custom_metrics.usage.printable import on_one_line
+from lm_eval_tasks.results.formats import Section, render_sections, with_bounds
+from lm_eval_tasks.results.logs.summary import USAGE, FlaggedAnswer, Group, LogSummary
+
+USAGE_TITLES = dict(zip(USAGE, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
+_LONGEST_ANSWER, _LONGEST_PASSAGE, _BEFORE = 700, 400, 200  # characters
+
+_BRACKETS, _UNDERLINED_RED = ("[[", "]]"), ("\x1b[4;31m", "\x1b[0m")
+_SPACES = str.maketrans("\t\n\r\x0b\x0c\u2028\u2029", " " * 7)
+
+
+def summary_text(summary: LogSummary, source: str, detector: str, coloured: bool = False) -> str:
+    """What ``detect LOG`` prints: a line about the log, the table of groups, and the answers to look at. What is flagged is
+    underlined in red, or in double brackets."""
+    total = summary.total
+    note = f"{on_one_line(source)}: {total.answers:,} answers, read by {on_one_line(detector)}."
+    rates = "95 % bounds in brackets"
+    if summary.clusters < total.answers:
+        rates += f"; they take the answers of one question or conversation together ({summary.clusters:,})"
+    usage = [name for name in USAGE if name in total.usage]
+    header = (
+        "group",
+        "answers",
+        "flagged answers",
+        "flagged words",
+        "declined",
+        *(USAGE_TITLES[name] for name in usage),
+    )
+    rows = [_row("all", total, usage), *(_row(label_of(group), group, usage) for group in summary.groups)]
+    table = render_sections([Section(header, tuple(rows), before=(note,), after=(f"{rates}.",))], "text")
+    if not summary.to_look_at:
+        return table + "\nNo answer is flagged.\n"
+    marks = _UNDERLINED_RED if coloured else _BRACKETS
+    listed = "\n\n".join(_shown(place, one, marks) for place, one in enumerate(summary.to_look_at, 1))
+    return f"{table}\nAnswers to look at, the most suspicious first\n\n{listed}\n"
+
+
+def label_of(group: Group) -> str:
+    return on_one_line(", ".join(f"{name}={value}" for name, value in group.names.items()))
+
+
+def _row(label: str, group: Group, usage: Sequence[str]) -> tuple[str, ...]:
+    figures = (with_bounds(figure, "share") for figure in (group.flagged_answers, group.flagged_words))
+    means = (f"{group.usage[name]:.3g}" if name in group.usage else "-" for name in usage)
+    return (label, f"{group.answers:,}", *figures, f"{group.abstaining:,}", *means)
+
+
+def _shown(place: int, one: FlaggedAnswer, marks: tuple[str, str]) -> str:
+    names = ", ".join(filter(None, (f"line {one.line}", one.id, one.model, one.language)))
+    sure = (
+        "" if math.isnan(one.probability) else f": {100 * one.probability:.0f} % likely to hold something unsupported"
+    )
+    start = max(0, one.spans[0].start - _BEFORE) if len(one.answer) > _LONGEST_ANSWER else 0
+    end = min(len(one.answer), start + _LONGEST_ANSWER)
+    spans = [
+        span._replace(start=span.start - start, end=min(span.end, end) - start)
+        for span in one.spans
+        if span.start < end
+    ]
+    answer = "... " * (start > 0) + _marked(one.answer[start:end], spans, marks) + " ..." * (end < len(one.answer))
+    lines = [f"{place}. {on_one_line(names)}{sure}"]
+    lines += [f"   question  {_cut(one.question)}"] if one.question else []
+    return "\n".join([*lines, f"   answer    {answer}", f"   passage   {_cut(one.passage)}"])
+
+
+def _marked(text: str, spans: Sequence[Span], marks: tuple[str, str]) -> str:
+    parts, at = [], 0
+    for span in spans:
+        parts += [_line(text[at : span.start]), marks[0], _line(text[span.start : span.end]), marks[1]]
+        at = span.end
+    return "".join([*parts, _line(text[at:])])
+
+
+def _line(text: str) -> str:
+    return on_one_line(text.translate(_SPACES))
+
+
+def _cut(text: str) -> str:
+    return _line(text[:_LONGEST_PASSAGE]) + " ..." * (len(text) > _LONGEST_PASSAGE)

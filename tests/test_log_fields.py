@@ -1,0 +1,248 @@
+"""``detect LOG``: the fields of known tools are found, of unknown ones guessed, and shown before any answer is read."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.results.logs import Log, given_fields, open_log
+from lm_eval_tasks.results.logs.fields import ROLES, known_tools
+from lm_eval_tasks.results.logs.paths import field_path
+from tests.data.logs.make_logs import ROWS
+
+LOGS = Path(__file__).parent / "data" / "logs"
+
+TOOLS = {
+    "harness.jsonl": "harness",
+    "haystack.json": "haystack",
+    "inspect.json": "inspect",
+    "langchain.jsonl": "langchain",
+    "langfuse.json": "langfuse",
+    "langsmith.jsonl": "langsmith",
+    "llama_index.jsonl": "llama_index",
+    "openai_marks.jsonl": "openai",
+    "openai_responses.json": "openai responses",
+    "openai_tools.jsonl": "openai",
+    "opentelemetry_console.json": "opentelemetry",
+    "opentelemetry_otlp.jsonl": "opentelemetry",
+    "own.csv": "lm-eval-grounded",
+    "phoenix.json": "phoenix",
+    "ragas.csv": "ragas",
+    "ragas.jsonl": "ragas",
+    "ragas.parquet": "ragas",
+}
+
+
+def documents(log: Log, left_out: dict[str, list[str]] | None = None) -> list[tuple[dict[str, Any], str]]:
+    return [row[1:] for row in log.answers("en", {} if left_out is None else left_out) if row is not None]
+
+
+def opened(path: Path, *rows: Any, fields: str | None = None) -> Log:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return open_log(path, path.name, given_fields(fields))
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_logs_of_every_tool_are_read_without_an_option(name: str) -> None:
+    left_out: dict[str, list[str]] = {}
+    log = open_log(LOGS / name, name, {})
+    read = documents(log, left_out)
+    assert log.fields.tool == TOOLS[name]
+    assert [answer for _, answer in read] == [answer for *_, answer in ROWS]
+    assert [doc["query"] for doc, _ in read] == [question for question, *_ in ROWS]
+    assert [doc["reference"].split() for doc, _ in read] == [" ".join(passages).split() for _, passages, _ in ROWS]
+    spans_of_no_model = {"no answer"} if name.startswith(("opentelemetry", "phoenix")) else set()
+    assert left_out.keys() == spans_of_no_model
+    again = open_log(LOGS / name, name, given_fields(log.option))
+    assert [answer for _, answer in documents(again)] == [answer for _, answer in read]
+
+
+def test_every_log_of_the_folder_is_in_the_table() -> None:
+    logs = {path.name for path in LOGS.iterdir() if path.suffix not in (".py", "") and "__" not in path.name}
+    assert logs == TOOLS.keys() | {"inspect.eval"}
+    every = {role for paths in known_tools().values() for role in paths}
+    assert every == {*ROLES, "text", "title", "records"}
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("openai_tools.jsonl", {"model": "north-1", "tokens_in": 120, "tokens_out": 21}),
+        ("opentelemetry_otlp.jsonl", {"model": "north-1", "tokens_in": 120, "tokens_out": 21}),
+        ("langfuse.json", {"query_id": "g0", "tokens_in": 120, "cost": 0.0004, "latency": 1.2}),
+        ("langsmith.jsonl", {"labels": {"tenant": "north", "tags": "test"}}),
+    ],
+)
+def test_tokens_cost_latency_and_labels_travel_in_the_document(name: str, more: dict[str, Any]) -> None:
+    doc, _ = documents(open_log(LOGS / name, name, {}))[0]
+    assert {key: doc[key] for key in more} == more
+
+
+RECORD = {
+    "a": {"b": [{"t": "1", "r": "x"}, {"t": "2", "r": "y"}], "c.d": 3},
+    "json": '{"e": ["4", "5"]}',
+    "python": "['6', None]",
+    "text": "see <doc>one</doc> and <doc> two </doc>. Question: three?",
+    "attributes": [{"key": "gen_ai.x", "value": {"stringValue": "7"}}, {"key": "n", "value": {"intValue": "8"}}],
+    "null": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        ("a.b[].t", ["1", "2"]),
+        ("a.b.t", ["1", "2"]),
+        ("a.b[-1].t", ["2"]),
+        ("a.b[r=x].t", ["1"]),
+        ("a.b[r=y][0].t", ["2"]),
+        ("a.b[7].t", []),
+        ("a.c.d", [3]),
+        ("[null=None].a.c.d", [3]),
+        ("json.e[]", ["4", "5"]),
+        ("python[0]", ["6"]),
+        ("text:<doc>...</doc>", ["one", "two"]),
+        ("text:Question:...", ["three?"]),
+        ("attributes.gen_ai.x", ["7"]),
+        ("attributes.n", ["8"]),
+        ("null", []),
+        ("nowhere.b", []),
+    ],
+)
+def test_paths(path: str, values: list[Any]) -> None:
+    assert field_path(path).values(RECORD) == values
+
+
+@pytest.mark.parametrize("path", ["a[", "a..b", "", "a]b", "a[x=[]]"])
+def test_what_is_no_path(path: str) -> None:
+    with pytest.raises(UsageError, match="is no path of a field"):
+        field_path(path)
+
+
+UNKNOWN = {
+    "reply_text": "It is 3.",
+    "ctx": [{"body": "It has 3."}],
+    "asked": {"user_question": "How many?"},
+    "n": 3,
+    "ok": True,
+}
+
+
+def test_of_an_unknown_log_the_error_lists_the_fields_and_its_guess_works(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        opened(tmp_path / "log", UNKNOWN, {"answer": "x"})
+    said = str(raised.value)
+    assert (
+        "no known fields hold an answer and its passages; the first record has reply_text (text), ctx[].body (text)"
+        in said
+    )
+    assert "n (number) and 1 more" not in said
+    guess = re.search("--fields '(.*)'$", said)
+    assert guess is not None
+    ((doc, answer),) = documents(opened(tmp_path / "log", UNKNOWN, fields=guess[1]))
+    assert (answer, doc["reference"], doc["query"]) == ("It is 3.", "It has 3.", "How many?")
+
+
+def test_given_fields_replace_those_of_a_tool(tmp_path: Path) -> None:
+    row = {"answer": "x", "passages": ["y"], "better": "z", "tenant": "north", "version": 2}
+    log = opened(tmp_path / "log", row, fields="answer=better,label=tenant,label=version")
+    ((doc, answer),) = documents(log)
+    assert (answer, doc["reference"], doc["labels"]) == ("z", "y", {"tenant": "north", "version": "2"})
+    assert log.option == "answer=better,passages=passages"
+
+
+def test_runs_of_a_trace_share_passages_and_an_answer_counts_once(tmp_path: Path) -> None:
+    run = {"inputs": {"question": "q"}, "trace_id": "t"}
+    rows = [
+        {**run, "run_type": "retriever", "outputs": {"documents": [{"page_content": "p"}]}},
+        {**run, "run_type": "llm", "outputs": {"generations": [[{"text": "a"}]]}},
+        {**run, "run_type": "llm", "outputs": {"generations": [[{"text": "b"}]]}},
+        {**run, "run_type": "chain", "outputs": {"answer": "b"}},
+        {**run, "run_type": "llm", "trace_id": "u", "outputs": {"generations": [[{"text": "c"}]]}},
+    ]
+    left_out: dict[str, list[str]] = {}
+    given = documents(opened(tmp_path / "log", *rows), left_out)
+    assert [(answer, doc["reference"]) for doc, answer in given] == [("a", "p"), ("b", "p")]
+    again, without = "the same answer of a trace again", "no passages and no reference"
+    assert left_out == {again: ["log:4"], without: ["log:5"]}
+
+
+def test_answers_of_a_conversation_are_one_cluster(tmp_path: Path) -> None:
+    rows = [{"answer": "x", "reference": f"y{n}", "question": f"q{n}", "conversation": n // 2} for n in range(3)]
+    first, second, third = [doc["article"] for doc, _ in documents(opened(tmp_path / "log", *rows))]
+    assert first == second != third
+
+
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        (["x"], "x"),
+        ([{"type": "text", "text": "x"}, {"type": "text", "text": "y"}], "x\ny"),
+        ({"content": "x"}, "x"),
+        (float("nan"), None),
+        (None, None),
+        ([], None),
+        (["x", "y"], None),
+        (True, None),
+    ],
+)
+def test_answers_that_are_no_texts(answer: Any, read: str | None, tmp_path: Path) -> None:
+    given = documents(
+        opened(tmp_path / "log", {"answer": "good", "passages": ["p"]}, {"answer": answer, "passages": ["p"]})
+    )
+    assert [text for _, text in given[1:]] == ([read] if read is not None else [])
+
+
+@pytest.mark.parametrize(
+    ("passages", "reference"),
+    [
+        (["[1] a", "b"], "[1] a\n\nb"),
+        ('{"name": "b"}', '{"name": "b"}'),
+        ('["a", "b"]', "a\n\nb"),
+        ([{"page_content": "a"}, {"node": {"text": "b"}}, {"title": "T", "content": "c"}], "a\n\nb\n\nT\nc"),
+        ([None, {"text": None}, "a"], "a"),
+    ],
+)
+def test_passages_of_all_kinds(passages: Any, reference: str, tmp_path: Path) -> None:
+    ((doc, _),) = documents(opened(tmp_path / "log", {"answer": "x", "passages": passages}))
+    assert doc["reference"] == reference
+
+
+def test_what_is_printed_has_no_secret_and_nothing_that_acts_on_a_terminal(tmp_path: Path) -> None:
+    secret = "sk-abcdefgh12345678ijklmnop"
+    row = {
+        "answer": f"Use {secret}\x1b[2J\u202e now",
+        "passages": [f"api_key={secret}"],
+        "label": {"api_key": secret, "a": "b"},
+    }
+    log = opened(tmp_path / "log", row)
+    assert secret not in log.description
+    assert all(line.isprintable() for line in log.description.splitlines())
+    ((doc, answer),) = documents(log)
+    assert doc["labels"] == {"api_key": "<secret>", "a": "b"}
+    assert secret in answer  # which is what the system said
+    with pytest.raises(UsageError) as raised:
+        opened(tmp_path / "log", {f"\x1b[2J {secret}": "x", "b": "y"})
+    assert str(raised.value).isprintable()
+    assert secret not in str(raised.value)
+
+
+def test_a_record_that_is_nested_as_deeply_as_json_is_read_costs_itself_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    deep = [begin * 900 + '"x"' + end * 900 for begin, end in (("[", "]"), ('{"a":', "}"), ('{"text":', "}"))]
+    rows = [
+        '{"answer": "x", "passages": ["y"], "label": {"\\ud800": "\\ud800"}}',
+        *(f'{{"answer": "x", "passages": ["y"], "label": {value}}}' for value in deep),
+        *(f'{{"answer": {value}, "passages": ["y"]}}' for value in deep),
+        *(f'{{"answer": "x", "passages": {value}}}' for value in deep),
+    ]
+    path.write_text("\n".join(rows), "utf-8")
+    left_out: dict[str, list[str]] = {}
+    given = documents(open_log(path, "log", {}), left_out)
+    assert len(given) + sum(map(len, left_out.values())) == len(rows)
+    assert given[0][0]["labels"] == {"\ufffd": "\ufffd"}

@@ -1,0 +1,139 @@
+"""What ``detect LOG`` shows of a log: the table of groups, the answers to look at, and how the gate ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import lm_eval_grounded as g
+from custom_metrics.reading.spans import HALLUCINATION, Span
+from custom_metrics.statistics.intervals import wilson
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.results.logs.summary import nearest_passage, summarise
+from lm_eval_tasks.results.logs.text import summary_text
+
+PASSAGE = "The bridge over the Elbe was opened in 1893. It is 141 metres long."
+GOOD, BAD = "The bridge was opened in 1893.", "Queen Victoria flew to Mars with purple elephants and bought a castle."
+
+
+def row(number: int, answer: str, probability: float | None, **doc: Any) -> dict[str, Any]:
+    """A row of a samples file; the whole answer is flagged with the probability, or nothing."""
+    spans = [] if probability is None else [[0, len(answer), HALLUCINATION, probability]]
+    tagged = {"answer": answer, "spans": spans, "detector": {"name": doc.pop("detector", "lexical")}}
+    document = {"language": "en", "model": "", "query": "When?", "reference": PASSAGE, "article": str(number)}
+    filtered = [json.dumps(tagged)]
+    return {"doc_id": number, "doc": document | doc, "filtered_resps": filtered, "abstention_rate": 0.0}
+
+
+def test_shares_are_of_answers_and_words_and_groups_are_sorted_by_size() -> None:
+    rows = [
+        row(1, GOOD, None, labels={"env": "a"}, cost=0.5),
+        row(2, BAD, 0.9, labels={"env": "a"}, cost=1.5),
+        row(3, GOOD, 0.1, labels={"env": "a"}),  # flagged words, but not more likely than not
+        row(4, BAD, 0.9, labels={"env": "b"}),
+        row(5, GOOD, None) | {"abstention_rate": 1.0},
+    ]
+    total, groups, to_look_at, clusters = summarise(rows, ["env"])
+    assert (total.answers, total.abstaining, clusters) == (5, 1, 5)
+    assert total.flagged_answers[:3] == pytest.approx((2 / 4, *wilson(2, 4)))
+    assert total.flagged_words.value == pytest.approx((12 + 6 + 12) / (6 + 12 + 6 + 12))
+    assert total.usage == {"cost": 1.0}  # of the answers that have one
+    assert [(group.names["env"], group.answers, group.flagged_answers.value) for group in groups] == [
+        ("a", 3, pytest.approx(1 / 3)),
+        ("(none)", 1, pytest.approx(float("nan"), nan_ok=True)),
+        ("b", 1, 1.0),
+    ]
+    assert [one.line for one in to_look_at] == [2, 4]
+
+
+def test_bounds_take_answers_of_one_conversation_together() -> None:
+    """Ten answers of two conversations say less than ten of ten."""
+    alone, together = (
+        summarise([row(n, BAD if n < 5 else GOOD, 0.9 if n < 5 else None, article=str(of(n))) for n in range(10)])
+        for of in (lambda n: n, lambda n: n // 5)
+    )
+    assert together.clusters == 2
+    width = [one.total.flagged_words.high - one.total.flagged_words.low for one in (alone, together)]
+    assert width[0] < width[1]
+
+
+def test_only_the_most_suspicious_are_listed_and_without_a_curve_any_flag_counts() -> None:
+    rows = [row(n, BAD, n / 100, detector="another") for n in range(1, 31)]
+    listed = summarise(rows).to_look_at
+    assert [one.line for one in listed] == [*range(30, 20, -1)]
+    assert "likely" not in summary_text(summarise(rows), "x.jsonl", "another")
+
+
+def test_the_passage_is_the_one_that_shares_most_with_what_is_flagged() -> None:
+    reference = "Elephants live in Africa.\n\nThe bridge over the Elbe is long.\n\nThe bridge over the Rhine is short."
+    answer = "The bridge over the Rhine is 900 metres high."
+    assert nearest_passage(reference, answer, [Span(29, 32)], "en").endswith("Rhine is short.")
+    assert nearest_passage("", answer, [Span(0, 3)], "en") == ""
+
+
+def test_hostile_text_reaches_no_terminal() -> None:
+    evil = "\x1b]0;title\x07 \u202e# <script> \x9b31m"
+    text = summary_text(
+        summarise([row(1, evil, 0.9, query=evil, reference=evil, model=evil, query_id=evil)]), evil, evil
+    )
+    assert not any(letter in text for letter in "\x1b\x07\u202e\x9b")
+    assert "[[" in text
+
+
+@pytest.fixture
+def detect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    monkeypatch.chdir(tmp_path)
+
+    def write(name: str, bad: int, good: int) -> None:
+        records = [
+            {"question": f"{n}?", "answer": BAD if n < bad else GOOD, "passages": [PASSAGE]} for n in range(bad + good)
+        ]
+        Path(name).write_text("".join(json.dumps({**record, "language": "en"}) + "\n" for record in records), "utf-8")
+
+    write("worse.jsonl", 12, 28)
+    write("better.jsonl", 0, 40)
+    write("few.jsonl", 1, 3)
+    return lambda *arguments: main(["detect", *arguments])
+
+
+def test_the_gate_fails_passes_and_is_undecided(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert detect("better.jsonl", "-o", "old.jsonl", "--fail-over", "5%", "--margin", "10%") == 0
+    assert "passed: 0.0 % of 40 answers are flagged" in capsys.readouterr().out
+    assert (
+        detect("worse.jsonl", "-o", "new.jsonl", "--fail-over", "5%", "--baseline", "old", "--junit", "gate.xml") == 1
+    )
+    out = capsys.readouterr().out
+    assert "FAILED: 30.0 % of 40 answers are flagged" in out
+    assert "FAILED: +30.0 points against the baseline" in out
+    suite = ElementTree.parse("gate.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "2")
+    assert detect("few.jsonl", "-o", "few_read.jsonl", "--fail-over", "20%") == 2
+    assert "undecided: 25.0 % of 4 answers" in capsys.readouterr().out
+
+
+def test_each_span_in_the_output_has_its_words(detect: Callable[..., int]) -> None:
+    detect("worse.jsonl", "-o", "new.jsonl")
+    rows = [json.loads(line) for line in Path("new.jsonl").read_text("utf-8").splitlines()]
+    assert rows[0]["texts"] == [BAD[start:end] for start, end, *_ in rows[0]["spans"]]
+    assert rows[0]["unsupported_probability"] > 0.9 > 0.5 > rows[-1]["unsupported_probability"]
+
+
+@pytest.mark.parametrize("arguments", [("--fail-over", "5"), ("--margin", "x"), ("--baseline", "nowhere")])
+def test_a_gate_that_cannot_be_read_is_an_error(detect: Callable[..., int], arguments: tuple[str, str]) -> None:
+    assert detect("few.jsonl", "-o", "out.jsonl", *arguments) not in (0, 1)
+
+
+def test_python_gives_what_the_command_prints(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    detect("worse.jsonl", "-o", "new.jsonl", "--by", "language")
+    printed = capsys.readouterr().out
+    log = g.detect_log("worse.jsonl", by="language")
+    assert str(log) in printed
+    assert log.groups["flagged_answers"].tolist() == [0.3, 0.3]
+    assert len(log.answers) == 40
+    records = [json.loads(line) for line in Path("worse.jsonl").read_text("utf-8").splitlines()]
+    assert g.detect_log(iter(records), by=["language"]).groups.equals(log.groups)
