@@ -59,6 +59,7 @@ FLAGGED_ANSWERS = "flagged_answers"
 _FLAGGED = Metric(
     *(FLAGGED_ANSWERS, DEFINED_SHARE, False, "answers that do not abstain and that the detector has read"),
     label="share of flagged answers",
+    title="Flagged answers",
     definition="share of answers that, as the detector reads them, more likely than not hold something unsupported; of a "
     "detector without a curve, that it flags anything in (custom_metrics.scores.unsupported)",
     sentence="A detector flags {value} of its answers",
