@@ -1,4 +1,4 @@
-"""iou and rho: exact cases, the published scorer's formula, the shared task's baselines, and what must always hold."""
+"""iou and rho: exact cases, the published scorer's formula on every real answer, and what must always hold."""
 
 from __future__ import annotations
 
@@ -15,8 +15,17 @@ from custom_metrics.scores.character_labels import iou, process_results, rho
 Soft = list[tuple[int, int, float]]
 
 
+def published_iou(annotated: Any, found: Any) -> float:
+    """``score_iou`` of the shared task's ``participant_kit/scorer.py``, by its formula."""
+    reference = {at for span in annotated for at in range(*span)}
+    predicted = {at for span in found for at in range(*span)}
+    if not reference and not predicted:
+        return 1.0
+    return len(reference & predicted) / len(reference | predicted)
+
+
 def published_rho(annotated: Soft, found: Soft, length: int) -> float:
-    """``score_cor`` of the shared task's ``participant_kit/scorer.py``, with SciPy's Spearman as there."""
+    """``score_cor`` of the same, with SciPy's Spearman as there."""
     stats = pytest.importorskip("scipy.stats")
     reference, predicted = [0.0] * length, [0.0] * length
     for labels, spans in ((reference, annotated), (predicted, found)):
@@ -86,13 +95,32 @@ def labelled(draw: st.DrawFn) -> tuple[int, Soft, Soft]:
 def test_any_labels_score_as_the_published_scorer_has_it(case: tuple[int, Soft, Soft]) -> None:
     length, annotated, found = case
     hard, flagged = ([span[:2] for span in spans] for spans in (annotated, found))
-    assert iou(hard, flagged) == iou(flagged, hard)
+    assert iou(hard, flagged) == published_iou(hard, flagged) == iou(flagged, hard)
     value = rho(annotated, found, length)
     assert value == pytest.approx(published_rho(annotated, found, length), abs=1e-12)
     assert value == pytest.approx(rho(found, annotated, length), abs=1e-12)
     assert -1 - 1e-12 <= value <= 1 + 1e-12
     assert iou(hard, hard) == 1
     assert rho(annotated, annotated, length) == pytest.approx(1)
+
+
+@pytest.mark.one_python("figures of the public data; the code is tested by the cases above")
+def test_every_real_answer_scores_as_the_published_scorer_has_it(hub: str) -> None:
+    """All labelled answers of the mirror, with and without page, against predictions of three kinds."""
+    rows = [
+        json.loads(line)
+        for path in sorted(Path(hub, "github/Helsinki-NLP/mu-shroom/splits").rglob("*.jsonl"))
+        for line in path.read_text("utf-8").splitlines()
+    ]
+    assert len(rows) >= 1605  # of ten languages; mirrors may hold further ones
+    for row in rows:
+        length, hard = len(row["model_output_text"]), row["hard_labels"]
+        soft = [(label["start"], label["end"], label["prob"]) for label in row["soft_labels"]]
+        thirds = [(0, length // 3, 0.2), (length // 2, 2 * length // 3, 0.9)]
+        for found in ([], [(0, length, 1.0)], thirds):
+            places = [span[:2] for span in found]
+            assert iou(hard, places) == published_iou(hard, places)
+            assert rho(soft, found, length) == pytest.approx(published_rho(soft, found, length), abs=1e-12)
 
 
 BASELINES = [
