@@ -12,7 +12,7 @@ import pytest
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.results.logs import Log, given_fields, open_log
 from lm_eval_tasks.results.logs.fields import ROLES, known_tools
-from lm_eval_tasks.results.logs.paths import field_path
+from lm_eval_tasks.results.logs.paths import data_of, field_path
 from tests.data.logs.make_logs import ROWS
 
 LOGS = Path(__file__).parent / "data" / "logs"
@@ -120,7 +120,7 @@ def test_paths(path: str, values: list[Any]) -> None:
 
 @pytest.mark.parametrize("path", ["a[", "a..b", "", "a]b", "a[x=[]]"])
 def test_what_is_no_path(path: str) -> None:
-    with pytest.raises(UsageError, match="is no path of a field"):
+    with pytest.raises(UsageError, match="is not a path of a field"):
         field_path(path)
 
 
@@ -246,3 +246,33 @@ def test_a_record_that_is_nested_as_deeply_as_json_is_read_costs_itself_at_most(
     given = documents(open_log(path, "log", {}), left_out)
     assert len(given) + sum(map(len, left_out.values())) == len(rows)
     assert given[0][0]["labels"] == {"\ufffd": "\ufffd"}
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("['a', \"it's\"]", ["a", "it's"]),
+        (
+            "[{'text': 'a [1] - b', 'score': 1e-05, 'rank': -1, 'gold': None}]",
+            [{"text": "a [1] - b", "score": 1e-05, "rank": -1, "gold": None}],
+        ),
+        ("[('a', 0.5), []]", [("a", 0.5), []]),
+        ("['a\\'b\\n']", ["a'b\n"]),
+        ('["a"]', ["a"]),  # JSON, too
+        ("[x for x in y]", None),
+        ("[open('x')]", None),
+        ("['a'[0]]", None),
+        ("[1 + 1]", None),
+        ("['a", None),
+    ],
+)
+def test_a_cell_that_holds_a_python_list_is_read_and_code_stays_a_text(cell: str, value: Any) -> None:
+    assert data_of(cell) == (cell if value is None else value)
+
+
+@pytest.mark.parametrize("part", ["-", "1+", "a.", "a[0]", "[0]", "(", "[", "not ", "'a'", "\\'"])
+def test_a_cell_that_nests_without_end_ends_no_process(part: str) -> None:
+    """Python 3.10 crashes on some of these if they reach its parser."""
+    for end in ("1]", "]", ""):
+        cell = f"[{part * 100_000}{end}"
+        assert data_of(cell) in (cell, ["a" * 100_000])

@@ -13,21 +13,25 @@ import pytest
 import lm_eval_grounded as g
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.statistics.intervals import wilson
+from detector_plugin.lexical import LexicalDetector
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.logs.summary import nearest_passage, summarise
+from lm_eval_tasks.results.logs import run
+from lm_eval_tasks.results.logs.summary import MOST_GROUPS, nearest_passage, summarise
 from lm_eval_tasks.results.logs.text import summary_text
 
 PASSAGE = "The bridge over the Elbe was opened in 1893. It is 141 metres long."
 GOOD, BAD = "The bridge was opened in 1893.", "Queen Victoria flew to Mars with purple elephants and bought a castle."
 
 
-def row(number: int, answer: str, probability: float | None, **doc: Any) -> dict[str, Any]:
-    """A row of a samples file; the whole answer is flagged with the probability, or nothing."""
+def row(number: int, answer: str, probability: float | None, detector: str = "lexical", **doc: Any) -> dict[str, Any]:
+    """A row of the samples; the whole answer is flagged with the probability, or nothing."""
     spans = [] if probability is None else [[0, len(answer), HALLUCINATION, probability]]
-    tagged = {"answer": answer, "spans": spans, "detector": {"name": doc.pop("detector", "lexical")}}
+    version = LexicalDetector().version if detector == "lexical" else "1"
+    tagged = {"answer": answer, "spans": spans, "detector": {"name": detector, "version": version, "licence": ""}}
     document = {"language": "en", "model": "", "query": "When?", "reference": PASSAGE, "article": str(number)}
-    filtered = [json.dumps(tagged)]
-    return {"doc_id": number, "doc": document | doc, "filtered_resps": filtered, "abstention_rate": 0.0}
+    settings = {"calibration": "", "calibration_annotations": "", "detector": detector, "detector_args": "{}"}
+    (made,) = run._rows([(number, document | settings | doc, tagged)])
+    return made
 
 
 def test_shares_are_of_answers_and_words_and_groups_are_sorted_by_size() -> None:
@@ -36,7 +40,7 @@ def test_shares_are_of_answers_and_words_and_groups_are_sorted_by_size() -> None
         row(2, BAD, 0.9, labels={"env": "a"}, cost=1.5),
         row(3, GOOD, 0.1, labels={"env": "a"}),  # flagged words, but not more likely than not
         row(4, BAD, 0.9, labels={"env": "b"}),
-        row(5, GOOD, None) | {"abstention_rate": 1.0},
+        row(5, "I don't know.", None),
     ]
     total, groups, to_look_at, clusters = summarise(rows, ["env"])
     assert (total.answers, total.abstaining, clusters) == (5, 1, 5)
@@ -67,6 +71,14 @@ def test_only_the_most_suspicious_are_listed_and_without_a_curve_any_flag_counts
     listed = summarise(rows).to_look_at
     assert [one.line for one in listed] == [*range(30, 20, -1)]
     assert "likely" not in summary_text(summarise(rows), "x.jsonl", "another")
+
+
+def test_a_terminal_shows_the_largest_groups() -> None:
+    rows = [row(n, GOOD, None, labels={"user": str(n // (1 + (n < 4)))}) for n in range(MOST_GROUPS + 9)]
+    summary = summarise(rows, ["user"])
+    text = summary_text(summary, "x.jsonl", "lexical")
+    assert text.count("user=") == MOST_GROUPS < len(summary.groups)
+    assert f"{len(summary.groups) - MOST_GROUPS} smaller groups are not shown" in text
 
 
 def test_the_passage_is_the_one_that_shares_most_with_what_is_flagged() -> None:
@@ -123,9 +135,20 @@ def test_each_span_in_the_output_has_its_words(detect: Callable[..., int]) -> No
     assert rows[0]["unsupported_probability"] > 0.9 > 0.5 > rows[-1]["unsupported_probability"]
 
 
-@pytest.mark.parametrize("arguments", [("--fail-over", "5"), ("--margin", "x"), ("--baseline", "nowhere")])
-def test_a_gate_that_cannot_be_read_is_an_error(detect: Callable[..., int], arguments: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [("--fail-over", "5"), ("--margin", "x"), ("--baseline", "nowhere"), ("--junit", "."), ("--by", "tenant")],
+)
+def test_a_gate_that_cannot_be_read_is_an_error_before_any_work(
+    detect: Callable[..., int], arguments: tuple[str, str]
+) -> None:
     assert detect("few.jsonl", "-o", "out.jsonl", *arguments) not in (0, 1)
+    assert not Path("out").exists()
+
+
+def test_a_gate_is_for_logs(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert detect("--reference", PASSAGE, "--answer", GOOD, "--fail-over", "5%") not in (0, 1)
+    assert "are for logs" in capsys.readouterr().err
 
 
 def test_python_gives_what_the_command_prints(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:

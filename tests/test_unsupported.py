@@ -13,9 +13,14 @@ from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.scores.unsupported import CURVES, evidence, is_unsupported, unsupported_probability
+from detector_plugin.baselines import FlagAll
+from detector_plugin.detector import describe
 from detector_plugin.lexical import LexicalDetector
 from lm_eval_tasks.memerag import dataset as memerag
 
+SHIPPED = describe(LexicalDetector())
+CURVE = CURVES[SHIPPED["name"], SHIPPED["version"]]
+"""A new version of the weights wants a curve of its own."""
 ANSWER = "The bridge opened in 1932 and cost two million."
 
 
@@ -35,12 +40,12 @@ def test_the_evidence_sums_the_flagged_words(spans: list[Span] | None, expected:
 
 
 def test_an_answer_is_flagged_from_a_half_on_and_without_a_curve_by_any_word() -> None:
-    intercept, slope = CURVES["lexical"]
-    half = -intercept / slope
-    assert unsupported_probability(half, "lexical") == pytest.approx(0.5)
-    assert [is_unsupported(half + by, "lexical") for by in (-0.01, 0.01)] == [False, True]
-    assert math.isnan(unsupported_probability(half, "another"))
-    assert [is_unsupported(against, "another") for against in (0.0, 0.01)] == [False, True]
+    half = -CURVE[0] / CURVE[1]
+    assert unsupported_probability(half, SHIPPED) == pytest.approx(0.5)
+    assert [is_unsupported(half + by, SHIPPED) for by in (-0.01, 0.01)] == [False, True]
+    for other in (describe(LexicalDetector(threshold=0.9)), describe(FlagAll())):  # flags other words: another curve
+        assert math.isnan(unsupported_probability(half, other))
+        assert [is_unsupported(against, other) for against in (0.0, 0.01)] == [False, True]
 
 
 Judged = tuple[NDArray[np.float64], NDArray[np.bool_]]
@@ -69,7 +74,7 @@ def test_the_curve_is_the_fit_to_memerag(by_language: dict[str, Judged]) -> None
     against, wrong = (np.concatenate(parts) for parts in zip(*by_language.values(), strict=True))
     assert len(wrong) == 499
     fit = LogisticRegression(C=1e9, tol=1e-8).fit(against[:, None], wrong)
-    assert (fit.intercept_[0], fit.coef_[0, 0]) == pytest.approx(CURVES["lexical"], abs=2e-3)
+    assert (fit.intercept_[0], fit.coef_[0, 0]) == pytest.approx(CURVE, abs=2e-3)
     auc = {code: round(float(roc_auc_score(wrong, against)), 2) for code, (against, wrong) in by_language.items()}
     assert auc == {"de": 0.70, "es": 0.69}
 
@@ -92,7 +97,7 @@ def test_ragtruth_which_took_no_part_in_the_fit(hub: str, part: str, auc: float,
         references, [one["response"] for _, one in rows], "en", questions, [one["labels"] for _, one in rows]
     )
     assert len(wrong) == (817 if part == "qa" else 900)
-    flagged = [is_unsupported(each, "lexical") for each in against]
+    flagged = [is_unsupported(each, SHIPPED) for each in against]
     assert roc_auc_score(wrong, against) >= auc
     assert f1_score(wrong, flagged) >= f1
     assert f1_score(wrong, against > 0) <= f1_of_any

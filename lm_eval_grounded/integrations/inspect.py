@@ -12,6 +12,8 @@ from inspect_ai.scorer import NOANSWER, Score, Scorer, Target, mean, scorer, std
 from inspect_ai.solver import TaskState
 
 from custom_metrics.scores.unsupported import evidence, is_unsupported, unsupported_probability
+from detector_plugin import load_detector
+from detector_plugin.detector import describe
 from lm_eval_grounded.answers import abstains, detect
 from lm_eval_tasks.detection.language_tags import guess
 
@@ -26,6 +28,8 @@ def unsupported(
     read. An answer that declines scores 0; one without text is no answer. `options` are the detector's.
     """
 
+    loaded = load_detector(detector, **options)
+
     async def score(state: TaskState, target: Target) -> Score:
         answer, given = state.output.completion, state.metadata.get(passages) or state.input_text
         if not answer.strip():
@@ -33,14 +37,14 @@ def unsupported(
         code = language or guess(answer, given if isinstance(given, str) else "\n".join(given)).code
         if abstains(answer):
             return Score(value=0, answer=answer, explanation="The answer declines.", metadata={"abstains": True})
-        spans = detect(given, answer, language=code, detector=detector, question=state.input_text, **options)
+        spans = detect(given, answer, language=code, detector=loaded, question=state.input_text)
         if spans is None:
             return Score(value=NOANSWER, answer=answer, explanation=f"The detector {detector} cannot read the answer.")
         against = evidence(answer, spans, code)
-        probability = unsupported_probability(against, detector)
+        probability = unsupported_probability(against, describe(loaded))
         found = {"probability": None if math.isnan(probability) else probability, "spans": [*map(list, spans)]}
         return Score(
-            value=int(is_unsupported(against, detector)),
+            value=int(is_unsupported(against, describe(loaded))),
             answer=answer,
             explanation="; ".join(answer[span.start : span.end] for span in spans) or "Nothing is flagged.",
             metadata=found,

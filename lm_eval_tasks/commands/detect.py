@@ -86,6 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.logs or arguments.input:
         return _read_logs(arguments)
+    if arguments.by or arguments.fail_over or arguments.baseline or arguments.junit:
+        raise UsageError("--by, --fail-over, --baseline and --junit are for logs")
     if arguments.reference is None or arguments.answer is None:
         raise UsageError("name --reference and --answer, or a log")
     reference = _text_of(arguments.reference, "--reference")
@@ -126,12 +128,14 @@ def _is_coloured(arguments: argparse.Namespace) -> bool:
 
 
 def _read_logs(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.data.atomic import check_place
     from lm_eval_tasks.data.samples import read_samples
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log, gate, given_fields, open_log
     from lm_eval_tasks.results.logs.run import samples_of
     from lm_eval_tasks.results.logs.summary import checked_groups, summarise
     from lm_eval_tasks.results.logs.text import summary_text
+    from lm_eval_tasks.runs import read_runs
 
     if arguments.reference or arguments.answer or arguments.question or arguments.html:
         raise UsageError("a log goes without --reference, --answer, --question and --html")
@@ -140,6 +144,9 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     given, names = given_fields(arguments.fields), [*arguments.logs, *arguments.input]
     limit = None if arguments.fail_over is None else gate.parse_share(arguments.fail_over, "--fail-over")
     margin = gate.parse_share(arguments.margin, "--margin")
+    baseline = None if arguments.baseline is None else gate.baseline_run(arguments.baseline)
+    if arguments.junit is not None:
+        check_place(arguments.junit)
     if arguments.follow and "-" in names:
         raise UsageError("--follow reads a file; a pipe is read to its end anyway")
 
@@ -159,7 +166,8 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     summary = summarise(read_samples(samples_of(written)), by)
     text = summary_text(summary, ", ".join(shown), arguments.detector, _is_coloured(arguments))
     sys.stdout.write(f"{text}\n")  # with colours
-    checks = gate.checks_of(written, summary.total.flagged_answers, limit, arguments.baseline, margin)
+    (made,) = read_runs([written])
+    checks = gate.checks_of(made, summary.total.flagged_answers, limit, baseline, margin)
     for check in checks:
         say(f"{_VERDICTS[check.status]}: {check.message}")
     if arguments.junit is not None:
@@ -169,10 +177,9 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     if page is not None:
         from lm_eval_tasks.results.logs.plot import groups_plot
         from lm_eval_tasks.results.report import write_report
-        from lm_eval_tasks.runs import read_runs
 
         plot = groups_plot(summary)
-        say(write_report(read_runs([written]), page, more_plots=[plot] if plot else []))
+        say(write_report([made], page, more_plots=[plot] if plot else []))
     else:
         say(f"  lm-eval-grounded report {folder}")
     return gate.exit_status(checks)

@@ -108,7 +108,7 @@ def open_log(path: Path, name: str, given: Paths, wait: Callable[[], bool] | Non
     fields = choose_fields(name, records, given)
     read, labels = Fields(fields.tool, fields.paths), dict[str, None]()
     for values in records:
-        with suppress(ValueError):  # it is counted when the log is read
+        with suppress(ValueError, RecursionError):  # it is counted when the log is read
             labels |= dict.fromkeys(read.read(values).get("label") or ())
     return Log(file, fields, fields.as_option(records), tuple(labels))
 

@@ -15,9 +15,11 @@ from xml.etree import ElementTree
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import printable
+from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.formats import as_text, bounds, points, range_of_points
 from lm_eval_tasks.results.logs.run import FLAGGED_ANSWERS
 from lm_eval_tasks.results.tagged_tasks import LOGGED
+from lm_eval_tasks.runs import Run, read_runs
 
 MARGIN = 0.05
 """The excess over a limit, or over an older log, that a passing gate would have shown."""
@@ -47,17 +49,17 @@ def parse_share(text: str, option: str) -> float:
 
 def check_limit(figure: Figure, limit: float, margin: float = MARGIN) -> Check:
     """Whether a share is over a limit. `figure` has the share of flagged answers with its bounds."""
-    name, of = f"flagged answers over {as_text(limit, 'share')}", "answers"
+    limit_text = as_text(limit, "share")
+    name = f"flagged answers over {limit_text}"
     if not figure.n:
         return Check(name, UNDECIDED, "No answer could be judged.")
     seen = f"{as_text(figure.value, 'share')} of {figure.n} answers are flagged [{bounds(figure, 'share')}]"
-    limit_text = as_text(limit, "share")
     if figure.low > limit:
         return Check(name, FAILED, f"{seen}: shown to be over {limit_text}.")
-    if figure.high < limit + margin or limit + margin >= 1:
+    if figure.high < limit + margin:
         return Check(name, PASSED, f"{seen}: not shown to be over {limit_text}.")
     needed = _needed(figure.n, figure.value - figure.low, figure.high - figure.value, figure.value - limit, margin)
-    return Check(name, UNDECIDED, f"{seen}: too few {of} to say whether more than {limit_text} are. {needed}")
+    return Check(name, UNDECIDED, f"{seen}: too few answers to say whether more than {limit_text} are. {needed}")
 
 
 def check_baseline(
@@ -85,27 +87,28 @@ def _needed(n: int, below: float, above: float, excess: float, margin: float, un
     return f"At this rate it takes about {least:,} {unit}."
 
 
-def checks_of(
-    written: Path, figure: Figure, limit: float | None, baseline: Path | None, margin: float = MARGIN
-) -> list[Check]:
-    """The checks of a run that ``detect LOG`` wrote: its share of flagged answers (`figure`) against a limit, and against
-    an older run (a folder or a results file) over the same questions."""
-    from lm_eval_tasks.results.compare import compare_runs
-    from lm_eval_tasks.runs import read_runs
+def baseline_run(place: Path) -> Run:
+    """The one run of ``detect LOG`` in a folder or a results file; UsageError where there is another number."""
+    runs = read_runs([place])
+    if len(runs) != 1 or LOGGED not in runs[0].tasks:
+        raise UsageError(f"--baseline takes the folder of one run of detect LOG; {place} has {len(runs)} runs")
+    return runs[0]
 
+
+def checks_of(
+    run: Run, figure: Figure, limit: float | None, baseline: Run | None, margin: float = MARGIN
+) -> list[Check]:
+    """The checks of a run of ``detect LOG``: its share of flagged answers (`figure`) against a limit, and against an older
+    run over the same questions."""
     checks = [] if limit is None else [check_limit(figure, limit, margin)]
     if baseline is not None:
-        both = [read_runs([place]) for place in (written, baseline)]
-        if len(both[1]) != 1 or LOGGED not in both[1][0].tasks:
-            raise UsageError(
-                f"--baseline takes the folder of one run of detect LOG; {baseline} has {len(both[1])} runs"
-            )
-        comparison = compare_runs([runs[0] for runs in both], [LOGGED], [FLAGGED_ANSWERS], refuse=False)
-        found = next(iter(comparison.differences), None)
-        if found is None:
+        comparison = compare_runs([run, baseline], [LOGGED], [FLAGGED_ANSWERS], refuse=False)
+        difference = next(iter(comparison.differences), None)
+        if difference is None:
             checks.append(check_baseline(math.nan, math.nan, math.nan, 0, margin))
         else:
-            checks.append(check_baseline(found.difference, found.low, found.high, found.n, margin, found.unit))
+            values = difference.difference, difference.low, difference.high, difference.n
+            checks.append(check_baseline(*values, margin, difference.unit))
     return checks
 
 

@@ -29,6 +29,11 @@ from custom_metrics.usage.printable import excerpt
 _Step: TypeAlias = "str | int | tuple[str, str] | None"  # a name, a place in a list, a condition, each
 _STEP = re.compile(r"(?:^|\.)(?P<name>[^.\[\]]+)|\[(?:(?P<place>-?\d+)|(?P<field>[^\[\]=]+)=(?P<wanted>[^\[\]]*))?\]")
 _LONGEST_CELL = 4 << 20  # characters of a cell that is read as a Python list
+_TOKEN = re.compile(
+    r"""'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|['"]|\b\d+(?:\.\d*)?(?:e[+-]?\d+)?\b""", re.DOTALL
+)
+_LITERAL = re.compile(r"(?:[\[\]{}(),:\s0-]|None|True|False)*")
+_APPLIED = re.compile(r"[\w\])}]\s*[\[({-]|-\s*-")  # a call, a part of something, a difference
 
 
 class FieldPath(NamedTuple):
@@ -62,7 +67,7 @@ def field_path(text: str) -> FieldPath:
             steps.append(match["name"] or (int(match["place"]) if match["place"] else None))
     if at < len(place) or not steps:
         raise UsageError(
-            f"{excerpt(text)} is no path of a field; write it as answer, outputs.answer or contexts[].text"
+            f"{excerpt(text)} is not a path of a field; write it as answer, outputs.answer or contexts[].text"
         )
     start, _, end = marks.partition("...")
     return FieldPath(text, tuple(steps), (start, end) if start else None)
@@ -76,7 +81,7 @@ def data_of(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         pass
-    if len(text) > _LONGEST_CELL:
+    if len(text) > _LONGEST_CELL or not _is_literal(text):
         return text
     try:
         with warnings.catch_warnings():
@@ -84,6 +89,19 @@ def data_of(text: str) -> Any:
             return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
+
+
+def _is_literal(text: str) -> bool:
+    """Whether a text has nothing but texts, numbers, names of constants, brackets and commas. Python 3.10 crashes on what
+    ``ast.literal_eval`` would refuse if that is nested deeply enough: sums, attributes, parts of parts."""
+    rest, at = [], 0
+    for match in _TOKEN.finditer(text):
+        if match[0] in ("'", '"'):  # a quotation without an end
+            return False
+        rest += [text[at : match.start()], "0"]
+        at = match.end()
+    shape = "".join([*rest, text[at:]])
+    return bool(_LITERAL.fullmatch(shape)) and not _APPLIED.search(shape)
 
 
 def _walk(value: Any, steps: tuple[_Step, ...]) -> Iterator[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lm_eval_tasks.results.logs.summary import USAGE, LogSummary
+from lm_eval_tasks.results.logs.summary import MOST_GROUPS, USAGE, LogSummary
 from lm_eval_tasks.results.logs.text import USAGE_TITLES, label_of
 from lm_eval_tasks.results.report.plots import Plot, drawing, ranges
 from lm_eval_tasks.results.report.plots.drawing import Axis, wrapped
@@ -14,8 +14,8 @@ _AGAINST = ("cost", "latency", "tokens_out", "tokens_in")
 
 
 def groups_plot(summary: LogSummary) -> Plot | None:
-    """A point with bounds for each group; ``None`` without groups."""
-    groups = [group for group in summary.groups if group.names]
+    """A point with bounds for each of the largest groups; ``None`` without groups."""
+    groups = summary.groups[:MOST_GROUPS]
     if not groups:
         return None
     usage = [name for name in USAGE if any(name in group.usage for group in groups)]

@@ -56,6 +56,10 @@ _STORES = ".spans_*.jsonl"
 _SHARE, _CORRECTED = OF_A_DETECTOR
 FLAGGED_ANSWERS = "flagged_answers"
 """The metric that counts answers, not words."""
+EVIDENCE = "unsupported_evidence"
+"""What a row of the samples has beside its metrics: :func:`custom_metrics.scores.unsupported.evidence`."""
+COUNTS = OF_A_DETECTOR[1].name
+"""The metric whose values are a mapping with ``flagged`` and ``words``."""
 _FLAGGED = Metric(
     *(FLAGGED_ANSWERS, DEFINED_SHARE, False, "answers that do not abstain and that the detector has read"),
     label="share of flagged answers",
@@ -226,13 +230,13 @@ def _rows(lines: Iterable[_Tagged]) -> Iterator[dict[str, Any]]:
         abstains = is_abstention(answer, doc["language"])
         share, counts = (None, None) if abstains else calibrated.TaggedAnswer.from_document(doc, tagged).values()
         values: dict[str, Any] = {_CORRECTED.name: counts, _SHARE.name: share}
-        against = evidence(answer, spans, doc["language"])
-        flagged = is_unsupported(against, tagged["detector"]["name"])
-        values[FLAGGED_ANSWERS] = None if share is None else float(flagged)
+        against = round(evidence(answer, spans, doc["language"]), 4)
+        values[FLAGGED_ANSWERS] = None if share is None else float(is_unsupported(against, tagged["detector"]))
         values["abstention_rate"] = float(abstains)
         values["expected_share"] = None if share is None else marked.expected_share(answer, spans, doc["language"])
         filtered = [json.dumps(tagged, ensure_ascii=False)]
         row = {"doc_id": number, "doc": doc, "target": "", "resps": [[answer]], "filtered_resps": filtered}
+        row[EVIDENCE] = against
         yield {**row, "filter": _NAME, "metrics": [*values], **values}
 
 
@@ -280,8 +284,7 @@ def _write_rows(
             samples.write(json.dumps(row, ensure_ascii=False) + "\n")
             entry = {"line": row["doc_id"], "place": doc["id"], "id": doc.get("query_id"), "language": doc["language"]}
             shares = {"flagged_share": row[_SHARE.name], "expected_share": row["expected_share"]}
-            against = evidence(tagged["answer"], tagged["spans"], doc["language"])
-            probability = unsupported_probability(against, tagged["detector"]["name"])
+            probability = unsupported_probability(row[EVIDENCE], tagged["detector"])
             shares["unsupported_probability"] = None if math.isnan(probability) else round(probability, 4)
             texts = (
                 None if tagged["spans"] is None else [tagged["answer"][start:end] for start, end, *_ in tagged["spans"]]

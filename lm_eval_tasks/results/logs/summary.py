@@ -16,21 +16,24 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
-from custom_metrics.hallucination import estimate, flagged_words
+from custom_metrics.hallucination import estimate
 from custom_metrics.reading.spans import Span, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import defined_share
-from custom_metrics.scores.unsupported import evidence, is_unsupported, unsupported_probability
+from custom_metrics.scores.unsupported import unsupported_probability
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.results.logs.answers import Log
+from lm_eval_tasks.results.logs.run import COUNTS, EVIDENCE, FLAGGED_ANSWERS
 
 LANGUAGE, MODEL = "language", "model"
 USAGE = ("tokens_in", "tokens_out", "cost", "latency")
 """Quantities of an answer that some logs have: tokens, cost in the log's currency, seconds."""
 TO_LOOK_AT = 10
+MOST_GROUPS = 30
+"""Groups that a terminal and a plot show, the largest; Python gets all."""
 _SENTENCE = re.compile(r"[^.!?\u3002\uff01\uff1f\n]+")
 _EDGES = ".,;:!?\"'()[]\u3002\uff0c"
 NO_VALUE = "(none)"
@@ -58,7 +61,7 @@ class Group:
     names: Mapping[str, str]
     answers: int = 0
     abstaining: int = 0
-    unread: int = 0  # the detector failed
+    unread: int = 0  # the detector failed, or there is no word
     flagged_answers: Figure = UNDEFINED
     flagged_words: Figure = UNDEFINED
     usage: Mapping[str, float] = field(default_factory=dict)  # means over the answers that have one
@@ -77,7 +80,7 @@ class _Counts:
     """The columns of a group's answers."""
 
     def __init__(self) -> None:
-        self.flags = array("d")  # nan: it abstains, or the detector failed
+        self.flags = array("d")  # nan: in no share
         self.words = array("d")  # flagged and all, in turn
         self.clusters: list[str] = []
         self.usage: dict[str, list[float]] = {}
@@ -133,22 +136,17 @@ def summarise(rows: Iterable[Mapping[str, Any]], by: Sequence[str] = (), most: i
     total, groups = _Counts(), dict[tuple[str, ...], _Counts]()
     worst: list[tuple[float, int, FlaggedAnswer]] = []
     for row in rows:
-        doc, tagged = row["doc"], json.loads(row["filtered_resps"][0])
-        answer, language, detector = tagged["answer"], doc["language"], tagged["detector"]["name"]
-        spans = None if tagged["spans"] is None else [span_of(span) for span in tagged["spans"]]
+        doc, flag, of_words, against = row["doc"], row[FLAGGED_ANSWERS], row[COUNTS], row[EVIDENCE]
+        counts = (of_words["flagged"], of_words["words"]) if of_words else (0, 0)
         abstains = bool(row["abstention_rate"])
-        against = evidence(answer, spans, language)
-        counts_too = not abstains and spans is not None
-        flag = float(is_unsupported(against, detector)) if counts_too else math.nan
-        counts = flagged_words(answer, spans, language) if counts_too and spans is not None else (0, 0)
         values = tuple(str(value) if (value := _field(doc, name)) is not None else NO_VALUE for name in by)
         usage = {name: float(doc[name]) for name in USAGE if doc.get(name) is not None}
         for part in (total, groups.setdefault(values, _Counts())) if by else (total,):
-            part.add(flag, counts, doc["article"], usage)
+            part.add(math.nan if flag is None else flag, counts, doc["article"], usage)
             part.abstaining += abstains
-            part.unread += spans is None
-        if flag == 1 and spans and (len(worst) < most or against > worst[0][0]):
-            entry = (against, -int(row["doc_id"]), _to_look_at(row["doc_id"], doc, answer, spans, against, detector))
+            part.unread += flag is None and not abstains
+        if flag and (len(worst) < most or against > worst[0][0]):
+            entry = (against, -int(row["doc_id"]), _to_look_at(row))
             (heapq.heappush if len(worst) < most else heapq.heapreplace)(worst, entry)
     listed = [part.group(dict(zip(by, values, strict=True))) for values, part in groups.items()]
     listed.sort(key=lambda group: (-group.answers, *group.names.values()))
@@ -161,11 +159,11 @@ def _field(doc: Mapping[str, Any], name: str) -> Any:
     return doc.get(name) or None if name in (LANGUAGE, MODEL) else doc.get("labels", {}).get(name)
 
 
-def _to_look_at(
-    line: int, doc: Mapping[str, Any], answer: str, spans: list[Span], against: float, detector: str
-) -> FlaggedAnswer:
+def _to_look_at(row: Mapping[str, Any]) -> FlaggedAnswer:
+    doc, tagged = row["doc"], json.loads(row["filtered_resps"][0])
+    answer, spans = tagged["answer"], [span_of(span) for span in tagged["spans"]]
     return FlaggedAnswer(
-        line,
+        row["doc_id"],
         str(doc.get("query_id", "")),
         doc["language"],
         doc["model"],
@@ -173,7 +171,7 @@ def _to_look_at(
         answer,
         nearest_passage(doc["reference"], answer, spans, doc["language"]),
         spans,
-        unsupported_probability(against, detector),
+        unsupported_probability(row[EVIDENCE], tagged["detector"]),
     )
 
 

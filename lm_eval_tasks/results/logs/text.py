@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.results.formats import Section, render_sections, with_bounds
-from lm_eval_tasks.results.logs.summary import USAGE, FlaggedAnswer, Group, LogSummary
+from lm_eval_tasks.results.logs.summary import MOST_GROUPS, USAGE, FlaggedAnswer, Group, LogSummary
 
 USAGE_TITLES = dict(zip(USAGE, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
 _LONGEST_ANSWER, _LONGEST_PASSAGE, _BEFORE = 700, 400, 200  # characters
@@ -34,7 +34,9 @@ def summary_text(summary: LogSummary, source: str, detector: str, coloured: bool
         "declined",
         *(USAGE_TITLES[name] for name in usage),
     )
-    rows = [_row("all", total, usage), *(_row(label_of(group), group, usage) for group in summary.groups)]
+    rows = [_row("all", total, usage), *(_row(label_of(group), group, usage) for group in summary.groups[:MOST_GROUPS])]
+    if (more := len(summary.groups) - MOST_GROUPS) > 0:
+        rates += f"; {more:,} smaller groups are not shown"
     table = render_sections([Section(header, tuple(rows), before=(note,), after=(f"{rates}.",))], "text")
     if not summary.to_look_at:
         return table + "\nNo answer is flagged.\n"
