@@ -127,7 +127,7 @@ def test_detect_takes_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("detect --answer x", "name --reference and --answer, or a log"),
         ("detect log.jsonl --answer x", "without --reference, --answer"),
         ("detect log.jsonl --fields reply=x", "--fields: 'reply=x': write ROLE=PATH"),
-        ("detect log.jsonl --fields answer=a[", r"'a\[' is no path of a field"),
+        ("detect log.jsonl --fields answer=a[", r"'a\[' is not a path of a field"),
         ("detect log.jsonl --fields answer=reply", "--fields answer=reply gives no value; the first record has answer"),
         ("detect - --follow", "a pipe is read to its end anyway"),
         ("detect --input log.jsonl -o out", "out/ becomes the run"),

@@ -16,6 +16,7 @@ from custom_metrics.statistics.intervals import wilson
 from detector_plugin.lexical import LexicalDetector
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.logs import run
+from lm_eval_tasks.results.logs.plot import groups_plot
 from lm_eval_tasks.results.logs.summary import MOST_GROUPS, nearest_passage, summarise
 from lm_eval_tasks.results.logs.text import summary_text
 
@@ -79,6 +80,25 @@ def test_a_terminal_shows_the_largest_groups() -> None:
     text = summary_text(summary, "x.jsonl", "lexical")
     assert text.count("user=") == MOST_GROUPS < len(summary.groups)
     assert f"{len(summary.groups) - MOST_GROUPS} smaller groups are not shown" in text
+
+
+@pytest.mark.parametrize("cost", [{}, {"cost": 0.5}])
+def test_groups_are_drawn_against_their_cost_where_there_is_one(cost: dict[str, float]) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [row(n, BAD, 0.9, labels={"user": "many"}, **cost) for n in range(20)]
+    rows += [
+        row(n, BAD if n < 22 else GOOD, 0.9 if n < 22 else None, labels={"user": "few"}, **cost) for n in range(20, 24)
+    ]
+    rows += [row(30, "I don't know.", None, labels={"user": "none"}, **cost)]
+    plot = groups_plot(summarise(rows, ["user"]))
+    assert plot is not None
+    assert ("cost" in plot.title) == bool(cost)
+    assert [line[:3] for line in plot.rows] == [
+        ("user=many", 20, 1.0),
+        ("user=few", 4, "not measurable"),  # 2 of 4
+        ("user=none", 1, None),
+    ]
+    assert "<svg " in plot.svg()
 
 
 def test_the_passage_is_the_one_that_shares_most_with_what_is_flagged() -> None:

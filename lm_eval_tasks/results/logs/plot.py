@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.units import NOT_MEASURABLE, without_point
 from lm_eval_tasks.results.logs.summary import MOST_GROUPS, USAGE, LogSummary
 from lm_eval_tasks.results.logs.text import USAGE_TITLES, label_of
 from lm_eval_tasks.results.report.plots import Plot, drawing, ranges
@@ -22,23 +25,27 @@ def groups_plot(summary: LogSummary) -> Plot | None:
     against = next((name for name in _AGAINST if all(name in group.usage for group in groups)), "")
     named = ("flagged_answers", "flagged_words")
     columns = ("group", "answers", *(f"{name}{end}" for name in named for end in ("", "_low", "_high")), *usage)
+    shown = [[without_point(getattr(group, name), "share") for name in named] for group in groups]
     rows = tuple(
         (
             label_of(group),
             group.answers,
-            *(value for name in named for value in getattr(group, name)[:3]),
+            *(cell for figure in figures for cell in _cells(figure)),
             *(group.usage.get(name) for name in usage),
         )
-        for group in groups
+        for group, figures in zip(groups, shown, strict=True)
     )
 
     def draw() -> Any:
         if not against:
-            lines = [ranges.Line(wrapped(label_of(each), 30), [each.flagged_answers], False, [0]) for each in groups]
+            lines = [
+                ranges.Line(wrapped(label_of(each), 30), figures[:1], False, [0])
+                for each, figures in zip(groups, shown, strict=True)
+            ]
             return ranges.draw([ranges.Panel("Flagged answers", lines, Axis("", ranges.SHARE, True))], [], [])
         picture, (axes,) = drawing.panels([""], 5.2, 3.6)
         for look, group in enumerate(groups):
-            x, figure, style = group.usage[against], group.flagged_answers, drawing.marker_style(look)
+            x, figure, style = group.usage[against], shown[look][0], drawing.marker_style(look)
             axes.plot(x, figure.value, linestyle="none", **style)
             axes.vlines(x, figure.low, figure.high, color=style["color"])
         axes.set(xlabel=f"{USAGE_TITLES[against]}, mean of an answer", ylabel="flagged answers")
@@ -52,9 +59,16 @@ def groups_plot(summary: LogSummary) -> Plot | None:
     return Plot(
         name="groups",
         title=f"Flagged answers and {USAGE_TITLES[against]} by group" if against else "Flagged answers by group",
-        caption="Lines are 95 % bounds of the share of flagged answers, as the detector reads them.",
+        caption="Lines are 95 % bounds of the share of flagged answers, as the detector reads them. A line without a mark "
+        "spans more than half of the scale: the share is not measurable.",
         columns=columns,
         rows=rows,
         draw=draw,
         shares=frozenset(named),
     )
+
+
+def _cells(figure: Figure) -> tuple[str | float | None, ...]:
+    """Value and bounds of a figure without its point where that is not measurable; ``None`` for what is undefined."""
+    value, low, high = (None if math.isnan(number) else number for number in figure[:3])
+    return NOT_MEASURABLE if value is None and low is not None else value, low, high
