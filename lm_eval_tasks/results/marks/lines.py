@@ -12,8 +12,6 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import combinations
-from math import isnan
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -22,7 +20,7 @@ from custom_metrics.hallucination import flagged_words
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.judging import ASPECTS
-from custom_metrics.statistics.agreement import cohen_kappa, contingency_table, quadratic_weights
+from custom_metrics.statistics.agreement import mean_kappa
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
@@ -338,30 +336,6 @@ def kappa_of_words(marks: Sequence[Mark]) -> tuple[float | None, int]:
             categories = covered(words(mark.answer, mark.language), mark.spans)
             by_answer[mark.run, mark.id][mark.annotator] = [int(category is not None) for category in categories]
     return mean_kappa(by_answer.values(), 2)
-
-
-def mean_kappa(
-    labels: Iterable[Mapping[str, Sequence[int]]], size: int, quadratic: bool = False
-) -> tuple[float | None, int]:
-    """Cohen's kappa, the mean over pairs of raters, and the number of items that several rated.
-
-    Args:
-        labels: of each item, rater to labels in [0, `size`).
-        quadratic: whether disagreements have quadratic weights.
-
-    Returns:
-        ``None`` for a kappa without two raters of one item, or without two labels.
-    """
-    pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-    several = 0
-    for by_rater in labels:
-        several += len(by_rater) > 1
-        for first, second in combinations(sorted(by_rater), 2):
-            pairs[first, second] += zip(by_rater[first], by_rater[second], strict=True)
-    weights = quadratic_weights(range(size)) if quadratic else None
-    kappas = [float(cohen_kappa(contingency_table(of_pair, size), weights)) for of_pair in pairs.values()]
-    defined = [kappa for kappa in kappas if not isnan(kappa)]
-    return (fmean(defined) if defined else None), several
 
 
 def _first_faults(what: str, faults: Sequence[str]) -> str:
