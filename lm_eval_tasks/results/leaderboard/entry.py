@@ -20,13 +20,14 @@ from typing import Any
 from tqdm import tqdm
 
 from custom_metrics.broken_run import count
-from custom_metrics.scores.aggregations import NotMeasured
+from custom_metrics.scores.aggregations import NotMeasured, defined_mean
 from custom_metrics.statistics.figures import Figure, FigureOfStrata, Rows, Stratum
 from custom_metrics.statistics.units import Unit
 from detector_plugin.detector import SPEED
 from lm_eval_tasks.data.atomic import sha256_of, whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.definition.catalogue import kind_of
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.detection.marked import draw_of
 from lm_eval_tasks.results.doubts import doubts_about_answers
@@ -184,7 +185,7 @@ def _pooled(column: Sequence[HeadlineFigure], reported: float) -> tuple[Headline
     """The figure of a group from those of its tasks, with all of their documents; and whether the group is weighted
     (:func:`lm_eval_tasks.runs.other_tasks.is_weighted`)."""
     first = column[0]
-    figure, weighted = mean_of_group([head.figure for head in column], first.metric.is_share, reported)
+    figure, weighted = mean_of_group([head.figure for head in column], kind_of(first.metric) or defined_mean, reported)
     tasks = [head.measured for head in column if head.measured is not None]
     (measured,) = pooled(tasks, [0]) if len(tasks) == len(column) else (None,)
     return HeadlineFigure(first.metric, first.filter, figure, measured), weighted

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.strata import mean_of
 from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.results.board import reported_figure
 from lm_eval_tasks.runs import Run, TaskRun
-from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN, mean_of_group
+from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN
 
 MANY = 3
 """Models from which on a report shows them all on one axis, and pairs of them as matrices."""
@@ -55,18 +54,8 @@ class Family:
         return {language: task.figure(metric, self.filter) for language, task in self.tasks.items()}
 
     def mean(self, metric: str) -> Figure:
-        """The unweighted mean of a metric over the languages, with bounds of :mod:`custom_metrics.statistics.strata`; for a
-        single task, its figure. If languages share passages, the standard error is that of the group's results,
-        which is clustered by passage. Of a group of other tasks, :func:`mean_of_group`."""
-        figures = [*self.figures(metric).values()]
-        share = all(task.metric(metric).is_share for task in self.tasks.values())
-        value, error = (self.results.get(f"{name},{self.filter}") for name in (metric, f"{metric}_stderr"))
-        if self.any_task.table is None and isinstance(value, float):
-            return mean_of_group(figures, share, value)[0]
-        mean = mean_of(figures, share)
-        if isinstance(error, float) and isinstance(value, float) and math.isclose(value, mean.value) and not share:
-            return mean_of(figures, share, error)
-        return mean
+        """The mean of a metric over the languages, as the board has it; for a single task, its figure."""
+        return reported_figure([*self.tasks.values()], metric, self.filter, self.results)
 
     def why_no_mean(self, metric: str) -> str:
         """The first reason why a metric of another task is no mean of its documents' values; empty where there is none."""
