@@ -25,8 +25,8 @@ from lm_eval_tasks.nomiracl.dataset import first_by_hash
 from lm_eval_tasks.nomiracl.dataset import load as nomiracl
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard import write_leaderboard
+from lm_eval_tasks.results.model_card import model_card
 from lm_eval_tasks.results.report import write_report
-from lm_eval_tasks.results.report.cards import model_card
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.runs import read_runs
 from tests.conftest import figures_of
