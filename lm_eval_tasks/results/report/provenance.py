@@ -10,7 +10,7 @@ from typing import Any
 
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, without_point
 from lm_eval_tasks.results.formats import as_text, bounds
-from lm_eval_tasks.results.reproduce.recorded import commands_of, read_recorded
+from lm_eval_tasks.results.reproduce import commands_of, read_recorded
 from lm_eval_tasks.runs import Run, TaskRun
 
 
