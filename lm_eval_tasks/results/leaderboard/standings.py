@@ -200,17 +200,18 @@ def _section(number: int, group: _RunGroup) -> Section:
             for doubt in task.doubts:
                 concerned.setdefault(doubt, set()).add(name)
     ordered = sorted(tasks.values(), key=lambda task: task.task)
-    traded = _traded_together(ordered)
+    together = _traded_together(ordered)
+    leading = max(together, key=lambda metrics: max(each.metric.prominence for each in metrics))  # sorts a report, too
+    traded = [leading, *(metrics for metrics in together if metrics is not leading)]
     drafts = [_drafts(metrics, MEAN_COLUMN if len(ordered) > 1 else "", ordered) for metrics in traded]
     summary = _table("", group, [draft for of_metrics in drafts for draft in of_metrics])
-    prominent = max(traded, key=lambda metrics: max(each.metric.prominence for each in metrics))
-    in_overview = [len(traded) < 3 or metrics in (traded[0], prominent) for metrics in traded]
+    in_overview = [len(traded) < 3 or metrics in (leading, together[0]) for metrics in traded]
     return Section(
         family=group.family,
         title=ordered[0].title or group.family,
         question=ordered[0].question,
         kind=ordered[0].kind,
-        prominence=max(each.metric.prominence for each in prominent),
+        prominence=max(each.metric.prominence for each in leading),
         number=number,
         conditions={
             condition: ", ".join(labels) if len(labels) < 4 else f"{len(labels)} of them, one a language"
