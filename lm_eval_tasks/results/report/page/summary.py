@@ -1,8 +1,7 @@
 """The top of a page: its numbers by family and metric, with the doubts that many of them share.
 
-For three models and more there is an :class:`Overview` of each family and language: all models on one axis, the best model,
-the models that show no difference to it, the models whose answers are doubtful, and the best model by what a made-up answer
-costs.
+Each family and language has an :class:`Overview`: all models on one axis, the best model, the models that show no
+difference to it, the models whose answers are doubtful, and the best model by what a made-up answer costs.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import NamedTuple
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.board import Costs, place_of
 from lm_eval_tasks.results.compare import Comparison
-from lm_eval_tasks.results.formats import as_text, unbroken
+from lm_eval_tasks.results.formats import as_text
 from lm_eval_tasks.results.report.documents import TaskDocuments
 from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.headlines import Doubt, Headline
@@ -106,24 +105,6 @@ class Summary(NamedTuple):
     def main_doubts(self) -> list[Doubt]:
         """One doubt of each kind, for the first screen."""
         return [*{doubt.kind: doubt for doubt in reversed(self.doubts)}.values()][::-1]
-
-    @property
-    def more_doubts(self) -> int:
-        """The number of further doubts about the first metric."""
-        return len(self.doubts) - len(self.main_doubts) + sum(len(headline.doubts) for headline in self.first.headlines)
-
-    @property
-    def traded_against(self) -> dict[str, str]:
-        """Model to its numbers on the metrics that the first one balances or is traded against, as text; empty where there
-        are none."""
-        names = self.first.measured.balances or (self.first.measured.traded_against,)
-        texts: dict[str, list[str]] = {}
-        for metric in self.metrics:
-            if metric.measured.name in names:
-                title = metric.measured.heading[:1].lower() + metric.measured.heading[1:]
-                for headline in metric.headlines:
-                    texts.setdefault(headline.model, []).append(unbroken(f"{title}: {headline.value}"))
-        return {model: "; ".join(listed) for model, listed in texts.items()}
 
 
 def summaries(headlines: Sequence[Headline]) -> tuple[list[Doubt], list[Summary]]:
