@@ -17,9 +17,8 @@ from lxml import html
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.report import BYTES, write_report
+from lm_eval_tasks.results.report.drawing import COLOURS, DARK, LIGHT
 from lm_eval_tasks.results.report.page import cleaned, direction, language_tag
-from lm_eval_tasks.results.report.plots import DARK, LIGHT
-from lm_eval_tasks.results.report.plots.drawing import COLOURS
 from lm_eval_tasks.results.report.provenance import command_files, numbers
 from lm_eval_tasks.runs import labels, read_runs
 from tests.conftest import ROOT

@@ -21,7 +21,7 @@ from lm_eval_tasks.results.formats import (
     points,
     range_of_points,
 )
-from lm_eval_tasks.results.report.families import MANY, title_of
+from lm_eval_tasks.results.report.headlines import MANY, title_of
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
 

@@ -20,15 +20,14 @@ from typing import Any
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.results.formats import UNDEFINED_TEXT, as_text
-from lm_eval_tasks.results.report.answers import ReadAnswers
 from lm_eval_tasks.results.report.differences import differences, published_tables
-from lm_eval_tasks.results.report.documents.document import KINDS
-from lm_eval_tasks.results.report.families import families, language_name, title_of
-from lm_eval_tasks.results.report.headlines import headlines
+from lm_eval_tasks.results.report.documents import ReadAnswers
+from lm_eval_tasks.results.report.drawing import DARK, LIGHT, MARKERS, Plot, look_of, short_names
+from lm_eval_tasks.results.report.headlines import families, headlines, language_name, title_of
 from lm_eval_tasks.results.report.page.summary import examples, overviews, summaries
-from lm_eval_tasks.results.report.plots import DARK, LIGHT, Plot, plots_of
-from lm_eval_tasks.results.report.plots.drawing import MARKERS, look_of, short_names
+from lm_eval_tasks.results.report.plots import plots_of
 from lm_eval_tasks.results.report.provenance import command_files, numbers, origins
+from lm_eval_tasks.results.report.readers import KINDS
 from lm_eval_tasks.results.tagged_tasks import LOGGED
 from lm_eval_tasks.runs import Run
 

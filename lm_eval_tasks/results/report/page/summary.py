@@ -18,8 +18,7 @@ from lm_eval_tasks.results.board import Costs, place_of
 from lm_eval_tasks.results.compare import Comparison
 from lm_eval_tasks.results.formats import as_text
 from lm_eval_tasks.results.report.documents import TaskDocuments
-from lm_eval_tasks.results.report.families import language_name
-from lm_eval_tasks.results.report.headlines import Doubt, Headline
+from lm_eval_tasks.results.report.headlines import Doubt, Headline, language_name
 
 _SEVERE = ("alike", "broken", "undefined", "invalid", "abstains", "clipped", "unlike")
 """Kinds of doubts that the first screen shows beside a model, the worst first. The others are shown below."""
