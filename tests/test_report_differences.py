@@ -10,9 +10,9 @@ import pytest
 from lxml import html
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.report.differences import differences, published_tables
 from lm_eval_tasks.results.report.documents import caching_reader
 from lm_eval_tasks.results.report.page import page_of
+from lm_eval_tasks.results.report.page.summary import differences, published_tables
 from lm_eval_tasks.runs import labels, read_runs
 from tests.golden import golden
 from tests.logged_runs import generate

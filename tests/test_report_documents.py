@@ -14,11 +14,11 @@ from custom_metrics.reading.spans import Span
 from lm_eval_tasks.results.report.documents import (
     TaskDocuments,
     choose,
+    examples,
     most_hallucinated,
     read_documents,
     read_task,
 )
-from lm_eval_tasks.results.report.page.summary import examples
 from lm_eval_tasks.results.report.readers import (
     Document,
     Piece,

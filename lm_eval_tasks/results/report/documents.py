@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from math import ceil
@@ -33,6 +33,8 @@ _TURNS = ("hallucinated", "wrong", "disagree", "invalid", "abstained", "")  # th
 _TOP = 0.1  # share of a task's flagged answers that are its most hallucinated
 _KINDS, _STANCE, _SHARE = "kinds", "stance", "share"
 _NAMES = (*KINDS,)
+_EXAMPLES = 3
+_QUESTION = 80  # characters of a question of an example
 
 
 class TaskDocuments(NamedTuple):
@@ -178,6 +180,28 @@ class DocumentSampler:
             tuple(documents),
             tuple(model for model in self._tasks if model not in self._answers),
         )
+
+
+def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list[tuple[str, str, str]]:
+    """Up to three documents in which a model made something up, from as many of the tasks as possible, English ones first:
+    id on the page, beginning of the question, and language.
+
+    Documents that another model got right come first. A wrong answer that declines makes nothing up.
+    """
+    candidates = []
+    for order, task in enumerate(documents):
+        for number, document in enumerate(task.documents, 1):
+            kinds = [answer.kinds for answer in document.answers]
+            made_up = any("hallucinated" in own or ("wrong" in own and "abstained" not in own) for own in kinds)
+            if task.task in tasks and made_up:
+                rank = ("disagree" not in document.kinds, task.language != "en", number, order)
+                question = " ".join("".join(piece.text for piece in document.question.pieces).split())
+                text = question if len(question) <= _QUESTION else f"{question[:_QUESTION].rstrip()}…"
+                candidates.append((rank, task.task, (f"{task.task}-{number}", text, document.language)))
+    ranked = [(task, example) for _, task, example in sorted(candidates)]
+    first = dict(reversed(ranked))
+    ranked.sort(key=lambda pair: pair[1] is not first[pair[0]])
+    return [example for _, example in ranked[:_EXAMPLES]]
 
 
 # ---------------------------------------------------------------------------------------------- all answers, read once

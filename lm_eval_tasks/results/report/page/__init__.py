@@ -20,11 +20,10 @@ from typing import Any
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.results.formats import UNDEFINED_TEXT, as_text
-from lm_eval_tasks.results.report.differences import differences, published_tables
-from lm_eval_tasks.results.report.documents import ReadAnswers
+from lm_eval_tasks.results.report.documents import ReadAnswers, examples
 from lm_eval_tasks.results.report.drawing import DARK, LIGHT, MARKERS, Plot, look_of, short_names
 from lm_eval_tasks.results.report.headlines import families, headlines, language_name, title_of
-from lm_eval_tasks.results.report.page.summary import examples, overviews, summaries
+from lm_eval_tasks.results.report.page.summary import differences, overviews, published_tables, summaries
 from lm_eval_tasks.results.report.plots import plots_of
 from lm_eval_tasks.results.report.provenance import command_files, numbers, origins
 from lm_eval_tasks.results.report.readers import KINDS
