@@ -228,6 +228,25 @@ def test_released_outputs_give_the_rates_of_the_recorded_labels(
     assert results["invalid_rate,strict"] == pytest.approx(invalid / len(asked))
 
 
+def test_llama_2_and_orca_2_hallucinate_as_the_paper_says(shared: Path) -> None:
+    """The paper's headline, from the recorded labels with Invalid in no denominator."""
+    from custom_metrics.relevance import nomiracl_label
+
+    counts: Counter[tuple[str, str]] = Counter()
+    for path in sorted((shared / "reference" / "nomiracl_outputs").glob("*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for row in map(json.loads, lines):
+                if row["subset"] == "non_relevant":
+                    counts[row["model"], nomiracl_label(row["response"])] += 1
+    rates = {m: counts[m, YES] / (counts[m, YES] + counts[m, NO]) for m in {model for model, _ in counts}}
+    shares = {m: counts[m, YES] / (counts[m, YES] + counts[m, NO] + counts[m, "Invalid"]) for m in rates}
+    over = {m for m, value in rates.items() if value > 0.88 and m.startswith(("llama-2", "Orca-2"))}
+    assert over == {"llama-2-7b-chat", "llama-2-13b-chat", "llama-2-70b-chat", "Orca-2-7b"}
+    assert rates["Orca-2-13b"] == pytest.approx(0.857, abs=5e-4)  # in these nine of the paper's 18 languages
+    # with Invalid in the denominator hardly any would be
+    assert {m for m in over if shares[m] > 0.88} == {"llama-2-70b-chat"}
+
+
 def request(identity: Any, task: str = "t", number: int = 0, **doc: Any) -> Any:
     return SimpleNamespace(task_name=task, doc_id=number, doc={"id": identity, **doc})
 

@@ -160,7 +160,14 @@ def test_a_document_counts_in_the_denominators_of_its_subset(
 @pytest.mark.one_python("how good the reader is")
 @pytest.mark.parametrize(
     ("kind", "least"),
-    [("tuning", 0.96), ("unseen", 0.91), ("held_out_1", 0.98), ("held_out_2", 0.96), ("dev_3", 0.96), ("held_out_3", 0.91)],
+    [
+        ("tuning", 0.96),
+        ("unseen", 0.91),
+        ("held_out_1", 0.98),
+        ("held_out_2", 0.96),
+        ("dev_3", 0.96),
+        ("held_out_3", 0.91),
+    ],
 )
 def test_replies_as_models_write_them(kind: str, least: float) -> None:
     """The goal is 0.95; `tests/data/abstention/README.md` says who has seen which."""
