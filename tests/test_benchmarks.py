@@ -284,13 +284,11 @@ def test_readers_of_results_need_nothing_but_the_table_of_a_new_benchmark(two_ru
         "A correct answer has 6 words (2 answers; mean over all 2 languages).",
     ]
     page = write_report([answers, abstains], tmp_path / "report.html").read_text("utf-8")
-    for text in ("Knows the capital", "Capitals of the World", "Does it know its geography?", "words of an answer: "):
+    for text in ("Knows the capital", "Capitals of the World", "Does it know its geography?", "Words of an answer"):
         assert text in page
 
     found = compare_runs([answers, abstains])
-    assert {(row.metric, row.measured.verdict) for row in found.differences} == {
-        ("correct", "knows more capitals than")
-    }
+    assert {row.metric for row in found.differences} == {"correct"}
 
     write_leaderboard(two_runs, tmp_path / "site")
     board = (tmp_path / "site" / "index.html").read_text("utf-8")

@@ -19,10 +19,10 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.report import write_report
-from lm_eval_tasks.results.report.answers import caching_reader
+from lm_eval_tasks.results.report.documents import caching_reader
+from lm_eval_tasks.results.report.drawing import COLOURS, MARKERS, marker_style
 from lm_eval_tasks.results.report.page import page_of
 from lm_eval_tasks.results.report.page.summary import Overview
-from lm_eval_tasks.results.report.plots.drawing import COLOURS, MARKERS, marker_style
 from lm_eval_tasks.runs import Run, labels, read_runs
 from lm_eval_tasks.runs.run import with_cost
 from tests.logged_runs import in_this_process, lines

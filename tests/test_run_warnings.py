@@ -13,7 +13,7 @@ from lm_eval.models.dummy import DummyLM
 
 from custom_metrics.broken_run import Prompting, copy_warning, faults, unread_warning
 from lm_eval_tasks.nomiracl.dataset import load
-from lm_eval_tasks.results.report.answers import read_task, signs_of_run
+from lm_eval_tasks.results.report.documents import read_task, signs_of_run
 from lm_eval_tasks.runs import read_runs
 from tests.logged_runs import generate
 

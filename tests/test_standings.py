@@ -26,7 +26,7 @@ from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard.entry import DETECTORS, Entry, HeadlineFigure, TaskEntry, entry_of, read_entries
 from lm_eval_tasks.results.leaderboard.standings import MEAN_COLUMN, Heading, Table, overviews, sections_of
 from lm_eval_tasks.results.measuring import Measured
-from lm_eval_tasks.results.report.answers import caching_reader
+from lm_eval_tasks.results.report.documents import caching_reader
 from lm_eval_tasks.results.report.page import page_of
 from lm_eval_tasks.runs import labels as labels_of
 from lm_eval_tasks.runs import read_runs

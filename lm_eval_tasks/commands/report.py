@@ -53,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.data.atomic import check_place, check_writable
     from lm_eval_tasks.results.report import write_report
     from lm_eval_tasks.results.report.cards import markdown_of
-    from lm_eval_tasks.results.report.plots import plots_of, save
+    from lm_eval_tasks.results.report.drawing import save
+    from lm_eval_tasks.results.report.plots import plots_of
     from lm_eval_tasks.runs import read_runs
     from lm_eval_tasks.runs.run import with_cost
 

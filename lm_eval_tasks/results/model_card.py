@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lm_eval_tasks.definition.schema import Benchmark
-from lm_eval_tasks.results.report.answers import described_runs
-from lm_eval_tasks.results.report.families import Family, families, language_name
-from lm_eval_tasks.results.report.headlines import Headline, headlines_of_family
+from lm_eval_tasks.results.report.documents import described_runs
+from lm_eval_tasks.results.report.headlines import Family, Headline, families, headlines_of_family, language_name
 from lm_eval_tasks.runs import Run
 
 _SOURCE = "https://github.com/EleutherAI/lm-evaluation-harness"

@@ -33,7 +33,7 @@ from lm_eval_tasks.detection.marked import draw_of
 from lm_eval_tasks.results.doubts import doubts_about_answers
 from lm_eval_tasks.results.joining import JoinedTask
 from lm_eval_tasks.results.measuring import Measured, measure, measured_by, pooled
-from lm_eval_tasks.results.report.answers import read_task, signs_of_run
+from lm_eval_tasks.results.report.documents import read_task, signs_of_run
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files_once, read_files
 from lm_eval_tasks.runs.other_tasks import described, mean_of_group

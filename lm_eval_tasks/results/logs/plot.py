@@ -6,8 +6,8 @@ from typing import Any
 
 from lm_eval_tasks.results.logs.summary import USAGE, LogSummary
 from lm_eval_tasks.results.logs.text import USAGE_TITLES, label_of
-from lm_eval_tasks.results.report.plots import Plot, drawing, ranges
-from lm_eval_tasks.results.report.plots.drawing import Axis, wrapped
+from lm_eval_tasks.results.report import drawing
+from lm_eval_tasks.results.report.drawing import Axis, Plot, wrapped
 
 _AGAINST = ("cost", "latency", "tokens_out", "tokens_in")
 """What a share is drawn against, the first that the groups have."""
@@ -34,9 +34,11 @@ def groups_plot(summary: LogSummary) -> Plot | None:
 
     def draw() -> Any:
         if not against:
-            lines = [ranges.Line(wrapped(label_of(each), 30), [each.flagged_answers], False, [0]) for each in groups]
-            return ranges.draw([ranges.Panel("Flagged answers", lines, Axis("", ranges.SHARE, True))], [], [])
-        picture, (axes,) = drawing.panels([""], 5.2, 3.6)
+            lines = [drawing.Line(wrapped(label_of(each), 30), [each.flagged_answers], False, [0]) for each in groups]
+            return drawing.draw_lines(
+                [drawing.Panel("Flagged answers", lines, Axis("", drawing.SHARE_LIMITS, True))], [], []
+            )
+        picture, (axes,) = drawing.subplots([""], 5.2, 3.6)
         for look, group in enumerate(groups):
             x, figure, style = group.usage[against], group.flagged_answers, drawing.marker_style(look)
             axes.plot(x, figure.value, linestyle="none", **style)

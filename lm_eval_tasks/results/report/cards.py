@@ -12,7 +12,7 @@ from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.compare.tables import render
 from lm_eval_tasks.results.formats import ARROWS, UNDEFINED_TEXT, code_block
 from lm_eval_tasks.results.formats import escaped_markdown as escaped
-from lm_eval_tasks.results.report.answers import described_runs
+from lm_eval_tasks.results.report.documents import described_runs
 from lm_eval_tasks.results.report.headlines import Headline, headlines
 from lm_eval_tasks.results.report.provenance import command_files
 from lm_eval_tasks.runs import Run, labels
