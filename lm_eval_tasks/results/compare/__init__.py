@@ -27,6 +27,7 @@ from lm_eval_tasks.results.compare.comparison import (
     Incomparable,
     differences_of,
 )
+from lm_eval_tasks.results.doubts import read_answers
 from lm_eval_tasks.results.joining import (
     DocumentCounts,
     JoinedTask,
@@ -59,7 +60,7 @@ def compare_runs(
     filter_name: str | None = None,
     refuse: bool = True,
     progress: Callable[[Sequence[str]], Iterator[str]] = iter,
-    read_answers: Callable[[TaskRun], Answers] = TaskRun.answers,
+    read_answers: Callable[[TaskRun], Answers] = read_answers,
     across: Collection[str] = (),
     pairs: Sequence[str] = (),
 ) -> Comparison:

@@ -17,7 +17,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.results.board import Cell, Column, mean_figure, tested
-from lm_eval_tasks.results.doubts import doubts_about_answers, equal_answers
+from lm_eval_tasks.results.doubts import doubts_about_answers, signs_of
 from lm_eval_tasks.results.joining import JoinedTask, Refusal
 from lm_eval_tasks.results.measuring import Measured, measure, pooled
 from lm_eval_tasks.runs import Run, TaskRun, headline_filter
@@ -60,7 +60,8 @@ def measure_task(
     alike: dict[int, list[str]] = {}
     unread: dict[int, list[str]] = {}
     for number, of_run in task.runs.items():
-        for kind, summary, _ in doubts_about_answers(of_run.task, read_by, equal_answers(of_run.answers)):
+        signs = signs_of(of_run.task, of_run.answers)
+        for kind, summary, _ in doubts_about_answers(of_run.task, read_by, signs):
             (alike if kind == "alike" else unread).setdefault(number, []).append(summary)
     measured: dict[str, Measured] = {}
     unmeasured: dict[str, str] = {}

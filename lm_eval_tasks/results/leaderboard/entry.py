@@ -30,10 +30,9 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.catalogue import kind_of
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.detection.marked import draw_of
-from lm_eval_tasks.results.doubts import doubts_about_answers
+from lm_eval_tasks.results.doubts import doubts_about_answers, read_answers, signs_of
 from lm_eval_tasks.results.joining import JoinedTask
 from lm_eval_tasks.results.measuring import Measured, measure, measured_by, pooled
-from lm_eval_tasks.results.report.documents import read_task, signs_of_run
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files_once, read_files
 from lm_eval_tasks.runs.other_tasks import described, mean_of_group
@@ -213,13 +212,13 @@ def _task(task: TaskRun) -> TaskEntry:
     filter_name, conditions, table = task.headline_filter, _conditions(task), task.table
     joined, unranked, signs = None, "", count(())
     try:
-        answers = read_task(task)
+        answers = read_answers(task)
     except MissingSource:
         unranked = "its answers were not logged (--log_samples)"
     except CorruptSource as error:
         unranked = str(error)
     else:
-        signs, task = signs_of_run(task, lambda _: answers), described(task, answers)
+        signs, task = signs_of(task, answers), described(task, answers)
         if answers:
             joined = JoinedTask.join(task.task, {0: (task.task, task, answers)})
             documents = zip(answers.contents.tolist(), answers.keys, range(len(answers)), strict=True)

@@ -21,9 +21,9 @@ from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
 from lm_eval_tasks.results.board import Cell, reported_figure
-from lm_eval_tasks.results.doubts import Findings, doubts_about_answers
+from lm_eval_tasks.results.doubts import READINGS, Findings, doubts_about_answers, signs_of
 from lm_eval_tasks.results.formats import as_text, bounds, not_measurable, range_of, with_bounds
-from lm_eval_tasks.results.report.documents import READINGS, ReadAnswers, read_task, signs_of_run
+from lm_eval_tasks.results.report.documents import ReadAnswers, read_task
 from lm_eval_tasks.runs import Run, TaskRun, labels
 from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN
 
@@ -210,7 +210,10 @@ def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_lan
 
 def headlines_of_family(model: str, family: Family, read_answers: ReadAnswers = read_task) -> list[Headline]:
     """The headlines of a family of tasks; `read_answers` as of :func:`headlines`."""
-    broken = {language: signs_of_run(task, read_answers) for language, task in family.tasks.items()}
+    broken = {
+        language: signs_of(task, read_answers(task) if task.samples else None)
+        for language, task in family.tasks.items()
+    }
     is_alike = all(
         any(kind == "alike" for kind, *_ in doubts_about_answers(task, family.filter, broken[language]))
         for language, task in family.tasks.items()
