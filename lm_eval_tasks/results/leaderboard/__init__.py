@@ -30,7 +30,7 @@ from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
 from lm_eval_tasks.results.board import Cell
-from lm_eval_tasks.results.formats import as_text, bounds, csv_of, json_of, not_measurable, three_digits
+from lm_eval_tasks.results.formats import as_text, bounds, csv_of, json_of, not_measurable, number
 from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries, root_of
 from lm_eval_tasks.results.leaderboard.standings import Section, Table, overviews, sections_of
 from lm_eval_tasks.results.report import drawing
@@ -301,7 +301,7 @@ def overview_text(table: Table, labels: Sequence[str]) -> str:
     rows += [
         [
             f"* {row.model}",
-            *(three_digits(row.values[column]) if column in row.values else "-" for column in table.columns),
+            *(number(row.values[column]) if column in row.values else "-" for column in table.columns),
         ]
         for row in table.published
     ]
@@ -315,7 +315,7 @@ def _text(cell: Cell | None, unit: Unit) -> str:
     if cell is None:
         return "-"
     figure = cell.figure
-    bounds = f" [{three_digits(figure.low)}, {three_digits(figure.high)}]" if math.isfinite(figure.low) else ""
+    bounds = f" [{number(figure.low)}, {number(figure.high)}]" if math.isfinite(figure.low) else ""
     if not is_measurable(figure, unit):
         return NOT_MEASURABLE + bounds
-    return three_digits(figure.value) + bounds + (f" #{cell.rank}" if cell.rank else "")
+    return number(figure.value) + bounds + (f" #{cell.rank}" if cell.rank else "")

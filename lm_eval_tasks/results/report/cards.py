@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.compare.tables import render
-from lm_eval_tasks.results.formats import ARROWS, UNDEFINED_TEXT, code_block
+from lm_eval_tasks.results.formats import ARROWS, PAGE, UNDEFINED_TEXT, code_block
 from lm_eval_tasks.results.formats import escaped_markdown as escaped
 from lm_eval_tasks.results.report.documents import described_runs
 from lm_eval_tasks.results.report.headlines import Headline, headlines
@@ -27,7 +27,7 @@ def markdown_of(runs: Sequence[Run]) -> str:
     if len(runs) > 1:
         try:
             comparison = compare_runs(runs, refuse=False, read_answers=read_answers)
-            compared = render(comparison, "markdown")
+            compared = render(comparison, "markdown", notation=PAGE)
         except (ValueError, MissingSource) as error:
             compared = escaped(f"The models are not compared: {error}")
     files = command_files(dict(zip(labels(runs), runs, strict=True)))

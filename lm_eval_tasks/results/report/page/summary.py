@@ -22,6 +22,7 @@ from lm_eval_tasks.results.board import Costs, place_of
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
 from lm_eval_tasks.results.compare.tables import matrices
 from lm_eval_tasks.results.formats import (
+    PAGE,
     Section,
     as_text,
     bounds,
@@ -290,7 +291,7 @@ def differences(
     nothing = () if metrics else ("The models are not compared: they were asked nothing that is the same.",)
     tables: Sequence[Section] = ()
     if metrics and len(runs) >= MANY:
-        tables = matrices(comparison, lambda value, metric: as_text(value, metric.unit))
+        tables = matrices(comparison, PAGE)
     return Differences(metrics, (*nothing, *refused, *comparison.notes), comparison, tables)
 
 
