@@ -10,6 +10,7 @@ from lm_eval_tasks.definition.schema import Benchmark
 from lm_eval_tasks.results.report.documents import described_runs
 from lm_eval_tasks.results.report.headlines import Family, Headline, families, headlines_of_family, language_name
 from lm_eval_tasks.runs import Run
+from lm_eval_tasks.runs.run import recorded_settings
 
 _SOURCE = "https://github.com/EleutherAI/lm-evaluation-harness"
 _SAMPLE = "a miniature of it that lm-eval-grounded wrote, not the published data"
@@ -50,22 +51,23 @@ def _result(headline: Headline, family: Family) -> Any:
     from huggingface_hub import EvalResult
 
     task, provenance = family.any_task, family.any_task.provenance
+    recorded = recorded_settings(task)
     path = str(task.config.get("dataset_path") or task.benchmark or "unknown")
     tasks = len(headline.languages)
     where = f"mean over {tasks} {headline.parts}" if tasks else language_name(task.language)
     title = f"{headline.benchmark if task.benchmark else family.name}{f' ({where})' if where else ''}"
-    is_sample = provenance.get("read_from") == "sample"
+    is_sample = recorded["read_from"] == "sample"
     files = [file for file in provenance.get("files") or () if isinstance(file, Mapping)]
     # Revisions of the data set itself; none if its files came from elsewhere.
     revisions = [file.get("revision") for file in files if file.get("repository") == path and file.get("host") == "hub"]
     revision = str(revisions[0]) if revisions and revisions[0] and not is_sample else None
-    arguments = {"task_version": task.version, "num_few_shot": task.settings.shots}
-    if task.settings.limit is not None:
-        arguments["limit"] = task.settings.limit
+    arguments = {"task_version": recorded["version"], "num_few_shot": recorded["shots"]}
+    if recorded["limit"] is not None:
+        arguments["limit"] = recorded["limit"]
     if elsewhere := {f"{file['repository']}@{file['revision']}" for file in files if file.get("host") == "github"}:
         arguments["github"] = sorted(elsewhere)
-    if task.detector:
-        arguments["detector"] = f"{task.detector['name']} {task.detector.get('version', '')}".strip()
+    if detector := recorded["detector"]:
+        arguments["detector"] = f"{detector['name']} {detector.get('version', '')}".strip()
     bounds = {"bound_95_low": headline.figure.low, "bound_95_high": headline.figure.high}
     measured: dict[str, Any] = {name: round(bound, _DIGITS) for name, bound in bounds.items() if not math.isnan(bound)}
     measured["documents"] = headline.figure.n
@@ -74,21 +76,19 @@ def _result(headline: Headline, family: Family) -> Any:
         measured["denominator"] = denominator
     if headline.doubts:
         measured["doubts"] = [doubt.text for doubt in headline.doubts]
-    versions = provenance.get("versions")
-    version = versions.get("lm-eval-grounded") if isinstance(versions, Mapping) else None
     return EvalResult(
         task_type=task.table.task_type if task.table else Benchmark.task_type,
         task_name=family.name,
         dataset_type=path,
         dataset_name=f"{title}: {_SAMPLE}" if is_sample else title,
         dataset_config=family.name,
-        dataset_split=str(provenance.get("split") or "") or None,
+        dataset_split=str(recorded["split"] or "") or None,
         dataset_revision=revision,
         dataset_args=arguments,
         metric_type=headline.metric,
         metric_name=f"{headline.measured.in_prose} ({headline.filter})",
         metric_value=round(headline.figure.value, _DIGITS),
         metric_args=measured,
-        source_name=f"lm-eval-grounded {version or ''}".strip(),
+        source_name=f"lm-eval-grounded {recorded['versions'].get('lm-eval-grounded') or ''}".strip(),
         source_url=_SOURCE,
     )

@@ -6,13 +6,13 @@ import json
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.results.board import reported_figure
 from lm_eval_tasks.runs import Run, TaskRun
-from lm_eval_tasks.runs.results_file import mapping
+from lm_eval_tasks.runs.run import recorded_settings
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -59,12 +59,12 @@ def answer_rows(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
 
 def _settings_of(task: TaskRun) -> dict[str, Any]:
     """The recorded settings of a task that are not empty; without the language, so that a benchmark's tasks share them."""
-    recorded, options = asdict(task.settings), mapping(task.provenance.get("options"))
-    hashes = {name: recorded.pop(name)[:12] for name in ("template", "chat_template")}
-    recorded["options"] = {key: value for key, value in options.items() if key != "language"}
-    recorded["detector"] = {key: task.detector[key] for key in ("name", "version") if key in task.detector}
-    del recorded["prompting"]
-    return {key: value for key, value in {**recorded, **hashes}.items() if value not in (None, "", {})}
+    names = ("shots", "system_instruction", "generation", "limit", "options", "detector", "template", "chat_template")
+    recorded = {name: recorded_settings(task)[name] for name in names}
+    recorded |= {name: recorded[name][:12] for name in ("template", "chat_template")}
+    recorded["options"] = {key: value for key, value in recorded["options"].items() if key != "language"}
+    recorded["detector"] = {key: value for key, value in task.detector.items() if key in ("name", "version")}
+    return {key: value for key, value in recorded.items() if value not in (None, "", {})}
 
 
 def _rows(

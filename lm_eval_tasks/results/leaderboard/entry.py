@@ -36,7 +36,7 @@ from lm_eval_tasks.results.measuring import Measured, measure, measured_by, pool
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files_once, read_files
 from lm_eval_tasks.runs.other_tasks import described, mean_of_group
-from lm_eval_tasks.runs.run import SettingsOfTask, settings_of_run, with_cost
+from lm_eval_tasks.runs.run import SettingsOfTask, recorded_settings, settings_of_run, with_cost
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -141,10 +141,8 @@ def entry_of(run: Run, folder: str) -> Entry:
     listed = {task.task for task in tasks}
     tasks = [*_grouped(tasks, run)]
     settings = {name: _text(run.config[name]) for name in ("model", "model_args", "gen_kwargs") if run.config.get(name)}
-    first = next(iter(run.tasks.values()), None)
-    versions = first.provenance.get("versions") if first else None
-    if isinstance(versions, Mapping):
-        settings["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
+    for versions in (recorded_settings(task)["versions"] for task in [*run.tasks.values()][:1]):
+        settings |= {"versions": ", ".join(f"{name} {number}" for name, number in versions.items())} if versions else {}
     detector = run.config.get("detector")
     speed = detector.get(SPEED) if isinstance(detector, Mapping) else None
     others = [name for name in run.tasks if name not in listed]
@@ -260,15 +258,14 @@ def _headline(task: TaskRun, metric: Metric, filter_name: str, joined: JoinedTas
 
 
 def _conditions(task: TaskRun) -> dict[str, str]:
-    settings = task.settings
-    conditions = {"version": str(task.version), "prompt": settings.template[:12], "shots": str(settings.shots)}
-    instruction = settings.system_instruction
+    recorded = recorded_settings(task)
+    conditions = {"version": str(task.version), "prompt": recorded["template"][:12], "shots": str(recorded["shots"])}
+    instruction = recorded["system_instruction"]
     conditions["system instruction"] = _digest([instruction]) if instruction else "none"
-    if task.detector:
-        values = (task.detector.get(key) for key in ("name", "version", "threshold", "options"))
+    if detector := recorded["detector"]:
+        values = (detector.get(key) for key in ("name", "version", "threshold", "options"))
         conditions["detector"] = " ".join(_text(key) for key in values if key)
-        calibration = task.provenance.get("calibration")
-        conditions["calibration"] = _text(calibration.get("file", "")) if isinstance(calibration, Mapping) else "none"
+        conditions["calibration"] = _text(recorded["calibration"].get("file", "none"))
         if draw := draw_of(task.provenance):
             conditions[MARKS] = draw
     return conditions
