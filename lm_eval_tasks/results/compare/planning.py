@@ -12,7 +12,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.board import reported_figure
-from lm_eval_tasks.results.compare.comparison import Comparison
+from lm_eval_tasks.results.compare import Comparison
 from lm_eval_tasks.results.compare.tables import WITH_POWER
 from lm_eval_tasks.results.formats import Section, csv_of, json_of, number, render_sections
 from lm_eval_tasks.runs import Run

@@ -12,7 +12,7 @@ from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import on_one_line, shorten
 from lm_eval_tasks.results.board import Column
-from lm_eval_tasks.results.compare.comparison import Comparison, Difference
+from lm_eval_tasks.results.compare import Comparison, Difference
 from lm_eval_tasks.results.formats import (
     ARROWS,
     FRACTIONS,

@@ -19,6 +19,7 @@ from typing import Any
 
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from lm_eval_tasks.data.provenance import PACKAGE
+from lm_eval_tasks.results import LOGGED
 from lm_eval_tasks.results.formats import UNDEFINED_TEXT, as_text
 from lm_eval_tasks.results.report.documents import ReadAnswers, examples
 from lm_eval_tasks.results.report.drawing import DARK, LIGHT, MARKERS, Plot, look_of, short_names
@@ -27,7 +28,6 @@ from lm_eval_tasks.results.report.page.summary import differences, overviews, pu
 from lm_eval_tasks.results.report.plots import plots_of
 from lm_eval_tasks.results.report.provenance import command_files, numbers, origins
 from lm_eval_tasks.results.report.readers import KINDS
-from lm_eval_tasks.results.tagged_tasks import LOGGED
 from lm_eval_tasks.runs import Run
 
 __all__ = ["cleaned", "direction", "environment_of", "language_tag", "page_of", "render"]
