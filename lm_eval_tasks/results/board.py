@@ -23,6 +23,7 @@ from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.multiple_comparisons import adjusted, better, ranks
 from custom_metrics.statistics.paired_difference import PairedDifference
 from custom_metrics.statistics.strata import error_across
+from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.catalogue import kind_of
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.measuring import Measured, differences, pooled
@@ -42,6 +43,12 @@ class Cell(NamedTuple):
     competes: bool = True  # whether it can have a rank: measurable, and not the same verdict on every question
     doubted: bool = False  # whether there are doubts about the answers: a first rank is no distinction
     rank: int | None = None
+
+    @classmethod
+    def of(cls, figure: Figure, metric: Metric, is_alike: bool) -> Cell:
+        """The cell of a run's figure, without a rank. `is_alike`: the run gives every question the same verdict."""
+        shown = is_measurable(figure, metric.unit)
+        return cls(figure.value, figure, shown, shown and not is_alike)
 
 
 class PairResult(NamedTuple):

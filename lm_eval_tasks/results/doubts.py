@@ -3,11 +3,12 @@ of its answers cannot be read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from custom_metrics.broken_run import MOST_INVALID, Labels, Sign, Signs, as_answered, count, faults, kind_of
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
+from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.runs import Answer, Answers, TaskRun
 from lm_eval_tasks.runs.answers import Derive
 
@@ -57,6 +58,16 @@ def doubts_about_answers(task: TaskRun, filter_name: str, signs: Signs) -> Findi
         if figure.value > MOST_INVALID:
             counts = f"{round(figure.value * figure.n)} of {figure.n}" if figure.n else f"{100 * figure.value:.1f} %"
             yield "abstains" if metric == "abstention_rate" else "invalid", summary, counts
+
+
+def by_part(doubts: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """The doubts about parts of a run, such as tasks or languages, each once; with the parts concerned if not all are."""
+    concerned: dict[str, list[str]] = {}
+    for part, texts in doubts.items():
+        for text in texts:
+            concerned.setdefault(text, []).append(part)
+    every = len(doubts)
+    return tuple(text if len(parts) == every else f"{text} ({shorten(parts)})" for text, parts in concerned.items())
 
 
 # ---------------------------------------------------------------------------------------------- signs of a broken run

@@ -29,7 +29,7 @@ from lm_eval_tasks.definition.catalogue import hint
 from lm_eval_tasks.definition.schema import BALANCED, Metric
 from lm_eval_tasks.results.board import Column, Costs, best_by_cost
 from lm_eval_tasks.results.compare.columns import MeasuredTask, columns_of, measure_task
-from lm_eval_tasks.results.doubts import read_answers
+from lm_eval_tasks.results.doubts import by_part, read_answers
 from lm_eval_tasks.results.joining import (
     DocumentCounts,
     JoinedTask,
@@ -335,21 +335,15 @@ def compare_runs(
         tuple(refused),
         differ,
         {name: tuple(names) for name, names in paired.items() if len(names) > 1},
-        {number: tuple(texts) for number in range(len(runs)) if (texts := _doubts(number, compared))},
+        {number: texts for number in range(len(runs)) if (texts := _doubts(number, compared))},
         costs,
         columns,
     )
 
 
-def _doubts(run: int, compared: Mapping[str, MeasuredTask]) -> list[str]:
+def _doubts(run: int, compared: Mapping[str, MeasuredTask]) -> tuple[str, ...]:
     """The doubts about a run's answers, with the tasks that they concern."""
-    concerned: dict[str, list[str]] = {}
-    for name, task in compared.items():
-        for doubt in (*task.alike.get(run, ()), *task.unread.get(run, ())):
-            concerned.setdefault(doubt, []).append(name)
-    return [
-        doubt if len(names) == len(compared) else f"{doubt} ({shorten(names, 3)})" for doubt, names in concerned.items()
-    ]
+    return by_part({name: (*task.alike.get(run, ()), *task.unread.get(run, ())) for name, task in compared.items()})
 
 
 def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.strata import mean_of_strata
-from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
@@ -191,9 +190,8 @@ def _column(
                 [Figure(each.value(number)) for each in (pooled(values, [number]) if weighted else values)]
             ).value
             figure = _figure(figures, values, number, metric)
-            shown = is_measurable(figure, metric.unit)
             alike = all(task.alike.get(number, ()) for task, _ in of_run)
-            cells[number] = Cell(value, figure, shown, shown and not alike)
+            cells[number] = Cell.of(figure, metric, alike)._replace(value=value)
     return Column(
         name,
         metric,

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import Unit, is_measurable
+from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.board import Cell, Column, mean_figure, place_of, tested
+from lm_eval_tasks.results.doubts import by_part
 from lm_eval_tasks.results.leaderboard.entry import DETECTORS, KINDS, MARKS, Entry, HeadlineFigure, TaskEntry
 from lm_eval_tasks.results.measuring import Measured
 
@@ -293,9 +294,14 @@ def _table(title: str, group: _RunGroup, drafts: Sequence[_Draft]) -> Table:
             cells[number][draft.heading] = cell
     table_tasks = dict.fromkeys(task for draft in drafts for task in draft.tasks)
     rows = [
-        Standing(number, by_column, _marks([of_run[task] for task in table_tasks if task in of_run]))
+        Standing(
+            number,
+            by_column,
+            by_part({task.language or task.task: (*task.alike, *task.unread) for task in of_run}),
+        )
         for number, by_column in cells.items()
-        if by_column and (of_run := group.members[number])
+        if by_column
+        and (of_run := [group.members[number][task] for task in table_tasks if task in group.members[number]])
     ]
     header = [draft.heading for draft in drafts]
     return Table(title, tuple(header), _sorted(rows, header), tuple(_published(drafts)))
@@ -314,9 +320,8 @@ def _column(draft: _Draft, group: _RunGroup) -> Column:
         tasks = [of_run[task] for task in draft.tasks]
         measured = [each.measured for each in headlines if each.measured is not None]
         figure = mean_figure([each.figure for each in headlines], metric, [(task, 0) for task in measured])
-        shown = is_measurable(figure, metric.unit)
         doubted, alike = any(task.alike or task.unread for task in tasks), all(task.alike for task in tasks)
-        cells[number] = Cell(figure.value, figure, shown, shown and not alike, doubted)
+        cells[number] = Cell.of(figure, metric, alike)._replace(doubted=doubted)
         if len(measured) == parts and not any(task.unranked for task in tasks):
             for of_task, own in zip(by_task, measured, strict=True):
                 of_task[number] = own
@@ -365,17 +370,3 @@ def _published(drafts: Sequence[_Draft]) -> Iterator[Published]:
         model, source = ranked[place]
         name = f"{model} ({place + 1} of {len(ranked)})" if len(ranked) > 1 else model
         yield Published(name, source, full[ranked[place]])
-
-
-def _marks(tasks: Sequence[TaskEntry]) -> tuple[str, ...]:
-    """The doubts about a run's answers, with the languages concerned if not all are."""
-    where: dict[str, list[str]] = {}
-    for task in tasks:
-        for mark in (*task.alike, *task.unread):
-            where.setdefault(mark, []).append(task.language or task.task)
-    return tuple(
-        mark
-        if len(names) == len(tasks)
-        else f"{mark} ({', '.join(names) if len(names) < 4 else f'{len(names)} of {len(tasks)}'})"
-        for mark, names in where.items()
-    )

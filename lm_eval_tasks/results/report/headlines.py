@@ -163,8 +163,7 @@ class Headline:
     @property
     def cell(self) -> Cell:
         """The number as a cell of the board, without a rank."""
-        shown = is_measurable(self.figure, self.measured.unit)
-        return Cell(self.figure.value, self.figure, shown, shown and not self.is_alike)
+        return Cell.of(self.figure, self.measured, self.is_alike)
 
     @property
     def is_measurable(self) -> bool:
