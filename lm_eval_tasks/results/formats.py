@@ -22,7 +22,6 @@ from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, fixed, is_meas
 from custom_metrics.usage.printable import on_one_line, printable
 
 UNDEFINED_TEXT = "undefined"
-NO_BREAK = "\N{NO-BREAK SPACE}"
 ARROWS = {True: " ↑", False: " ↓", None: ""}
 """What follows a metric's name, by whether higher is better."""
 
@@ -119,11 +118,6 @@ def with_bounds(figure: Figure, unit: Unit) -> str:
     interval = ", ".join(filter(None, (bounds(figure, unit), small_n(figure))))
     value = as_text(figure.value, unit)
     return not_measurable(figure, unit) or (f"{value} [{interval}]" if interval else value)
-
-
-def unbroken(text: str) -> str:
-    """A text with no-break spaces between numbers and percent signs."""
-    return text.replace(" %", f"{NO_BREAK}%")
 
 
 # -------------------------------------------------------------------------------------------------------------- tables
