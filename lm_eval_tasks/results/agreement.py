@@ -153,7 +153,7 @@ def _read_rows(path: Path, column: str, id_column: str) -> list[Row]:
             row = {**doc, id_column: doc.get(id_column, doc.get("id")), column: answers[0]}
             if "first" in doc and "second" in doc:  # a comparison: each order is an item, and the rating is a system
                 systems = {"A": doc["first"], "B": doc["second"]}
-                row |= {id_column: doc.get("query_id"), column: systems.get(answers[0], answers[0])}
+                row |= {id_column: doc.get("query_id"), column: systems.get(str(answers[0]), answers[0])}
         elif column not in row and "spans" in row and isinstance(row.get("answer"), str):  # of a file of marks
             row = {**row, id_column: f"{row.get('id')} of run {row.get('run')}", column: _marked(where, row)}
         rows.append((where, row))
