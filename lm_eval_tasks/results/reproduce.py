@@ -29,7 +29,7 @@ from lm_eval_tasks.runs.results_file import leaves_of, mapping, metadata_of, pro
 OUTPUT = "reproduced"
 """Folder that the commands write to."""
 
-SAME, DIFFERS, ABSENT, UNKNOWN = STATES = ("same", "differs", "not here", "unknown")
+SAME, DIFFERS, ABSENT = STATES = ("same", "differs", "not here")
 
 
 class Compared(NamedTuple):
@@ -78,42 +78,41 @@ class RecordedRun:
     configs: Mapping[str, Mapping[str, Any]]  # of the tasks, in the order they were run
     records: Mapping[str, Mapping[str, Any]]  # task to the provenance of its numbers
     untraceable: Sequence[str]  # tasks without such a record
-    config: Mapping[str, Any]  # model, arguments, seeds and limit, as the harness writes them
     metadata: Mapping[str, Any]  # the options that were given with ``--metadata``
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """Model, arguments, seeds and limit, as the harness writes them."""
+        config: Mapping[str, Any] = self.results["config"]
+        return config
 
 
 def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
-    """Read a results file, or one task or group of it.
-
-    Raises:
-        ValueError: the file is damaged, no results file, or has no provenance of its numbers.
-        OSError: it cannot be read.
-    """
+    """Read a results file, or one task or group of it. OSError or ValueError: it cannot be read, is no results file, lacks
+    the task, or has no provenance of its numbers."""
     results = read_results(path)
-    names = [name for name in results.get("n-samples") or results["configs"] if name in results["configs"]]
+    configs = results["configs"]
+    names = [name for name in results.get("n-samples") or configs if name in configs]
     if task is not None:
         groups = results.get("group_subtasks") or {}
-        leaves = set(leaves_of(task, groups))
-        names = [name for name in names if name in leaves]
+        names = [name for name in names if name in {*leaves_of(task, groups)}]
         if not names:
-            known = [*groups, *results["configs"]]
+            known = [*groups, *configs]
             raise ValueError(f"{path} has no task {task}{hint([task], known)}; it has {', '.join(known)}")
-    records = {name: record for name in names if (record := provenance_of(results["configs"][name]))}
+    records = {name: record for name in names if (record := provenance_of(configs[name]))}
     if not records:
         for name in names:
-            if why := mapping(metadata_of(results["configs"][name], "provenance")).get("failed"):
+            if why := mapping(metadata_of(configs[name], "provenance")).get("failed"):
                 raise ValueError(f"{path}: where the numbers of {name} come from could not be written down then: {why}")
         raise ValueError(f"{path} has no results of {provenance.PACKAGE}: its tasks are {', '.join(names) or 'none'}")
-    untraceable = [name for name in names if name not in records]
-    configs = {name: results["configs"][name] for name in records}
     metadata: dict[str, Any] = {}
-    for name, config in configs.items():
-        answers = records[name].get("answers")
-        options = answers.get("metadata") if isinstance(answers, Mapping) else None
-        if not isinstance(options, Mapping):
-            options = provenance.metadata_given(config, results["config"].get("model_args"))
-        metadata |= options
-    return RecordedRun(results, configs, records, untraceable, results["config"], metadata)
+    for name, record in records.items():
+        given = mapping(record.get("answers")).get("metadata")
+        if not isinstance(given, Mapping):
+            given = provenance.metadata_given(configs[name], results["config"].get("model_args"))
+        metadata |= given
+    untraceable = [name for name in names if name not in records]
+    return RecordedRun(results, {name: configs[name] for name in records}, records, untraceable, metadata)
 
 
 def reproduce(path: Path, task: str | None = None, mirror: str | None = None) -> Reproduction:
@@ -158,24 +157,21 @@ def render_script(reproduction: Reproduction) -> str:
 
 
 def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = None) -> tuple[list[str], list[str]]:
-    """The commands to run in this order, and notes on what they do not contain: the harness's command, and the one that
-    scored its answers if these were logged first. There are none if the run recorded no command line.
-
-    Task and mirror are those of :func:`reproduce`.
-    """
-    config, configs, notes = run.config, [*run.configs.values()], list[str]()
+    """The harness's command, and the one that scored its answers if these were logged first; and notes on what they do not
+    contain. There are none if the run recorded no command line. Task and mirror are those of :func:`reproduce`."""
+    config, configs, records = run.config, [*run.configs.values()], run.records.values()
+    notes = list[str]()
     typed = next(filter(None, (metadata_of(each, provenance.COMMAND_LINE) for each in configs)), None)
     try:
         words = shlex.split(typed) if isinstance(typed, str) else []
     except ValueError:  # a quotation that never ends
         words = []
+    origins = {str(record.get("read_from")) for record in records}
     if words[:1] != ["lm_eval"]:
         words = []
-        if any(provenance_of(each).get("read_from") == "log" for each in configs):
-            notes.append("`lm-eval-grounded detect` read a log and made this run.")
-        else:
-            started = "a program started it (simple_evaluate), or its answers came without a results file"
-            notes.append(f"The run recorded no command line: {started}.")
+        started = "a program started it (simple_evaluate), or its answers came without a results file"
+        from_log = "`lm-eval-grounded detect` read a log and made this run."
+        notes.append(from_log if "log" in origins else f"The run recorded no command line: {started}.")
     if run.untraceable:
         notes.append(
             f"Tasks of the run without a record of where their numbers come from: {', '.join(run.untraceable)}."
@@ -195,7 +191,6 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
             notes.append(f"Write mirror={named_here} into the metadata of that file.")
             named_here = None
     environment = ""
-    origins = {str(record.get("read_from")) for record in run.records.values()}
     if "mirror" not in run.metadata and origins & {"mirror", sources.SAMPLE}:  # the environment named it
         if place := mirror or (sources.SAMPLE if sources.SAMPLE in origins else ""):
             environment = f"{sources.MIRROR_VARIABLE}={shell_word(place)} "
@@ -208,10 +203,10 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
         words = [*_drop_option(words, "--tasks", "-t"), "--tasks", task]
     words = _with_json(words, {"mirror": named_here} if named_here else {})
     commands = [environment + " ".join(map(shell_word, [*words, "--output_path", OUTPUT]))]
-    if any("answers" in record for record in run.records.values()):
-        scored, metadata = ["lm-eval-grounded", "score", OUTPUT], configs[0].get("metadata") or {}
+    if any("answers" in record for record in records):
+        scored = ["lm-eval-grounded", "score", OUTPUT]
         for key in ("detector", "detector_args", "calibration", "calibration_annotations"):
-            if (value := metadata.get(key)) is not None:
+            if (value := metadata_of(configs[0], key)) is not None:
                 text = json.dumps(value) if isinstance(value, Mapping) else str(value)
                 scored += [f"--{key.removeprefix('calibration_')}", text]
         commands.append(" ".join(map(shell_word, scored)))
@@ -372,8 +367,8 @@ def _detector(entry: Mapping[str, Any], name_or_path: Any) -> Compared:
 
     name, recorded = str(entry.get("name")), entry.get("version")
     if name.startswith("llm:"):
-        why = f"version there: {recorded}; a language model is not loaded here to compare it"
-        return Compared(UNKNOWN, f"detector {name}", (why,))
+        why = "a language model is not loaded to compare it"
+        return Compared(ABSENT, f"detector {name}", (f"version there: {recorded}", f"here: {why}"))
     options = json.dumps(entry.get("options") or {}, sort_keys=True)
     loaded = partial(shared_detector, str(name_or_path or name), options)
     return Compared.of(f"detector {name}", recorded, lambda: loaded().version, kind="version")
