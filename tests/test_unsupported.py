@@ -75,9 +75,7 @@ def test_the_curve_is_the_fit_to_memerag(by_language: dict[str, Judged]) -> None
 
 
 @pytest.mark.parametrize(("part", "auc", "f1", "f1_of_any"), [("qa", 0.80, 0.62, 0.55), ("data2txt", 0.47, 0.77, 0.79)])
-def test_ragtruth_which_neither_detector_nor_curve_has_seen(
-    hub: str, part: str, auc: float, f1: float, f1_of_any: float
-) -> None:
+def test_ragtruth_which_took_no_part_in_the_fit(hub: str, part: str, auc: float, f1: float, f1_of_any: float) -> None:
     """Question answering: a better verdict than any flagged word. Data to text: no better than chance, as word overlap says
     nothing about a JSON record."""
     from sklearn.metrics import f1_score, roc_auc_score
