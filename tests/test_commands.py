@@ -23,7 +23,7 @@ def test_the_files_of_the_folder_are_the_commands() -> None:
     files = {path.stem for path in FOLDER.iterdir()} - {"__init__", "__pycache__"}
     assert {name.replace("-", "_") for name in command_names()} == files
     assert command_names() == sorted(command_names())
-    assert files >= set("path sources check retrieve score detect calibrate train agreement reproduce separate".split())
+    assert files >= set("path sources check retrieve score detect calibrate train agreement reproduce export".split())
 
 
 @pytest.mark.parametrize("name", command_names())
@@ -125,7 +125,12 @@ More:
         (["chek"], "there is no command 'chek'; did you mean 'check'?"),
         (["no-such"], "there is no command 'no-such'; there are abstention, "),
         (["path", "--tasks", "x"], "lm-eval-grounded: error: unrecognized arguments: --tasks x"),
-        (["separate", "x"], "lm-eval-grounded separate: error: the following arguments are required: -o/--output"),
+        (
+            ["export", "tasks", "x"],
+            "export tasks: error: the following arguments are required: -o/--output",
+        ),
+        (["separate", "x", "-o", "y"], "separate is now `lm-eval-grounded export tasks`"),
+        (["report", "x", "--model-card"], "--model-card is now `lm-eval-grounded export model-card`"),
     ],
 )
 def test_what_the_command_line_does_not_know_is_an_error(

@@ -23,7 +23,7 @@ from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.board import Cell, Column, PairResult
 from lm_eval_tasks.results.compare import Comparison, Difference, DocumentCounts, Refusal
 from lm_eval_tasks.results.compare.tables import matrices, render, sentences
-from lm_eval_tasks.results.formats import Section, as_text, number, p_value, render_sections, three_digits
+from lm_eval_tasks.results.formats import Section, as_text, number, p_value, render_sections
 from tests.changed_runs import written_samples
 from tests.golden import golden
 
@@ -153,8 +153,8 @@ def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than()
 
 def test_numbers() -> None:
     assert [*map(number, (0.12345, -0.0001, 185.77, math.nan, math.inf))] == ["0.123", "0.000", "185.8", "-", "-"]
-    texts = {9999999.94: ("9999999.9", "9999999.9", "10000000"), 1.23456e40: ("1.235e+40",) * 3, -1e8: ("-1e+08",) * 3}
-    assert {value: (number(value), as_text(value, "number"), three_digits(value)) for value in texts} == texts
+    for value, text in ((9999999.94, "9999999.9"), (1.23456e40, "1.235e+40"), (-1e8, "-1e+08")):
+        assert (number(value), as_text(value, "number")) == (text, text)
     assert [*map(p_value, (0.0004, 0.001, 0.25, math.nan))] == ["<0.001", "0.001", "0.250", "-"]
 
 

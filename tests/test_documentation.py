@@ -146,7 +146,10 @@ def test_every_command_that_is_named_exists_and_every_command_is_named() -> None
 def options_of(name: str) -> set[str]:
     parser = argparse.ArgumentParser()
     importlib.import_module(f"{commands.__name__}.{name.replace('-', '_')}").add_arguments(parser)
-    return {*parser._option_string_actions}
+    parsers = [parser]  # and those of the kinds of `export`
+    for action in parser._actions:
+        parsers += action.choices.values() if isinstance(action, argparse._SubParsersAction) else ()
+    return {option for each in parsers for option in each._option_string_actions}
 
 
 def test_every_option_of_a_command_exists() -> None:

@@ -99,7 +99,7 @@ def converted(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tupl
     found = {}
     for name in ("plain", "lexical", "abstain", "rated", "compared", "detected"):
         separated = folder / name
-        run([command("lm-eval-grounded"), "separate", str(runs / name), "-o", str(separated)], folder)
+        run([command("lm-eval-grounded"), "export", "tasks", str(runs / name), "-o", str(separated)], folder)
         eee(["convert", "lm_eval", "--include_samples", "--log_path", "tasks", "--output_dir", "data"], separated)
         if (separated / "groups").exists():
             eee(["convert", "lm_eval", "--log_path", "groups", "--output_dir", "data"], separated)

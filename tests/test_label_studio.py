@@ -11,8 +11,7 @@ import pytest
 
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.results.marks.draw import draw
-from lm_eval_tasks.results.marks.label_studio import lines_from_export, project
-from lm_eval_tasks.results.marks.lines import join, read_marks
+from lm_eval_tasks.results.marks.lines import join, lines_from_export, project, read_marks
 from lm_eval_tasks.results.marks.page import page_content
 from tests.marked_runs import mfava_row, task_answers
 from tests.report_runs import HOSTILE

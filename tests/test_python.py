@@ -143,11 +143,8 @@ def test_a_group_is_a_mean_and_what_is_not_defined_is_absent(tmp_path: Path) -> 
         ]
     group = table.loc["nomiracl", "accuracy"]
     assert (group["denominator"], group["language"], group["version"]) == ("mean of 18 tasks", "", "")
-    assert (group["value"], str(group["low"]), str(group["n"])) == (
-        run.group_results["nomiracl"]["accuracy,robust"],
-        "nan",
-        "<NA>",
-    )
+    assert group["low"] <= group["value"] == run.group_results["nomiracl"]["accuracy,robust"] <= group["high"]
+    assert group["n"] == 18
     assert json.loads(group["settings"])["limit"] == 1
 
 
@@ -189,12 +186,8 @@ def test_export_writes_the_same_table(kind: str, results: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["figures", "-o", "f.csv"], "name the runs"),
-        (["figures", ".", "--split", "dev", "-o", "f.csv"], "its other options are of export clapnq"),
-        (["figures", ".", "--run", "x", "-o", "f.csv"], "its other options"),
         (["figures", ".", "-o", "f.xlsx"], "ends in .csv or .json"),
         (["figures", "nowhere", "-o", "f.csv"], "there is no such file or folder"),
-        (["clapnq", "results", "-o", "f.jsonl"], "clapnq takes no runs"),
     ],
 )
 def test_an_export_that_makes_no_sense_is_refused(

@@ -20,7 +20,7 @@ from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard.entry import entry_of
-from lm_eval_tasks.results.report import answers as report_answers
+from lm_eval_tasks.results.report import documents as report_answers
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.runs import differing_columns, labels, read_runs
 from lm_eval_tasks.runs.answers import content_of, read_answers

@@ -11,25 +11,26 @@ import numpy as np
 import pytest
 
 from custom_metrics.reading.spans import Span
-from lm_eval_tasks.results.report.answers import read_task
 from lm_eval_tasks.results.report.documents import (
     TaskDocuments,
     choose,
+    examples,
     most_hallucinated,
     read_documents,
+    read_task,
 )
-from lm_eval_tasks.results.report.documents.document import (
+from lm_eval_tasks.results.report.readers import (
     Document,
     Piece,
     ShownAnswer,
     Text,
     address_of,
+    passages_of,
+    reader_of,
     spans_in,
     tagged_answer,
     text_of,
 )
-from lm_eval_tasks.results.report.documents.readers import passages_of, reader_of, why_robust, why_strict
-from lm_eval_tasks.results.report.page.summary import examples
 from lm_eval_tasks.runs import Answer, FilteredAnswer, labels, read_runs
 from tests.golden import golden
 from tests.made_runs import task
@@ -183,27 +184,6 @@ def test_the_passages_of_a_prompt(prompt: str, number: int, expected: list[tuple
     assert [(passage.number, passage.title, passage.text.pieces[0].text) for passage in found] == expected
 
 
-@pytest.mark.parametrize(
-    ("reading", "response", "label", "expected"),
-    [
-        ("Strict", "Yes, answer is present in [1].", "Yes, answer is present", "it holds “Yes, answer is present”."),
-        ("Strict", "I don't\nknow", "I don't know", "it holds “I don't know”."),
-        ("Strict", "Yes, answer is present or I don't know", "Invalid", "it holds both phrases of the prompt."),
-        ("Strict", "The answer is not present.", "I don't know", "it holds “answer is not present”."),
-        ("Strict", "Berlin", "Invalid", "it holds neither phrase of the prompt."),
-        ("Strict", "[3]", "Yes, answer is present", "it is the number of a passage."),
-        ("Robust", "Berlin", "Yes, answer is present", "it answers, in other words than the prompt's."),
-        ("Robust", "###", "Invalid", "Invalid, for it has no letter and no digit."),
-        ("Robust", "null", "Invalid", "Invalid, for it is the message of a service that failed."),
-        ("Robust", "Das steht nicht im Text.", "I don't know", "it does not answer. Phrases that decided: “"),
-        ("Robust", "Berlin", "I don't know", "it does not answer."),
-    ],
-)
-def test_why_an_answer_got_its_label(reading: str, response: str, label: str, expected: str) -> None:
-    said = why_strict(response, label) if reading == "Strict" else why_robust(response, label, "de", "Wo?")
-    assert said.startswith(f"{reading} reading: {expected}")
-
-
 # ----------------------------------------------------------------------------------------------------------- real runs
 
 
@@ -236,8 +216,8 @@ def seen(task: str, document: Document) -> Iterator[str]:
     yield from (f"page: {document.page_title} {document.address} {text.pieces[0].text[:40]}" for text in page)
     for answer in document.answers:
         yield f"{answer.model}: {answer.verdict} ({answer.tone}) {sorted(answer.kinds)} {answer.share}"
-        why = filter(None, answer.why)
-        yield from (f"  {line}" for line in (answer.text.pieces[0].text[:60], *why, *map(" ".join, answer.facts)))
+        notes = filter(None, answer.notes)
+        yield from (f"  {line}" for line in (answer.text.pieces[0].text[:60], *notes, *map(" ".join, answer.facts)))
 
 
 def test_the_most_hallucinated_answer_comes_first_with_its_spans(two_models: Path, closed_book: Path) -> None:

@@ -10,7 +10,8 @@ from huggingface_hub import EvalResult, ModelCard
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.report.cards import code_block, escaped, model_card, summary
+from lm_eval_tasks.results.model_card import model_card
+from lm_eval_tasks.results.report.cards import code_block, escaped, summary
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.runs import Run, read_runs
 from tests.golden import golden
@@ -102,9 +103,9 @@ def test_other_formats(two_models: Path, tmp_path: Path, capsys: pytest.CaptureF
     text = capsys.readouterr().out
     assert text == golden("two_models.md", text)
 
-    assert main(["report", str(two_models / "baseline-lexical"), "--model-card", "-o", str(tmp_path / "card.md")]) == 0
+    assert main(["export", "model-card", str(two_models / "baseline-lexical"), "-o", str(tmp_path / "card.md")]) == 0
     assert (tmp_path / "card.md").read_text("utf-8").startswith("---\nmodel-index:\n- name: ")
-    assert main(["report", str(two_models), "--model-card"]) == 2
+    assert main(["export", "model-card", str(two_models)]) == 2
     assert "a model card is of one model; here are 2" in capsys.readouterr().err
 
 

@@ -18,8 +18,7 @@ from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.mfava.dataset import LANGUAGES
 from lm_eval_tasks.mushroom.dataset import LANGUAGES as MUSHROOM
 from lm_eval_tasks.results.formats import with_bounds
-from lm_eval_tasks.results.report.families import families
-from lm_eval_tasks.results.report.headlines import Headline, headlines, metrics_in_sentence
+from lm_eval_tasks.results.report.headlines import Headline, families, headlines, metrics_in_sentence
 from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.golden import golden
 from tests.made_runs import figure, run, share, task

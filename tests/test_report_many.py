@@ -19,10 +19,10 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.report import write_report
-from lm_eval_tasks.results.report.answers import caching_reader
+from lm_eval_tasks.results.report.documents import caching_reader
+from lm_eval_tasks.results.report.drawing import COLOURS, MARKERS, marker_style
 from lm_eval_tasks.results.report.page import page_of
 from lm_eval_tasks.results.report.page.summary import Overview
-from lm_eval_tasks.results.report.plots.drawing import COLOURS, MARKERS, marker_style
 from lm_eval_tasks.runs import Run, labels, read_runs
 from lm_eval_tasks.runs.run import with_cost
 from tests.logged_runs import in_this_process, lines
@@ -148,9 +148,7 @@ def test_a_language_has_its_own_best_equals_and_doubts(released: Path, page: Any
 
 def test_the_page_says_the_best_and_shows_pairs_as_matrices(page: Any) -> None:
     (article,) = page.xpath("//article[@class='overview']")
-    said = [
-        " ".join(each.text_content().split()) for each in article.xpath("./div[@class='seen']//p[@class='verdict']")
-    ]
+    said = [" ".join(each.text_content().split()) for each in article.xpath("./div[@class='said']/p[@class='verdict']")]
     assert said == [
         "Best by “Error rate (balanced)”: gpt-4-azure, 19.7 %; Answers although no passage does: 22.8 %; "
         "Misses an answer that is there: 15.5 %.",

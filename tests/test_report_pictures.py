@@ -15,8 +15,8 @@ from custom_metrics.scores.judging import ASPECTS
 from lm_eval_tasks.mfava.dataset import LANGUAGES as MFAVA
 from lm_eval_tasks.mushroom.dataset import LANGUAGES as MUSHROOM
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES as NOMIRACL
-from lm_eval_tasks.results.report.plots import DARK, LIGHT, plots_of, save
-from lm_eval_tasks.results.report.plots.drawing import COLOURS, INK, MARKERS, short_names, wrapped
+from lm_eval_tasks.results.report.drawing import COLOURS, DARK, INK, LIGHT, MARKERS, save, short_names, wrapped
+from lm_eval_tasks.results.report.plots import plots_of
 from lm_eval_tasks.runs import TaskRun
 from tests.made_runs import figure, run, share, task
 

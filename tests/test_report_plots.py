@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from custom_metrics.statistics.intervals import wilson
-from lm_eval_tasks.results.report.plots import Plot, plots_of
-from lm_eval_tasks.results.report.plots.drawing import COLOURS
+from lm_eval_tasks.results.report.drawing import COLOURS, Plot
+from lm_eval_tasks.results.report.plots import plots_of
 from lm_eval_tasks.runs import Run, TaskRun, read_runs
 from tests.golden import golden
 from tests.made_runs import figure, run, share, task

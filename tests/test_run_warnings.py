@@ -13,7 +13,7 @@ from lm_eval.models.dummy import DummyLM
 
 from custom_metrics.broken_run import Prompting, copy_warning, faults, unread_warning
 from lm_eval_tasks.nomiracl.dataset import load
-from lm_eval_tasks.results.report.answers import read_task, signs_of_run
+from lm_eval_tasks.results.doubts import read_answers, signs_of
 from lm_eval_tasks.runs import read_runs
 from tests.logged_runs import generate
 
@@ -94,7 +94,7 @@ def test_the_report_gives_no_hint_that_the_run_rules_out(tmp_path: Path) -> None
 
     def said(folder: Path) -> str:
         (task,) = read_runs([folder])[0].tasks.values()
-        return faults(signs_of_run(task, read_task), task.settings.prompting)
+        return faults(signs_of(task, read_answers(task)), task.settings.prompting)
 
     assert (said(prompted), said(replayed)) == tuple(HINTS[at][2].removesuffix(".") for at in (0, 2))
     (path,) = prompted.glob("results_*.json")

@@ -17,8 +17,8 @@ import pytest
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.results import is_tagged
 from lm_eval_tasks.results.score import score
-from lm_eval_tasks.results.tagged_tasks import is_tagged
 from tests.conftest import results_of, run
 from tests.logged_runs import copied, files_of, generate, lines, sample, write_samples
 from tests.report_runs import changed

@@ -350,6 +350,8 @@ def test_no_command_shows_or_writes_a_secret(
         ],
         "export": [
             *((0, ["figures", lexical, tagged, "-o", f"figures.{form}"]) for form in ("csv", "json")),
+            (0, ["model-card", tagged, "-o", "card.md"]),
+            (0, ["tasks", tagged, "-o", "separated"]),
             (0, ["clapnq", "--split", "dev", "--mirror", "sample", "-o", "dev.jsonl"]),
         ],
         "leaderboard": [(0, [given / "runs", "-o", "site", "--reports"])],
@@ -359,12 +361,10 @@ def test_no_command_shows_or_writes_a_secret(
         "report": [
             (0, [lexical, answer, tagged, "-o", "report.html"]),
             (0, [tagged, "--format", "markdown", "-o", "report.md"]),
-            (0, [tagged, "--model-card", "-o", "card.md"]),
         ],
         "reproduce": [(1, [results_in(tagged)])],
         "retrieve": [(0, ["--retriever", "bm25", "--split", "dev", "--mirror", "sample", "-o", "run.tsv"])],
         "score": [(0, [untagged, "-o", "scored", *reads])],
-        "separate": [(0, [tagged, "-o", "separated"])],
         "sources": [(0, ["--mirror", "sample"])],
         "train": [(0, ["--show"])],
     }

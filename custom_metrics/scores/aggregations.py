@@ -43,7 +43,13 @@ from custom_metrics.statistics.paired_difference import (
     mean_differences,
 )
 from custom_metrics.statistics.paired_shares import is_share, share_differences
-from custom_metrics.statistics.strata import across_strata, has_shared, linearised
+from custom_metrics.statistics.strata import (
+    across_strata,
+    has_shared,
+    linearised,
+    mean_of_shares,
+    mean_of_strata,
+)
 
 Strata = Sequence[Mapping[int, Rows]]
 """Of each stratum, such as a language, the rows of the models that have it, by number. All rows of a stratum are of the
@@ -190,6 +196,11 @@ class Aggregation:
             with np.errstate(invalid="ignore", divide="ignore"):
                 bounds = spread(self.of_sums(resampled))
         return Figure(value, *bounds, n=self.size(rows))
+
+    def mean_over(self, strata: Sequence[Figure], error: float = math.nan) -> Figure:
+        """The mean over strata of their figures, each of which counts the same. `error` is its standard
+        error; default that of independent strata."""
+        return mean_of_strata(strata, error)
 
     def size(self, rows: Rows) -> int:
         """The size of the figure's denominator: the number of documents that count."""
@@ -345,6 +356,9 @@ class Share(Mean):
         if clusters < number:
             documents = min(documents, share * (1 - share) / error**2) if error > 0 else clusters
         return Figure(share, *wilson(share * documents, documents), error, number)
+
+    def mean_over(self, strata: Sequence[Figure], error: float = math.nan) -> Figure:
+        return mean_of_shares(strata, error)
 
 
 class Ratios(Aggregation):

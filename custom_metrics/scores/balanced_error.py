@@ -65,6 +65,9 @@ class BalancedError(Aggregation):
         figures = [defined_share.figure(Rows(column)) for column in rows.values.T]
         return mean_of_shares(figures, weights=self.weights) if all(figure.n for figure in figures) else UNDEFINED
 
+    def mean_over(self, strata: Sequence[Figure], error: float = math.nan) -> Figure:
+        return mean_of_shares(strata, error)
+
     def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
         """The differences of means of shares. A stratum in which a pair has questions of one kind alone is left out."""
         runs = sorted({run for pair in pairs for run in pair})

@@ -7,7 +7,11 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+from statistics import fmean
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -100,6 +104,30 @@ def estimate(tables: Table, statistic: Statistic) -> Figure:
         block[:, used] = sums[start : start + step]
         resampled.append(statistic(block.reshape(-1, *clusters.shape[1:])))
     return Figure(value, *spread(np.concatenate(resampled))[:2])
+
+
+def mean_kappa(
+    labels: Iterable[Mapping[str, Sequence[int]]], size: int, quadratic: bool = False
+) -> tuple[float | None, int]:
+    """Cohen's kappa, the mean over pairs of raters, and the number of items that several rated.
+
+    Args:
+        labels: of each item, rater to labels in [0, `size`).
+        quadratic: whether disagreements have quadratic weights.
+
+    Returns:
+        ``None`` for a kappa without two raters of one item, or without two labels.
+    """
+    pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    several = 0
+    for by_rater in labels:
+        several += len(by_rater) > 1
+        for first, second in combinations(sorted(by_rater), 2):
+            pairs[first, second] += zip(by_rater[first], by_rater[second], strict=True)
+    weights = quadratic_weights(range(size)) if quadratic else None
+    kappas = [float(cohen_kappa(contingency_table(of_pair, size), weights)) for of_pair in pairs.values()]
+    defined = [kappa for kappa in kappas if not math.isnan(kappa)]
+    return (fmean(defined) if defined else None), several
 
 
 def _ratio(top: Table, bottom: Table) -> Table:

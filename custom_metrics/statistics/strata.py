@@ -70,11 +70,6 @@ def error_across(strata: Sequence[Rows]) -> float:
     return float(rows.std(ddof=1)) / math.sqrt(len(rows)) if len(rows) > 1 else math.nan
 
 
-def mean_of(figures: Sequence[Figure], are_shares: bool, error: float = math.nan) -> Figure:
-    """The mean of the strata's figures: of shares of documents :func:`mean_of_shares`, else :func:`mean_of_strata`."""
-    return (mean_of_shares if are_shares else mean_of_strata)(figures, error)
-
-
 def mean_of_shares(
     figures: Sequence[Figure], error: float = math.nan, weights: Sequence[float] | None = None
 ) -> Figure:

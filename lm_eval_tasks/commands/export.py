@@ -1,7 +1,12 @@
-"""Write the figures of runs as one table, or training examples with the tasks' own prompts.
+"""Write results for others: figures as a table, a model card, a folder for each task, training examples.
 
 `figures`: a row for each figure of the runs: model, task, language, filter, metric, value, bounds, number of documents,
 denominator, settings. FILE ends in `.csv` or `.json`.
+
+`model-card`: the YAML block `model-index` of one run, for a model's card on the Hugging Face hub.
+
+`tasks`: one folder a task and run below DIR/tasks, with its results and samples alone, and the averages of groups below
+DIR/groups, for a leaderboard's converter. The files of the run stay as they are.
 
 `clapnq`: JSON lines with `prompt` and `completion` (plain text) and `messages` (a chat), which TRL, Axolotl, LLaMA-Factory
 and transformers' Seq2SeqTrainer read. The tasks themselves render the prompts. FILE.provenance.json says where the examples
@@ -12,11 +17,18 @@ Examples:
   lm-eval-grounded export clapnq --setting rag --retriever bm25 --split dev -o dev.jsonl
 """
 
+# `every_eval_ever convert lm_eval --include_samples` takes the last file that `samples_<task>_*.jsonl` matches. For
+# `clapnq_gold` that may be `clapnq_gold_gpt`'s, and for the group `nomiracl` it is one language's. In a folder with one
+# task and one run of it, there is only the right file.
+
 from __future__ import annotations
 
 import argparse
-import inspect
+import json
+import os
 import random
+import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -46,8 +58,24 @@ Document = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=("figures", "clapnq"), help="figures of runs; training examples of CLAPnq")
-    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="figures: folders, or results files")
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
+    figures = kinds.add_parser("figures", help="a row for each figure of runs")
+    figures.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder, results file or samples file")
+    add_cost(figures)
+    add_output(figures, "FILE", "the table, .csv or .json", required=True)
+    card = kinds.add_parser("model-card", help="the block model-index of a model's card")
+    card.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="folder, results file or samples file of one run"
+    )
+    add_cost(card)
+    add_output(card, "FILE", "default: standard output")
+    tasks = kinds.add_parser("tasks", help="a folder for each task, for a leaderboard's converter")
+    tasks.add_argument("path", type=Path, metavar="PATH", help="results file, or folder of them")
+    add_output(tasks, required=True)
+    _add_clapnq(kinds.add_parser("clapnq", help="training examples of CLAPnq"))
+
+
+def _add_clapnq(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", default="train", help="train (the default) or validation (also dev)")
     parser.add_argument(
         "--setting",
@@ -66,28 +94,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--retriever", metavar="NAME", help="rag: who finds the passages (default: bm25)")
     parser.add_argument("--top_k", "--top-k", type=int, default=3, help="passages of a prompt with rag (default: 3)")
     parser.add_argument("--seed", type=int, default=1234, help="rag-gold: of the gold passages' places (default: 1234)")
-    add_cost(parser)
-    add_output(parser, "FILE", "where figures or examples go", required=True)
+    add_output(parser, "FILE", "where examples go", required=True)
     add_mirror(parser, "folder of the public files, or `sample`")
     add_retriever_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.kind == "figures":
+        say(f"{export_figures(arguments.runs, arguments.output, arguments.cost)} figures", arguments.output)
+    elif arguments.kind == "model-card":
+        from lm_eval_tasks.results.model_card import model_card
+        from lm_eval_tasks.runs import labels, read_runs
+        from lm_eval_tasks.runs.run import with_cost
+
+        runs = [with_cost(run, arguments.cost) for run in read_runs(arguments.runs)]
+        if len(runs) != 1:
+            raise UsageError(f"a model card is of one model; here are {len(runs)}: {', '.join(labels(runs))}")
+        print_or_write(model_card(runs[0]), arguments.output)
+    elif arguments.kind == "tasks":
+        say(*export_tasks(arguments.path, arguments.output))
+    else:
+        _run_clapnq(arguments)
+    return 0
+
+
+def _run_clapnq(arguments: argparse.Namespace) -> None:
     from lm_eval_tasks.data.provenance import sidecar_of
 
     names = ("output", "split", "setting", "prompt", "retriever", "top_k", "seed", "mirror")
-    if arguments.kind == "figures":
-        defaults = inspect.signature(export_clapnq).parameters
-        options = [name for name in names[1:] if getattr(arguments, name) != defaults[name].default]
-        if options or retriever_options(arguments) or not arguments.runs:
-            wrong = "its other options are of export clapnq" if arguments.runs else "name the runs"
-            raise UsageError(f"{_WHO} figures RUN... -o FILE.csv: {wrong}")
-        say(f"{export_figures(arguments.runs, arguments.output, arguments.cost)} figures", arguments.output)
-        return 0
-    if arguments.cost != 1:
-        raise UsageError(f"{_WHO}: --cost is of export figures")
-    if arguments.runs:
-        raise UsageError(f"{_WHO} clapnq takes no runs; got {arguments.runs[0]}")
     exported = export_clapnq(
         **{name: getattr(arguments, name) for name in names},
         columns=[name.strip() for name in arguments.columns.split(",")],
@@ -98,9 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"gold passage {where}: {number}")
     for reason, number in exported.left_out.items():
         say(f"left out, {reason}: {number}")
-    say(arguments.output)
-    say(sidecar_of(arguments.output))
-    return 0
+    say(arguments.output, sidecar_of(arguments.output))
 
 
 def export_figures(places: Sequence[Path], output: Path, cost: float = 1.0) -> int:
@@ -118,6 +150,104 @@ def export_figures(places: Sequence[Path], output: Path, cost: float = 1.0) -> i
         raise UsageError(f"{_WHO} figures: no results file has a figure in {', '.join(map(str, places))}")
     print_or_write(csv_of(rows) if output.suffix == ".csv" else json_of({"figures": rows}), output)
     return len(rows)
+
+
+# ------------------------------------------------------------------------------------------------- a folder for each task
+
+_BY_NAME = (
+    *("results", "groups", "group_subtasks", "configs", "versions"),
+    *("n-shot", "higher_is_better", "n-samples", "task_hashes"),
+)
+"""Sections of a results file that have an entry for each task or group."""
+_NOT_METRICS = ("alias", "name", "sample_len", "sample_count", "samples", "bypass")
+"""Keys of a task's results that are no scores; ``bypass`` is the harness's metric of ``--predict_only``, always 999."""
+_DATE = re.compile(r"_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.json$")
+
+
+def export_tasks(place: Path, output: Path) -> list[Path]:
+    """Lay results out as ``output/tasks/<folder>/<date>/<task>/`` and ``output/groups/<folder>/<date>/<group>/``.
+
+    Each folder has a results file with only that task, and its samples of the same run, as a hard link if the file system
+    has links, and written anew if their settings hold secrets. A group's results file has what the configurations of its
+    tasks share, such as their data set. Results of ``--predict_only`` have no score and are skipped.
+
+    Existing files of the same runs are replaced.
+
+    Returns:
+        The results files that were written.
+
+    Raises:
+        MissingSource: there is no results file, or none with a score.
+        ValueError: a results file cannot be read, or holds ``NaN``; or `output` is below `place`, where the next call would
+            read its files as results.
+    """
+    from lm_eval_tasks.data.atomic import finished
+    from lm_eval_tasks.data.sources import MissingSource
+
+    if place.is_dir() and place.resolve() in (output.resolve(), *output.resolve().parents):
+        raise ValueError(f"{output}: lies in {place}; name a folder beside it (-o)")
+    files = [place] if place.is_file() else finished(place, "results_*.json") if place.is_dir() else []
+    written = [path for file in files for path in _export_file(file, output)]
+    if not written:
+        reason = "no score in its results (--predict_only?)" if files else "no results file (results_<date>.json)"
+        raise MissingSource(f"{place.resolve()}: {reason}")
+    return written
+
+
+def _export_file(file: Path, output: Path) -> Iterator[Path]:
+    from lm_eval_tasks.data.atomic import whole_file
+    from lm_eval_tasks.data.samples import write_without_secrets
+    from lm_eval_tasks.runs.results_file import leaves_of, read_results
+
+    results = read_results(file)
+    for name in results["results"]:
+        if Path(name).name != name:
+            raise ValueError(f"{file}: no name of a task: {name!r}")
+    try:
+        json.dumps(results, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"{file}: it holds NaN, which is no JSON; score the run again with this release") from error
+    match = _DATE.search(file.name)
+    date = match["date"] if match else file.stem
+    for name, scores in results["results"].items():
+        if not any(_is_score(key, value) for key, value in scores.items()):
+            continue
+        is_task = name in results["configs"]
+        separated = dict(results)
+        for section in _BY_NAME:
+            if isinstance(results.get(section), Mapping):
+                separated[section] = {key: value for key, value in results[section].items() if key == name}
+        if not is_task:
+            tasks = leaves_of(name, results.get("group_subtasks") or {})
+            first, *rest = [results["configs"][task] for task in tasks if task in results["configs"]] or [{}]
+            separated["configs"] = {
+                name: {
+                    key: value
+                    for key, value in first.items()
+                    if all(key in config and config[key] == value for config in rest)
+                }
+            }
+        folder = output / ("tasks" if is_task else "groups") / file.resolve().parent.name / date / name
+        samples = file.with_name(f"samples_{name}_{date}.jsonl")
+        if is_task and samples.is_file():
+            with whole_file(folder / samples.name) as partial:
+                if not write_without_secrets(samples, partial):
+                    try:
+                        os.link(samples, partial)
+                    except OSError:  # on another file system, or one without links
+                        shutil.copyfile(samples, partial)
+        written = folder / f"results_{date}.json"
+        with whole_file(written) as partial:
+            partial.write_text(json.dumps(separated, indent=2, ensure_ascii=False), "utf-8")
+        yield written
+
+
+def _is_score(key: str, value: Any) -> bool:
+    metric = key.partition(",")[0]
+    return isinstance(value, (int, float)) and not metric.endswith("_stderr") and metric not in _NOT_METRICS
+
+
+# -------------------------------------------------------------------------------------------- training examples of CLAPnq
 
 
 class Exported(NamedTuple):

@@ -120,7 +120,7 @@ def _mean_seconds(marks: Iterable[Path], kind: str) -> float | None:
 
 def _write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[Path]:
     """Write a page for each content, or files for Label Studio to import; returns the paths."""
-    from lm_eval_tasks.results.marks.label_studio import project
+    from lm_eval_tasks.results.marks.lines import project
     from lm_eval_tasks.results.marks.page import marking_page
 
     files: dict[Path, str] = {}

@@ -2,11 +2,11 @@
 
 Writes one HTML file that loads nothing: the headlines of each model and benchmark with bounds and doubts, plots, the
 differences between models, documents to read, search and filter, and where every number comes from. `--format markdown`
-writes a summary for a pull request instead, `--model-card` the block for a model card on the Hugging Face hub.
+writes a summary for a pull request instead.
 
 Examples:
   lm-eval-grounded report results/MODEL_A results/MODEL_B -o report.html
-  lm-eval-grounded report results/MODEL --model-card
+  lm-eval-grounded report results/MODEL --format markdown
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="folder, results file or samples file; several for several models",
     )
-    add_output(parser, "FILE", "the page (default: report.html; markdown and model card: standard output)")
+    add_output(parser, "FILE", "the page (default: report.html; markdown: standard output)")
     parser.add_argument(
         "--documents",
         type=_parse_number,
@@ -37,11 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--paper", action="store_true", help="published figures beside those of the runs")
     parser.add_argument("--png", type=Path, metavar="DIR", help="also write the plots as PNG")
     parser.add_argument("--svg", type=Path, metavar="DIR", help="also write the plots as SVG")
-    forms = parser.add_mutually_exclusive_group()
-    forms.add_argument("--format", choices=("html", "markdown"), default="html", help="default: html")
-    forms.add_argument(
-        "--model-card", "--model_card", action="store_true", help="the YAML block `model-index` of one run"
-    )
+    parser.add_argument("--format", choices=("html", "markdown"), default="html", help="default: html")
 
 
 def _parse_number(text: str) -> int | None:
@@ -56,12 +52,13 @@ def run(arguments: argparse.Namespace) -> int:
     from custom_metrics.usage.plain_errors import UsageError
     from lm_eval_tasks.data.atomic import check_place, check_writable
     from lm_eval_tasks.results.report import write_report
-    from lm_eval_tasks.results.report.cards import markdown_of, model_card
-    from lm_eval_tasks.results.report.plots import plots_of, save
-    from lm_eval_tasks.runs import labels, read_runs
+    from lm_eval_tasks.results.report.cards import markdown_of
+    from lm_eval_tasks.results.report.drawing import save
+    from lm_eval_tasks.results.report.plots import plots_of
+    from lm_eval_tasks.runs import read_runs
     from lm_eval_tasks.runs.run import with_cost
 
-    printed = arguments.model_card or arguments.format == "markdown"
+    printed = arguments.format == "markdown"
     path = arguments.output or Path("report.html")
     if not printed:
         check_place(path)
@@ -75,9 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         except ModuleNotFoundError as error:  # matplotlib
             raise UsageError(str(error)) from error
     if printed:
-        if arguments.model_card and len(runs) != 1:
-            raise UsageError(f"a model card is of one model; here are {len(runs)}: {', '.join(labels(runs))}")
-        print_or_write(model_card(runs[0]) if arguments.model_card else markdown_of(runs), arguments.output)
+        print_or_write(markdown_of(runs), arguments.output)
         if arguments.output is None:
             return 0
     elif "documents" in arguments:

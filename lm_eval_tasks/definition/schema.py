@@ -46,8 +46,6 @@ class Metric:
         filter: name of the filter whose values count; empty for the task's first filter.
         traded_against: the metric that gets worse when this one is gamed.
         balances: the two metrics that are traded against each other, if this one is their balanced error.
-        cost: a sentence about a model that is better here and worse in `traded_against`, without its full stop.
-        verdict: the verb phrase between the better model and the other, such as ``is better than``.
         fallback_for: the metric that is preferred to this one, wherever that is defined.
         needs: what makes it measurable where it is not, such as ``marks``.
         remedy: the sentence that says how to get that, without its full stop. ``{task}`` stands for tasks.
@@ -72,8 +70,6 @@ class Metric:
     filter: str = ""
     traded_against: str = ""
     balances: tuple[str, ...] = ()
-    cost: str = ""
-    verdict: str = "is better than"
     fallback_for: str = ""
     needs: str = ""
     remedy: str = ""
@@ -139,7 +135,6 @@ def balanced_error(balances: tuple[str, str], filter_name: str = "") -> Metric:
         prominence=1,
         filter=filter_name,
         balances=balances,
-        verdict="errs less than",
     )
 
 

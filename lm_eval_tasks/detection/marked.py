@@ -46,7 +46,6 @@ MARKED_RATE = Metric(
     counted="marked answers",
     headline=True,
     prominence=4,
-    verdict="makes up less than",
 )
 
 NEEDS = "marks"

@@ -10,7 +10,7 @@ from lm_eval_tasks.detection.marked import MARKED_RATE, NEEDS, REMEDY
 from lm_eval_tasks.mfava.dataset import LANGUAGES
 
 
-def _rate(name: str, verdict: str = "makes up less than", **text: Any) -> Metric:
+def _rate(name: str, **text: Any) -> Metric:
     """A rate of hallucinated words, from the answers that a detector has read."""
     return Metric(
         name,
@@ -19,7 +19,6 @@ def _rate(name: str, verdict: str = "makes up less than", **text: Any) -> Metric
         "answers with a word that the detector has read; counted in words",
         counted="answers",
         headline=True,
-        verdict=verdict,
         of_detector=True,
         **text,
     )
@@ -49,7 +48,6 @@ Which figures of the paper's Table 8 fit which family of models: README.md.""",
             title="Words that a detector flags",
             sentence="The detector flags {value} of the words that it writes; nothing corrects this for the detector's "
             "errors",
-            verdict="has fewer words flagged than",
             fallback_for="estimated_rate",
             is_raw=True,
         ),

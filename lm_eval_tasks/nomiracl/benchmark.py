@@ -33,8 +33,6 @@ What all NoMIRACL tasks share, with the vanilla prompt. A YAML of your own can i
             headline=True,
             filter="robust",
             traded_against="error_rate",
-            cost="It overlooks more answers that are there",
-            verdict="makes up less than",
         ),
         Metric(
             "error_rate",

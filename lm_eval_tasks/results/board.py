@@ -17,13 +17,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.scores.balanced_error import COSTS, BalancedError
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.multiple_comparisons import adjusted, better, ranks
 from custom_metrics.statistics.paired_difference import PairedDifference
-from custom_metrics.statistics.strata import error_across, mean_of
+from custom_metrics.statistics.strata import error_across
+from custom_metrics.statistics.units import is_measurable
+from lm_eval_tasks.definition.catalogue import kind_of
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.measuring import Measured, differences, pooled
+from lm_eval_tasks.runs import TaskRun
+from lm_eval_tasks.runs.other_tasks import mean_of_group
 
 Pair = tuple[int, int]
 """The numbers of two runs, the smaller first."""
@@ -38,6 +43,12 @@ class Cell(NamedTuple):
     competes: bool = True  # whether it can have a rank: measurable, and not the same verdict on every question
     doubted: bool = False  # whether there are doubts about the answers: a first rank is no distinction
     rank: int | None = None
+
+    @classmethod
+    def of(cls, figure: Figure, metric: Metric, is_alike: bool) -> Cell:
+        """The cell of a run's figure, without a rank. `is_alike`: the run gives every question the same verdict."""
+        shown = is_measurable(figure, metric.unit)
+        return cls(figure.value, figure, shown, shown and not is_alike)
 
 
 class PairResult(NamedTuple):
@@ -149,7 +160,27 @@ def mean_figure(figures: Sequence[Figure], metric: Metric, measured: Sequence[tu
         task.kind.linear(task.rows[run]) for task, run in measured if len(figures) > 1 and task.kind.shares_clusters
     ]
     named = len(rows) == len(figures) and all(all(each.clusters) for each in rows)
-    return mean_of(figures, metric.is_share, error_across(rows) if rows and named else math.nan)
+    return (kind_of(metric) or defined_mean).mean_over(figures, error_across(rows) if rows and named else math.nan)
+
+
+def reported_figure(
+    tasks: Sequence[TaskRun], metric: str, filter_name: str, results: Mapping[str, Any] | None = None
+) -> Figure:
+    """The figure of a run over tasks, each of which counts the same, as its results files have it; no answer is read.
+
+    Where tasks share passages, the standard error is that of their group's `results` (``metric,filter`` to value), which is
+    clustered by passage. Of a group of other tasks it is :func:`lm_eval_tasks.runs.other_tasks.mean_of_group`.
+    """
+    figures = [task.figure(metric, filter_name) for task in tasks]
+    kinds = {kind_of(task.metric(metric), task.table) for task in tasks}
+    kind = (kinds.pop() if len(kinds) == 1 else None) or defined_mean
+    value, error = ((results or {}).get(f"{name},{filter_name}") for name in (metric, f"{metric}_stderr"))
+    if tasks[0].table is None and isinstance(value, float):
+        return mean_of_group(figures, kind, value)[0]
+    mean = kind.mean_over(figures)
+    if isinstance(error, float) and isinstance(value, float) and math.isclose(value, mean.value) and not mean.strata:
+        return kind.mean_over(figures, error)
+    return mean
 
 
 def tested(columns: Sequence[Column]) -> list[Column]:

@@ -3,10 +3,17 @@ of its answers cannot be read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from custom_metrics.broken_run import MOST_INVALID, Sign, Signs, count, faults
-from lm_eval_tasks.runs import Answers, TaskRun
+from custom_metrics.broken_run import MOST_INVALID, Labels, Sign, Signs, as_answered, count, faults, kind_of
+from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
+from custom_metrics.usage.printable import shorten
+from lm_eval_tasks.runs import Answer, Answers, TaskRun
+from lm_eval_tasks.runs.answers import Derive
+
+READINGS = ("strict", "robust")
+"""The filters that read NoMIRACL's answers: by the paper's rule, and by meaning."""
 
 EQUAL = "all its answers are equal"
 
@@ -53,6 +60,77 @@ def doubts_about_answers(task: TaskRun, filter_name: str, signs: Signs) -> Findi
             yield "abstains" if metric == "abstention_rate" else "invalid", summary, counts
 
 
-def equal_answers(answers: Answers) -> Signs:
-    """The signs that need no reading of answers: whether all are equal."""
-    return count(Sign(None, text) for text in answers.responses.tolist())
+def by_part(doubts: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """The doubts about parts of a run, such as tasks or languages, each once; with the parts concerned if not all are."""
+    concerned: dict[str, list[str]] = {}
+    for part, texts in doubts.items():
+        for text in texts:
+            concerned.setdefault(text, []).append(part)
+    every = len(doubts)
+    return tuple(text if len(parts) == every else f"{text} ({shorten(parts)})" for text, parts in concerned.items())
+
+
+# ---------------------------------------------------------------------------------------------- signs of a broken run
+
+_IN_OWN_WORDS = ("detected_rate", "rougeL")  # metrics of tasks whose answers are a model's own words
+_KIND, _LABEL = "sign", "label"
+_LABELS = (ANSWER, NO_ANSWER, INVALID)
+_PLACES = {label: float(place) for place, label in enumerate(_LABELS)}
+
+
+def read_answers(task: TaskRun) -> Answers:
+    """Read the answers of a task, with what :func:`signs_of` counts; errors are those of
+    :meth:`lm_eval_tasks.runs.TaskRun.answers`."""
+    return task.answers(derive_signs(task))
+
+
+def signs_of(task: TaskRun, answers: Answers | None) -> Signs:
+    """Count the signs of a broken run in the answers of a task, read with :func:`derive_signs`. In other answers, and those
+    of other tasks, it is a sign that all are equal. The counts are 0 if no answers were logged (``None``)."""
+    if answers is None:
+        return count(())
+    is_derived = any(_KIND in filtered.derived for filtered in answers.readings.values())
+    if not is_derived:
+        return count(Sign(None, text) for text in answers.responses.tolist())
+    return count(_signs(answers, _is_labelled(task)))
+
+
+def _is_labelled(task: TaskRun) -> bool:
+    return task.table is not None and {*READINGS} <= {*task.filters}
+
+
+def derive_signs(task: TaskRun) -> Derive:
+    """What a reader of answers derives from each, so that :func:`signs_of` can count signs."""
+    labelled = _is_labelled(task)
+    if not (labelled or (task.table is not None and any(m.name in _IN_OWN_WORDS for m in task.metrics))):
+        return lambda *row: {}
+    read_already = Labels(*READINGS) if labelled else None
+
+    def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        if first:
+            values[_KIND] = kind_of(as_answered(answer.doc, answer.response)._replace(labels=read_already))
+        if labelled and name in READINGS:
+            label = str(answer.readings[name].answer)
+            values[_LABEL] = _PLACES.get(label, label)  # a number takes eight bytes
+        return values
+
+    return derive
+
+
+def _signs(answers: Answers, labelled: bool) -> Iterator[Sign]:
+    columns = [filtered.derived[_KIND].values() for filtered in answers.readings.values() if _KIND in filtered.derived]
+    kinds = [next((kind for kind in row if kind is not None), None) for row in zip(*columns, strict=True)]
+    texts = answers.responses.tolist()
+    if not labelled:
+        yield from map(Sign, kinds, texts)
+        return
+    if not {*READINGS} <= answers.readings.keys():
+        return
+    readings = [answers.readings[name] for name in READINGS]
+    both = (readings[0].present & readings[1].present).tolist()  # of a file that was cut, the last may lack one
+    strict, robust = (filtered.derived[_LABEL].values() for filtered in readings)
+    for kind, text, is_read, *labels in zip(kinds, texts, both, strict, robust, strict=True):
+        if is_read:
+            label_names = (label if isinstance(label, str) else _LABELS[int(label)] for label in labels)
+            yield Sign(kind, text, Labels(*label_names))

@@ -15,14 +15,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, fixed, is_measurable, small_n
 from custom_metrics.usage.printable import on_one_line, printable
 
 UNDEFINED_TEXT = "undefined"
-NO_BREAK = "\N{NO-BREAK SPACE}"
 ARROWS = {True: " ↑", False: " ↓", None: ""}
 """What follows a metric's name, by whether higher is better."""
 
@@ -49,11 +48,6 @@ def p_value(p: float) -> str:
     return "-" if math.isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def three_digits(value: float) -> str:
-    """A number of a leaderboard in a terminal: three decimals below 10, one below 100, else none."""
-    return fixed(value, 3 if abs(value) < 10 else 1 if abs(value) < 100 else 0)
-
-
 def as_text(value: float, unit: Unit) -> str:
     """A number of a page, with its unit: ``20.8 %``, ``0.379``, ``191``, ``3.21``."""
     if math.isnan(value):
@@ -76,6 +70,26 @@ def range_of_points(low: float, high: float, unit: Unit) -> str:
     if math.isnan(low + high):
         return ""
     return f"{points(low, unit).removesuffix(' points')} to {points(high, unit)}"
+
+
+class Notation(NamedTuple):
+    """How numbers are written: pages have percent, with units; terminals and files have fractions."""
+
+    value: Callable[[float, Unit], str]
+    difference: Callable[[float, Unit], str]
+    range: Callable[[float, float, Unit], str]  # the bounds of a difference
+
+    def size(self, difference: float, unit: Unit) -> str:
+        """A difference without its sign."""
+        return self.difference(abs(difference), unit).removeprefix("+")
+
+
+PAGE = Notation(as_text, points, range_of_points)
+FRACTIONS = Notation(
+    lambda value, unit: number(value),
+    lambda value, unit: number(value, sign=True),
+    lambda low, high, unit: f"{number(low, sign=True)}, {number(high, sign=True)}",
+)
 
 
 def bounds(figure: Figure, unit: Unit) -> str:
@@ -104,11 +118,6 @@ def with_bounds(figure: Figure, unit: Unit) -> str:
     interval = ", ".join(filter(None, (bounds(figure, unit), small_n(figure))))
     value = as_text(figure.value, unit)
     return not_measurable(figure, unit) or (f"{value} [{interval}]" if interval else value)
-
-
-def unbroken(text: str) -> str:
-    """A text with no-break spaces between numbers and percent signs."""
-    return text.replace(" %", f"{NO_BREAK}%")
 
 
 # -------------------------------------------------------------------------------------------------------------- tables

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from custom_metrics.statistics.units import is_measurable
+from lm_eval_tasks.results.board import reported_figure
 from lm_eval_tasks.runs import Run, TaskRun
-from lm_eval_tasks.runs.results_file import mapping
+from lm_eval_tasks.runs.run import recorded_settings
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -35,9 +36,9 @@ def figure_rows(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
         for group, members in run.groups.items():
             first, *others = (settings[name] for name in members)
             shared = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
-            results, task = run.group_results.get(group, {}), run.tasks[members[0]]
-            mean = replace(task, task=group, language="", version=None, results=results, figures={})
-            yield from _rows(run, mean, shared, f"mean of {len(members)} tasks")
+            results, tasks = run.group_results.get(group, {}), [run.tasks[name] for name in members]
+            mean = replace(tasks[0], task=group, language="", version=None, results=results, figures={})
+            yield from _rows(run, mean, shared, tasks)
 
 
 def answer_rows(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
@@ -58,16 +59,18 @@ def answer_rows(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
 
 def _settings_of(task: TaskRun) -> dict[str, Any]:
     """The recorded settings of a task that are not empty; without the language, so that a benchmark's tasks share them."""
-    recorded, options = asdict(task.settings), mapping(task.provenance.get("options"))
-    hashes = {name: recorded.pop(name)[:12] for name in ("template", "chat_template")}
-    recorded["options"] = {key: value for key, value in options.items() if key != "language"}
-    recorded["detector"] = {key: task.detector[key] for key in ("name", "version") if key in task.detector}
-    del recorded["prompting"]
-    return {key: value for key, value in {**recorded, **hashes}.items() if value not in (None, "", {})}
+    names = ("shots", "system_instruction", "generation", "limit", "options", "detector", "template", "chat_template")
+    recorded = {name: recorded_settings(task)[name] for name in names}
+    recorded |= {name: recorded[name][:12] for name in ("template", "chat_template")}
+    recorded["options"] = {key: value for key, value in recorded["options"].items() if key != "language"}
+    recorded["detector"] = {key: value for key, value in task.detector.items() if key in ("name", "version")}
+    return {key: value for key, value in recorded.items() if value not in (None, "", {})}
 
 
-def _rows(run: Run, task: TaskRun, settings: Mapping[str, Any], over: str = "") -> Iterator[dict[str, Any]]:
-    """The figures of a task, those of the harness's table first. `over` is the denominator of a group's."""
+def _rows(
+    run: Run, task: TaskRun, settings: Mapping[str, Any], members: Sequence[TaskRun] = ()
+) -> Iterator[dict[str, Any]]:
+    """The figures of a task, or of a group as the mean of its members, those of the harness's table first."""
     keys = (key.rpartition(",") for key in task.results if "," in key)
     table = [(filter_name, name) for name, _, filter_name in keys if not name.endswith("_stderr")]
     finer = [(filter_name, name) for filter_name, by_name in task.figures.items() for name in by_name]
@@ -75,11 +78,16 @@ def _rows(run: Run, task: TaskRun, settings: Mapping[str, Any], over: str = "") 
     for filter_name, name in dict.fromkeys((*table, *finer)):
         figure, metric = task.figure(name, filter_name), task.metric(name)
         entry = task.figures.get(filter_name, {}).get(name, {})
+        if members and math.isclose(
+            (mean := reported_figure(members, name, filter_name, task.results)).value, figure.value
+        ):
+            figure = figure._replace(low=mean.low, high=mean.high, n=mean.n)
         if math.isnan(figure.value) and not entry:  # the harness writes "N/A", or a text
             continue
         numbers = [number if math.isfinite(number) else None for number in figure[:4]]
         where = run.model, str(run.folder), run.date, task.benchmark, task.task, str(task.version or ""), task.language
-        counted = figure.n if entry else None, metric.unit, over or entry.get("denominator") or metric.denominator
+        over = f"mean of {len(members)} tasks" if members else entry.get("denominator") or metric.denominator
+        counted = figure.n if entry or figure.n else None, metric.unit, over
         measurable = numbers[0] is not None and is_measurable(figure, metric.unit)
         values = (*where, filter_name, name, *numbers, *counted, measurable, recorded)
         yield dict(zip(FIGURE_COLUMNS, values, strict=True))

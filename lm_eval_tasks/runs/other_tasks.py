@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.scores.aggregations import defined_mean, defined_share
+from custom_metrics.scores.aggregations import Aggregation, Share, defined_mean, defined_share
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.intervals import Z95, wilson
-from custom_metrics.statistics.strata import mean_of
 from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.runs.answers import Answers, Column
@@ -112,16 +111,20 @@ def too_large(column: Column) -> str:
     return f"a document's value is {largest:.6g}, too large to compute with" if abs(largest) > LARGEST else ""
 
 
-def mean_of_group(figures: Sequence[Figure], share: bool, reported: float) -> tuple[Figure, bool | None]:
+def mean_of_group(figures: Sequence[Figure], kind: Aggregation, reported: float) -> tuple[Figure, bool | None]:
     """A group's number, with bounds where it is the mean of its tasks' figures; and :func:`is_weighted`."""
     weighted = is_weighted(reported, [figure.value for figure in figures], [figure.n for figure in figures])
     if weighted is None:
         return Figure(reported) if abs(reported) <= LARGEST else UNDEFINED, weighted
     if not weighted:
-        return mean_of(figures, share), weighted
+        return kind.mean_over(figures), weighted
     number = sum(figure.n for figure in figures)
     error = math.hypot(*(figure.n * figure.standard_error for figure in figures)) / number
-    bounds = wilson(reported * number, number) if share else (reported - Z95 * error, reported + Z95 * error)
+    bounds = (
+        wilson(reported * number, number)
+        if isinstance(kind, Share)
+        else (reported - Z95 * error, reported + Z95 * error)
+    )
     return Figure(reported, *bounds, error, number), weighted
 
 

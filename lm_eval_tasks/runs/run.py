@@ -247,28 +247,48 @@ SettingsOfTask = Mapping[str, Mapping[str, str]]
 _LONGEST = 40  # characters of a text in a label
 
 
+def recorded_settings(task: TaskRun) -> dict[str, Any]:
+    """How a task was asked and scored, as far as its run recorded it, as JSON holds it: what pages, tables, model cards and
+    comparisons say of settings. What is not recorded is empty, or ``None``."""
+    asked, record = task.settings, task.provenance
+    return {
+        "version": task.version,
+        **{name: record.get(name) for name in ("split", "kept", "left_out", "read_from")},
+        "options": mapping(record.get("options")),
+        "retrieval": mapping(record.get("retrieval")),
+        "template": asked.template,
+        "shots": asked.shots,
+        "chat_template": asked.chat_template,
+        "system_instruction": asked.system_instruction,
+        "generation": asked.generation,
+        "limit": asked.limit,
+        "detector": task.detector,
+        "calibration": {key: value for key, value in mapping(record.get("calibration")).items() if key != "models"},
+        "versions": mapping(record.get("versions")),
+    }
+
+
 def settings_of(task: TaskRun) -> SettingsOfTask:
     """The known settings of a task: what a results file does not record is missing."""
     settings: dict[str, Mapping[str, str]] = {"task": {"": task.task}}
-    asked, named, record = task.settings, catalogue.variant_of(task.task)[1], task.provenance
-    if asked.template:
-        name = named.get("prompt", task.family)
-        settings["prompt"] = {"": f"prompt {name}", "template": f"prompt {asked.template[:7]}"}
+    recorded, named = recorded_settings(task), catalogue.variant_of(task.task)[1]
+    if digest := recorded["template"]:
+        settings["prompt"] = {"": f"prompt {named.get('prompt', task.family)}", "template": f"prompt {digest[:7]}"}
     if task.results_file is not None:
-        instruction, template = asked.system_instruction, asked.chat_template[:7]
+        instruction, template, shots = (recorded[key] for key in ("system_instruction", "chat_template", "shots"))
         settings |= {
             "system_instruction": {"": f'instruction "{instruction}"' if instruction else "no instruction"},
-            "template": {"": f"template {'on' if template else 'off'}", "sha256": f"template {template}"},
-            "shots": {"": f"{asked.shots} shot{'' if asked.shots == 1 else 's'}"},
-            "generation": _assigned(asked.generation),
+            "template": {"": f"template {'on' if template else 'off'}", "sha256": f"template {template[:7]}"},
+            "shots": {"": f"{shots} shot{'' if shots == 1 else 's'}"},
+            "generation": _assigned(recorded["generation"]),
         }
-    if retrieval := mapping(record.get("retrieval")):
+    if retrieval := recorded["retrieval"]:
         settings["retriever"] = {**_assigned(retrieval), "": f"retriever {retrieval.get('retriever')}"}
-    if detector := task.detector:
+    if detector := recorded["detector"]:
         options = {"version": detector.get("version"), "threshold": detector.get("threshold")}
         options |= mapping(detector.get("options"))
         settings["detector"] = {**_assigned(options), "": f"detector={detector.get('name')}"}
-    if calibration := mapping(record.get("calibration")):
+    if calibration := recorded["calibration"]:
         of_file = {"annotations": calibration.get("annotations"), "source": calibration.get("source")}
         settings["calibration"] = {**_assigned(of_file), "": f"calibration={calibration.get('file')}"}
     return settings

@@ -10,7 +10,7 @@ from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.published import PublishedComparison, PublishedRow, all_rows, compare_with_published
-from lm_eval_tasks.results.compare.comparison import Comparison
+from lm_eval_tasks.results.compare import Comparison
 from lm_eval_tasks.results.compare.tables import differences_table, legend, letter_of
 from lm_eval_tasks.results.formats import Section, csv_of, json_of, number, render_sections, with_range
 from lm_eval_tasks.runs import Run

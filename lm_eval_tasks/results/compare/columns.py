@@ -12,12 +12,11 @@ from typing import NamedTuple
 from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.strata import mean_of_strata
-from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.results.board import Cell, Column, mean_figure, tested
-from lm_eval_tasks.results.doubts import doubts_about_answers, equal_answers
+from lm_eval_tasks.results.doubts import doubts_about_answers, signs_of
 from lm_eval_tasks.results.joining import JoinedTask, Refusal
 from lm_eval_tasks.results.measuring import Measured, measure, pooled
 from lm_eval_tasks.runs import Run, TaskRun, headline_filter
@@ -60,7 +59,8 @@ def measure_task(
     alike: dict[int, list[str]] = {}
     unread: dict[int, list[str]] = {}
     for number, of_run in task.runs.items():
-        for kind, summary, _ in doubts_about_answers(of_run.task, read_by, equal_answers(of_run.answers)):
+        signs = signs_of(of_run.task, of_run.answers)
+        for kind, summary, _ in doubts_about_answers(of_run.task, read_by, signs):
             (alike if kind == "alike" else unread).setdefault(number, []).append(summary)
     measured: dict[str, Measured] = {}
     unmeasured: dict[str, str] = {}
@@ -190,9 +190,8 @@ def _column(
                 [Figure(each.value(number)) for each in (pooled(values, [number]) if weighted else values)]
             ).value
             figure = _figure(figures, values, number, metric)
-            shown = is_measurable(figure, metric.unit)
             alike = all(task.alike.get(number, ()) for task, _ in of_run)
-            cells[number] = Cell(value, figure, shown, shown and not alike)
+            cells[number] = Cell.of(figure, metric, alike)._replace(value=value)
     return Column(
         name,
         metric,

@@ -8,11 +8,11 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 from custom_metrics.statistics.paired_difference import detectable_difference, rows_needed
-from custom_metrics.statistics.strata import mean_of
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.compare.comparison import Comparison
+from lm_eval_tasks.results.board import reported_figure
+from lm_eval_tasks.results.compare import Comparison
 from lm_eval_tasks.results.compare.tables import WITH_POWER
 from lm_eval_tasks.results.formats import Section, csv_of, json_of, number, render_sections
 from lm_eval_tasks.runs import Run
@@ -100,7 +100,7 @@ def _assumed(run: Run, tasks: Collection[str] | None, metrics: Collection[str] |
         read_by = of_group[0].headline_filter
         for metric in of_group[0].metrics if not tasks or {name, *members} & {*tasks} else ():
             if metric.name in metrics if metrics else of_group[0].is_headline(metric.name):
-                figure = mean_of([task.figure(metric.name, read_by) for task in of_group], metric.is_share)
+                figure = reported_figure(of_group, metric.name, read_by)
                 error = math.sqrt(2) * figure.standard_error
                 yield name, metric, read_by, "documents", figure.n, figure.n, error, metric.is_share
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -11,15 +11,15 @@ from typing import Any
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import on_one_line, shorten
-from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.board import Column
-from lm_eval_tasks.results.compare.comparison import Comparison, Difference
+from lm_eval_tasks.results.compare import Comparison, Difference
 from lm_eval_tasks.results.formats import (
     ARROWS,
+    FRACTIONS,
+    Notation,
     Section,
     csv_of,
     json_of,
-    number,
     p_value,
     render_sections,
 )
@@ -33,18 +33,16 @@ _HOW_TO_READ = (
 )
 
 
-def render(comparison: Comparison, form: str = "text", pairs: bool = False) -> str:
+def render(comparison: Comparison, form: str = "text", pairs: bool = False, notation: Notation = FRACTIONS) -> str:
     """The comparison as ``text``, ``markdown``, ``latex``, ``html``, ``csv`` or ``json``, with a line end. Data has all
-    differences; tables are :func:`tables_of`."""
+    differences. For three models and more there is a table of each metric, unless `pairs` are asked for; else one table of
+    all differences."""
     if form in ("csv", "json"):
         content = comparison.as_json()
         return csv_of(content["differences"]) if form == "csv" else json_of(content)
-    return render_sections(tables_of(comparison, pairs), form)
-
-
-def tables_of(comparison: Comparison, pairs: bool = False) -> list[Section]:
-    """A table of each metric for three models and more, unless `pairs` are asked for; else one of all differences."""
-    return matrices(comparison) if len(comparison.models) > 2 and not pairs else [differences_table(comparison)]
+    if len(comparison.models) > 2 and not pairs:
+        return render_sections(matrices(comparison, notation), form)
+    return render_sections([differences_table(comparison, notation)], form)
 
 
 def letter_of(index: int) -> str:
@@ -60,7 +58,7 @@ def legend(models: Sequence[str]) -> tuple[str, ...]:
 # ------------------------------------------------------------------------------------------------------ all differences
 
 
-def differences_table(comparison: Comparison) -> Section:
+def differences_table(comparison: Comparison, notation: Notation = FRACTIONS) -> Section:
     """A table of all differences, with what is better in words, and how to read it."""
     names = [on_one_line(name) for name in comparison.models]
     letters = [letter_of(index) for index in range(len(names))]
@@ -75,37 +73,38 @@ def differences_table(comparison: Comparison) -> Section:
             f"{row.task} (mean of {row.tasks})" if row.group else row.task,
             row.metric + ARROWS[row.higher_is_better] + (f" ({row.filter})" if several else ""),
             *([] if two else [f"{letters[row.first]} - {letters[row.second]}"]),
-            _value(row.first_value, row.first_own) if row.first_measurable else NOT_MEASURABLE,
-            _value(row.second_value, row.second_own) if row.second_measurable else NOT_MEASURABLE,
-            _difference(row),
+            _value(row.first_value, row.first_own, row, notation) if row.first_measurable else NOT_MEASURABLE,
+            _value(row.second_value, row.second_own, row, notation) if row.second_measurable else NOT_MEASURABLE,
+            _difference(row, notation),
             p_value(row.p_adjusted) + ("*" if row.significant else ""),
             f"{row.n}" + ("" if row.unit == "documents" else f" {row.unit}"),
-            number(row.detectable),
+            "-" if math.isnan(row.detectable) else notation.size(row.detectable, row.measured.unit),
             *([f"{row.only_first} / {row.only_second}"] if dropped else []),
         ]
         rows.append(tuple(map(on_one_line, cells)))
     short = [name.rpartition("/")[2] or name for name in names]  # where they are still different
-    texts = sentences(comparison, short if len(set(short)) == len(short) else names)
+    texts = sentences(comparison, short if len(set(short)) == len(short) else names, notation)
     before = (*legend(comparison.models), *map(on_one_line, _across(comparison, letters)))
     after = tuple(map(on_one_line, (*texts, *_explanations(comparison, letters))))
     return Section((*header, *(["only one"] if dropped else [])), tuple(rows), before, after)
 
 
-def _value(value: float, run_value: float) -> str:
-    text, own_text = number(value), number(run_value)
+def _value(value: float, run_value: float, row: Difference, notation: Notation) -> str:
+    text, own_text = (notation.value(each, row.measured.unit) for each in (value, run_value))
     return text if text == own_text else f"{text} ({own_text})"
 
 
-def _difference(row: Difference) -> str:
+def _difference(row: Difference, notation: Notation) -> str:
     if row.n == 0:
         return "-"
     if not row.is_measurable and math.isnan(row.low + row.high):
         return NOT_MEASURABLE
-    value = number(row.difference, sign=True) if row.is_measurable else NOT_MEASURABLE
-    return f"{value} [{number(row.low, sign=True)}, {number(row.high, sign=True)}]"
+    unit = row.measured.unit
+    value = notation.difference(row.difference, unit) if row.is_measurable else NOT_MEASURABLE
+    return f"{value} [{notation.range(row.low, row.high, unit) or '-'}]"
 
 
-def sentences(comparison: Comparison, names: Sequence[str]) -> list[str]:
+def sentences(comparison: Comparison, names: Sequence[str], notation: Notation = FRACTIONS) -> list[str]:
     """A sentence for each headline metric and pair of models: which is better and by how much, or that no difference is
     shown. `names` are the models' names to print."""
     by_pair: dict[tuple[Any, ...], list[Difference]] = {}
@@ -118,7 +117,7 @@ def sentences(comparison: Comparison, names: Sequence[str]) -> list[str]:
             continue
         first, second = names[rows[0].first], names[rows[0].second]
         groups, tasks = [row for row in rows if row.group], [row for row in rows if not row.group]
-        clauses = [_row_sentence(row, first, second) for row in groups or tasks if groups or len(tasks) < 2]
+        clauses = [_row_sentence(row, first, second, notation) for row in groups or tasks if groups or len(tasks) < 2]
         if len(tasks) > 1:
             by_task = _languages_sentence(tasks, first, second)
             clauses.append(f"{'Of' if clauses else 'of'} {by_task}")
@@ -127,23 +126,25 @@ def sentences(comparison: Comparison, names: Sequence[str]) -> list[str]:
     return texts
 
 
-def _row_sentence(row: Difference, first: str, second: str) -> str:
+def _row_sentence(row: Difference, first: str, second: str, notation: Notation) -> str:
     where = f"over {row.task} (mean of {row.tasks} tasks)" if row.group else f"on {row.task}"
     if row.n == 0:
         return f"the models cannot be compared {where}: no document counts for both."
     if math.isnan(row.p):
         return f"the models cannot be compared {where}: too little is known of the detector's errors."
-    p = p_value(row.p_adjusted)
+    p, unit = p_value(row.p_adjusted), row.measured.unit
     if not row.significant:
-        bounds = f"95 % bounds {number(row.low)} to {number(row.high)}" if not math.isnan(row.low) else "no bounds"
-        difference = number(row.difference, sign=True) if row.is_measurable else NOT_MEASURABLE
+        ends = [notation.difference(end, unit).removeprefix("+") for end in (row.low, row.high) if not math.isnan(end)]
+        bounds = f"95 % bounds {' to '.join(ends)}" if ends else "no bounds"
+        difference = notation.difference(row.difference, unit) if row.is_measurable else NOT_MEASURABLE
         return f"no difference is shown {where}: {difference}, {bounds}, p = {p}."
-    size, low, high = abs(row.difference), *sorted((abs(row.low), abs(row.high)))
-    bounds = f" ({number(low)} to {number(high)})" if row.low * row.high > 0 else ""
+    size = notation.size(row.difference, unit)
+    if row.low * row.high > 0:
+        size += f" ({' to '.join(notation.size(end, unit) for end in sorted((row.low, row.high), key=abs))})"
     p = f"p {p[0]} {p[1:]}" if p.startswith("<") else f"p = {p}"
     if row.better is None:
-        return f"{first if row.difference > 0 else second} has {number(size)}{bounds} more {where}, {p}."
-    return f"{first if row.better == row.first else second} is better by {number(size)}{bounds} {where}, {p}."
+        return f"{first if row.difference > 0 else second} has {size} more {where}, {p}."
+    return f"{first if row.better == row.first else second} is better by {size} {where}, {p}."
 
 
 def _languages_sentence(tasks: Sequence[Difference], first: str, second: str) -> str:
@@ -217,11 +218,9 @@ def _explanations(comparison: Comparison, names: Sequence[str], pairs: bool = Tr
 # ------------------------------------------------------------------------------------------------------ of many models
 
 
-def matrices(
-    comparison: Comparison, write: Callable[[float, Metric], str] = lambda value, metric: number(value)
-) -> list[Section]:
+def matrices(comparison: Comparison, notation: Notation = FRACTIONS) -> list[Section]:
     """A table of each metric of a group, or of a task that is in no group here: every model's value and rank, and which
-    models it is better than. `write` gives a value's text: on a terminal and in files, fractions."""
+    models it is better than."""
     in_groups = {(each.benchmark, each.metric.name, each.filter) for each in comparison.columns if each.group}
     columns = [
         column
@@ -230,7 +229,7 @@ def matrices(
     ]
     names = [shortened(on_one_line(name)) for name in comparison.models]
     across = f"across {', '.join(comparison.across)}" if comparison.across else ""
-    sections = [_matrix(comparison, column, names, across, write) for column in columns]
+    sections = [_matrix(comparison, column, names, across, notation) for column in columns]
     notes = tuple(map(on_one_line, (_HOW_TO_READ, *_explanations(comparison, names, pairs=False))))
     return [*sections[:-1], *(replace(last, after=notes) for last in sections[-1:])]
 
@@ -247,20 +246,19 @@ def shortened(name: str, most: int = _LONGEST_NAME) -> str:
     return f"{name[: head - 1]}…{name[head - most :]}"
 
 
-def _matrix(
-    comparison: Comparison, column: Column, names: Sequence[str], across: str, write: Callable[[float, Metric], str]
-) -> Section:
+def _matrix(comparison: Comparison, column: Column, names: Sequence[str], across: str, notation: Notation) -> Section:
     rows = [row for row in comparison.select(column.metric.name, column.name) if row.filter == column.filter]
     place = {model: at for at, model in enumerate(column.order, 1)}
     cells = [
         (
             str(at),
             names[model],
-            write(column.cells[model].value, column.metric) if column.cells[model].is_measurable else NOT_MEASURABLE,
-            str(column.cells[model].rank or "-"),
+            notation.value(cell.value, column.metric.unit) if cell.is_measurable else NOT_MEASURABLE,
+            str(cell.rank or "-"),
             _ranges(sorted(place[other] for other in column.beaten_by(model))) or "-",
         )
         for model, at in place.items()
+        for cell in [column.cells[model]]
     ]
     most = max(row.tasks for row in rows)
     partly = ", or of those that a model has" if any(row.tasks < most for row in rows) else ""
@@ -269,17 +267,22 @@ def _matrix(
     better = f", {metric.better} is better" if metric.better else ""
     filtered = f", {column.filter}" if column.filter not in ("answer", "tags", "none") else ""
     title = metric.title and f"{metric.title}: "
-    lines = f"{title}{metric.name}{filtered}{better}", "; ".join(filter(None, (where, across))), _detectable(rows)
+    lines = (
+        f"{title}{metric.name}{filtered}{better}",
+        "; ".join(filter(None, (where, across))),
+        _detectable(rows, notation),
+    )
     heading = tuple(map(on_one_line, filter(None, lines)))
     return Section(("no.", "model", "value", "rank", "better than"), tuple(cells), heading)
 
 
-def _detectable(rows: Sequence[Difference]) -> str:
+def _detectable(rows: Sequence[Difference], notation: Notation) -> str:
     """How small a difference the pairs show, in words; empty where that is not known."""
     most = max(row.tasks for row in rows)
     rows = [row for row in rows if row.tasks == most]
     smallest = sorted(row.detectable for row in rows if not math.isnan(row.detectable))
-    ends = " to ".join(dict.fromkeys(map(number, (*smallest[:1], *smallest[-1:]))))
+    extremes = (*smallest[:1], *smallest[-1:])
+    ends = " to ".join(dict.fromkeys(notation.size(end, rows[0].measured.unit) for end in extremes))
     counts = " to ".join(dict.fromkeys(f"{f((row.n for row in rows if row.n), default=0):,}" for f in (min, max)))
     return f"{counts} {rows[0].unit} show a difference of {ends} (power 80 %, one comparison)" if ends else ""
 

@@ -30,14 +30,14 @@ from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
 from lm_eval_tasks.results.board import Cell
-from lm_eval_tasks.results.formats import as_text, bounds, csv_of, json_of, not_measurable, three_digits
+from lm_eval_tasks.results.formats import as_text, bounds, csv_of, json_of, not_measurable, number
 from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries, root_of
 from lm_eval_tasks.results.leaderboard.standings import Section, Table, overviews, sections_of
-from lm_eval_tasks.results.report.documents.document import address_of
-from lm_eval_tasks.results.report.families import language_name
+from lm_eval_tasks.results.report import drawing
+from lm_eval_tasks.results.report.drawing import Axis, Plot, wrapped
+from lm_eval_tasks.results.report.headlines import language_name
 from lm_eval_tasks.results.report.page import environment_of
-from lm_eval_tasks.results.report.plots import Plot, ranges
-from lm_eval_tasks.results.report.plots.drawing import Axis, wrapped
+from lm_eval_tasks.results.report.readers import address_of
 from lm_eval_tasks.runs import Run, labels
 from lm_eval_tasks.runs.finding import find_files, read_files
 from lm_eval_tasks.runs.run import checked_cost, with_cost
@@ -172,11 +172,11 @@ def _write_picture(path: Path, table: Table, run_labels: Sequence[str]) -> bool:
     matplotlib is there."""
     column = table.columns[0]
     cells = [(run_labels[row.entry], row.cells[column]) for row in table.rows if column in row.cells]
-    axis = Axis(column.title or column.metric, limits=ranges.SHARE if column.unit == "share" else None)
-    lines = [ranges.Line(wrapped(label, 34, 1), [cell.figure]) for label, cell in cells[:12]]
+    axis = Axis(column.title or column.metric, limits=drawing.SHARE_LIMITS if column.unit == "share" else None)
+    lines = [drawing.Line(wrapped(label, 34, 1), [cell.figure]) for label, cell in cells[:12]]
 
     def draw() -> Any:
-        figure = ranges.draw([ranges.Panel(column.name or table.title, lines, axis)], [""])
+        figure = drawing.draw_lines([drawing.Panel(column.name or table.title, lines, axis)], [""])
         figure.set_size_inches(6, 3.15)  # 1200 x 630 pixels
         return figure
 
@@ -301,7 +301,7 @@ def overview_text(table: Table, labels: Sequence[str]) -> str:
     rows += [
         [
             f"* {row.model}",
-            *(three_digits(row.values[column]) if column in row.values else "-" for column in table.columns),
+            *(number(row.values[column]) if column in row.values else "-" for column in table.columns),
         ]
         for row in table.published
     ]
@@ -315,7 +315,7 @@ def _text(cell: Cell | None, unit: Unit) -> str:
     if cell is None:
         return "-"
     figure = cell.figure
-    bounds = f" [{three_digits(figure.low)}, {three_digits(figure.high)}]" if math.isfinite(figure.low) else ""
+    bounds = f" [{number(figure.low)}, {number(figure.high)}]" if math.isfinite(figure.low) else ""
     if not is_measurable(figure, unit):
         return NOT_MEASURABLE + bounds
-    return three_digits(figure.value) + bounds + (f" #{cell.rank}" if cell.rank else "")
+    return number(figure.value) + bounds + (f" #{cell.rank}" if cell.rank else "")

@@ -20,23 +20,23 @@ from typing import Any
 from tqdm import tqdm
 
 from custom_metrics.broken_run import count
-from custom_metrics.scores.aggregations import NotMeasured
+from custom_metrics.scores.aggregations import NotMeasured, defined_mean
 from custom_metrics.statistics.figures import Figure, FigureOfStrata, Rows, Stratum
 from custom_metrics.statistics.units import Unit
 from detector_plugin.detector import SPEED
 from lm_eval_tasks.data.atomic import sha256_of, whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.definition.catalogue import kind_of
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.detection.marked import draw_of
-from lm_eval_tasks.results.doubts import doubts_about_answers
+from lm_eval_tasks.results.doubts import doubts_about_answers, read_answers, signs_of
 from lm_eval_tasks.results.joining import JoinedTask
 from lm_eval_tasks.results.measuring import Measured, measure, measured_by, pooled
-from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files_once, read_files
 from lm_eval_tasks.runs.other_tasks import described, mean_of_group
-from lm_eval_tasks.runs.run import SettingsOfTask, settings_of_run, with_cost
+from lm_eval_tasks.runs.run import SettingsOfTask, recorded_settings, settings_of_run, with_cost
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -141,10 +141,8 @@ def entry_of(run: Run, folder: str) -> Entry:
     listed = {task.task for task in tasks}
     tasks = [*_grouped(tasks, run)]
     settings = {name: _text(run.config[name]) for name in ("model", "model_args", "gen_kwargs") if run.config.get(name)}
-    first = next(iter(run.tasks.values()), None)
-    versions = first.provenance.get("versions") if first else None
-    if isinstance(versions, Mapping):
-        settings["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
+    for versions in (recorded_settings(task)["versions"] for task in [*run.tasks.values()][:1]):
+        settings |= {"versions": ", ".join(f"{name} {number}" for name, number in versions.items())} if versions else {}
     detector = run.config.get("detector")
     speed = detector.get(SPEED) if isinstance(detector, Mapping) else None
     others = [name for name in run.tasks if name not in listed]
@@ -184,7 +182,7 @@ def _pooled(column: Sequence[HeadlineFigure], reported: float) -> tuple[Headline
     """The figure of a group from those of its tasks, with all of their documents; and whether the group is weighted
     (:func:`lm_eval_tasks.runs.other_tasks.is_weighted`)."""
     first = column[0]
-    figure, weighted = mean_of_group([head.figure for head in column], first.metric.is_share, reported)
+    figure, weighted = mean_of_group([head.figure for head in column], kind_of(first.metric) or defined_mean, reported)
     tasks = [head.measured for head in column if head.measured is not None]
     (measured,) = pooled(tasks, [0]) if len(tasks) == len(column) else (None,)
     return HeadlineFigure(first.metric, first.filter, figure, measured), weighted
@@ -212,13 +210,13 @@ def _task(task: TaskRun) -> TaskEntry:
     filter_name, conditions, table = task.headline_filter, _conditions(task), task.table
     joined, unranked, signs = None, "", count(())
     try:
-        answers = read_task(task)
+        answers = read_answers(task)
     except MissingSource:
         unranked = "its answers were not logged (--log_samples)"
     except CorruptSource as error:
         unranked = str(error)
     else:
-        signs, task = signs_of_run(task, lambda _: answers), described(task, answers)
+        signs, task = signs_of(task, answers), described(task, answers)
         if answers:
             joined = JoinedTask.join(task.task, {0: (task.task, task, answers)})
             documents = zip(answers.contents.tolist(), answers.keys, range(len(answers)), strict=True)
@@ -260,15 +258,14 @@ def _headline(task: TaskRun, metric: Metric, filter_name: str, joined: JoinedTas
 
 
 def _conditions(task: TaskRun) -> dict[str, str]:
-    settings = task.settings
-    conditions = {"version": str(task.version), "prompt": settings.template[:12], "shots": str(settings.shots)}
-    instruction = settings.system_instruction
+    recorded = recorded_settings(task)
+    conditions = {"version": str(task.version), "prompt": recorded["template"][:12], "shots": str(recorded["shots"])}
+    instruction = recorded["system_instruction"]
     conditions["system instruction"] = _digest([instruction]) if instruction else "none"
-    if task.detector:
-        values = (task.detector.get(key) for key in ("name", "version", "threshold", "options"))
+    if detector := recorded["detector"]:
+        values = (detector.get(key) for key in ("name", "version", "threshold", "options"))
         conditions["detector"] = " ".join(_text(key) for key in values if key)
-        calibration = task.provenance.get("calibration")
-        conditions["calibration"] = _text(calibration.get("file", "")) if isinstance(calibration, Mapping) else "none"
+        conditions["calibration"] = _text(recorded["calibration"].get("file", "none"))
         if draw := draw_of(task.provenance):
             conditions[MARKS] = draw
     return conditions

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import Unit, is_measurable
+from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.board import Cell, Column, mean_figure, place_of, tested
+from lm_eval_tasks.results.doubts import by_part
 from lm_eval_tasks.results.leaderboard.entry import DETECTORS, KINDS, MARKS, Entry, HeadlineFigure, TaskEntry
 from lm_eval_tasks.results.measuring import Measured
 
@@ -200,17 +201,18 @@ def _section(number: int, group: _RunGroup) -> Section:
             for doubt in task.doubts:
                 concerned.setdefault(doubt, set()).add(name)
     ordered = sorted(tasks.values(), key=lambda task: task.task)
-    traded = _traded_together(ordered)
+    together = _traded_together(ordered)
+    leading = max(together, key=lambda metrics: max(each.metric.prominence for each in metrics))  # sorts a report, too
+    traded = [leading, *(metrics for metrics in together if metrics is not leading)]
     drafts = [_drafts(metrics, MEAN_COLUMN if len(ordered) > 1 else "", ordered) for metrics in traded]
     summary = _table("", group, [draft for of_metrics in drafts for draft in of_metrics])
-    prominent = max(traded, key=lambda metrics: max(each.metric.prominence for each in metrics))
-    in_overview = [len(traded) < 3 or metrics in (traded[0], prominent) for metrics in traded]
+    in_overview = [len(traded) < 3 or metrics in (leading, together[0]) for metrics in traded]
     return Section(
         family=group.family,
         title=ordered[0].title or group.family,
         question=ordered[0].question,
         kind=ordered[0].kind,
-        prominence=max(each.metric.prominence for each in prominent),
+        prominence=max(each.metric.prominence for each in leading),
         number=number,
         conditions={
             condition: ", ".join(labels) if len(labels) < 4 else f"{len(labels)} of them, one a language"
@@ -292,9 +294,14 @@ def _table(title: str, group: _RunGroup, drafts: Sequence[_Draft]) -> Table:
             cells[number][draft.heading] = cell
     table_tasks = dict.fromkeys(task for draft in drafts for task in draft.tasks)
     rows = [
-        Standing(number, by_column, _marks([of_run[task] for task in table_tasks if task in of_run]))
+        Standing(
+            number,
+            by_column,
+            by_part({task.language or task.task: (*task.alike, *task.unread) for task in of_run}),
+        )
         for number, by_column in cells.items()
-        if by_column and (of_run := group.members[number])
+        if by_column
+        and (of_run := [group.members[number][task] for task in table_tasks if task in group.members[number]])
     ]
     header = [draft.heading for draft in drafts]
     return Table(title, tuple(header), _sorted(rows, header), tuple(_published(drafts)))
@@ -313,9 +320,8 @@ def _column(draft: _Draft, group: _RunGroup) -> Column:
         tasks = [of_run[task] for task in draft.tasks]
         measured = [each.measured for each in headlines if each.measured is not None]
         figure = mean_figure([each.figure for each in headlines], metric, [(task, 0) for task in measured])
-        shown = is_measurable(figure, metric.unit)
         doubted, alike = any(task.alike or task.unread for task in tasks), all(task.alike for task in tasks)
-        cells[number] = Cell(figure.value, figure, shown, shown and not alike, doubted)
+        cells[number] = Cell.of(figure, metric, alike)._replace(doubted=doubted)
         if len(measured) == parts and not any(task.unranked for task in tasks):
             for of_task, own in zip(by_task, measured, strict=True):
                 of_task[number] = own
@@ -364,17 +370,3 @@ def _published(drafts: Sequence[_Draft]) -> Iterator[Published]:
         model, source = ranked[place]
         name = f"{model} ({place + 1} of {len(ranked)})" if len(ranked) > 1 else model
         yield Published(name, source, full[ranked[place]])
-
-
-def _marks(tasks: Sequence[TaskEntry]) -> tuple[str, ...]:
-    """The doubts about a run's answers, with the languages concerned if not all are."""
-    where: dict[str, list[str]] = {}
-    for task in tasks:
-        for mark in (*task.alike, *task.unread):
-            where.setdefault(mark, []).append(task.language or task.task)
-    return tuple(
-        mark
-        if len(names) == len(tasks)
-        else f"{mark} ({', '.join(names) if len(names) < 4 else f'{len(names)} of {len(tasks)}'})"
-        for mark, names in where.items()
-    )

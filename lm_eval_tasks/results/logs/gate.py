@@ -15,10 +15,10 @@ from xml.etree import ElementTree
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import printable
+from lm_eval_tasks.results import LOGGED
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.formats import as_text, bounds, points, range_of_points
 from lm_eval_tasks.results.logs.run import FLAGGED_ANSWERS
-from lm_eval_tasks.results.tagged_tasks import LOGGED
 from lm_eval_tasks.runs import Run, read_runs
 
 MARGIN = 0.05

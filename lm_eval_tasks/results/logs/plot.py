@@ -9,8 +9,8 @@ from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE, without_point
 from lm_eval_tasks.results.logs.summary import MOST_GROUPS, USAGE, LogSummary
 from lm_eval_tasks.results.logs.text import USAGE_TITLES, label_of
-from lm_eval_tasks.results.report.plots import Plot, drawing, ranges
-from lm_eval_tasks.results.report.plots.drawing import Axis, wrapped
+from lm_eval_tasks.results.report import drawing
+from lm_eval_tasks.results.report.drawing import Axis, Plot, wrapped
 
 _AGAINST = ("cost", "latency", "tokens_out", "tokens_in")
 """What a share is drawn against, the first that the groups have."""
@@ -39,11 +39,13 @@ def groups_plot(summary: LogSummary) -> Plot | None:
     def draw() -> Any:
         if not against:
             lines = [
-                ranges.Line(wrapped(label_of(each), 30), figures[:1], False, [0])
+                drawing.Line(wrapped(label_of(each), 30), figures[:1], False, [0])
                 for each, figures in zip(groups, shown, strict=True)
             ]
-            return ranges.draw([ranges.Panel("Flagged answers", lines, Axis("", ranges.SHARE, True))], [], [])
-        picture, (axes,) = drawing.panels([""], 5.2, 3.6)
+            return drawing.draw_lines(
+                [drawing.Panel("Flagged answers", lines, Axis("", drawing.SHARE_LIMITS, True))], [], []
+            )
+        picture, (axes,) = drawing.subplots([""], 5.2, 3.6)
         for look, group in enumerate(groups):
             x, figure, style = group.usage[against], shown[look][0], drawing.marker_style(look)
             axes.plot(x, figure.value, linestyle="none", **style)

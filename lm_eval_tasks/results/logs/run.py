@@ -43,8 +43,8 @@ from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Benchmark, Metric
 from lm_eval_tasks.detection import calibrated, marked
 from lm_eval_tasks.harness.detector_task import FILTER
+from lm_eval_tasks.results import LOGGED
 from lm_eval_tasks.results.logs.answers import UNKNOWN, LeftOut, Log, open_log, reasons_of
-from lm_eval_tasks.results.tagged_tasks import LOGGED
 from lm_eval_tasks.runs.results_file import provenance_of, read_results
 
 _LOG = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own

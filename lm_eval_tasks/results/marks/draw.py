@@ -31,8 +31,8 @@ from detector_plugin.filters import as_text
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.detection.marked import expected_share
-from lm_eval_tasks.results.report.documents.document import tagged_answer
-from lm_eval_tasks.results.tagged_tasks import LOGGED, is_tagged
+from lm_eval_tasks.results import LOGGED, is_tagged
+from lm_eval_tasks.results.report.readers import tagged_answer
 from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
 
 REPEATS = 10

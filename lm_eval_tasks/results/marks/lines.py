@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import combinations
-from math import isnan
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from custom_metrics.hallucination import flagged_words
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.judging import ASPECTS
-from custom_metrics.statistics.agreement import cohen_kappa, contingency_table, quadratic_weights
+from custom_metrics.statistics.agreement import mean_kappa
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
@@ -105,8 +104,6 @@ def read_marks(paths: Iterable[Path]) -> list[Mark]:
 def read_rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
     """The lines of a file of marks, or of an export, by number; not yet checked."""
     if path.suffix == ".json":
-        from lm_eval_tasks.results.marks.label_studio import lines_from_export
-
         return enumerate(lines_from_export(path), 1)
     return read_json_lines(path)
 
@@ -340,30 +337,58 @@ def kappa_of_words(marks: Sequence[Mark]) -> tuple[float | None, int]:
     return mean_kappa(by_answer.values(), 2)
 
 
-def mean_kappa(
-    labels: Iterable[Mapping[str, Sequence[int]]], size: int, quadratic: bool = False
-) -> tuple[float | None, int]:
-    """Cohen's kappa, the mean over pairs of raters, and the number of items that several rated.
-
-    Args:
-        labels: of each item, rater to labels in [0, `size`).
-        quadratic: whether disagreements have quadratic weights.
-
-    Returns:
-        ``None`` for a kappa without two raters of one item, or without two labels.
-    """
-    pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-    several = 0
-    for by_rater in labels:
-        several += len(by_rater) > 1
-        for first, second in combinations(sorted(by_rater), 2):
-            pairs[first, second] += zip(by_rater[first], by_rater[second], strict=True)
-    weights = quadratic_weights(range(size)) if quadratic else None
-    kappas = [float(cohen_kappa(contingency_table(of_pair, size), weights)) for of_pair in pairs.values()]
-    defined = [kappa for kappa in kappas if not isnan(kappa)]
-    return (fmean(defined) if defined else None), several
-
-
 def _first_faults(what: str, faults: Sequence[str]) -> str:
     more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     return f"{what}: {'; '.join(faults[:_SHOWN])}{more}"
+
+
+# ---------------------------------------------------------------------------------------------------- Label Studio
+
+# Marking of spans in Label Studio (https://labelstud.io/guide/task_format): its tasks' data are lines of a marks file.
+
+_INTERFACE = """<View>
+  <Style>.htx-text { white-space: pre-wrap; }</Style>
+  <Header value="$question"/>
+  <Text name="answer" value="$answer" valueType="text" saveTextResult="yes"/>
+  <Labels name="spans" toName="answer">%s</Labels>
+  <Header size="6" value="Nothing made up: submit without a mark."/>
+  <Choices name="verdict" toName="answer"><Choice value="cannot tell"/></Choices>
+  <TextArea name="note" toName="answer" placeholder="note" maxSubmissions="1"/>
+  <Text name="reference" value="$reference" valueType="text"/>
+</View>
+"""  # without `pre-wrap` spaces are trimmed, and offsets shift
+_NOT_COMPARED = re.compile(r"\s|\\n")  # Label Studio stores a line feed of a marked text as `\n`
+
+
+def project(content: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
+    """The tasks of a page's content, each with the order of the draw, and the labelling interface, XML."""
+    tasks = [{"data": {**item["line"], "draw": content["items"][0]["line"]["draw"]}} for item in content["items"]]
+    return tasks, _INTERFACE % "".join(f'<Label value="{name}"/>' for name in content["categories"] or [HALLUCINATION])
+
+
+def lines_from_export(path: Path) -> list[dict[str, Any]]:
+    """The lines of a marks file in a JSON export, one for each annotation that was not cancelled; else CorruptSource."""
+    try:
+        annotated = [
+            (task["data"], each) for task in json.loads(path.read_text("utf-8-sig")) for each in task["annotations"]
+        ]
+        return [_line(data, annotation) for data, annotation in annotated if not annotation.get("was_cancelled")]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CorruptSource(f"{path}: not a JSON export of Label Studio ({error!r})") from error
+
+
+def _line(data: Mapping[str, Any], annotation: Mapping[str, Any]) -> dict[str, Any]:
+    values = [(result.get("from_name"), result["value"]) for result in annotation["result"]]
+    regions = [value for name, value in values if name == "spans"]
+    for start, end, text in ((value["start"], value["end"], value["text"]) for value in regions):
+        if _NOT_COMPARED.sub("", marked := data["answer"][start:end]) != _NOT_COMPARED.sub("", text):
+            raise ValueError(f"a region of {data['id']} is {marked!r:.80}, not {text!r:.80}")
+    cannot_tell, person = any(name == "verdict" for name, _ in values), annotation["completed_by"]
+    return {
+        **data,
+        "annotator": str(person["email"] if isinstance(person, dict) else person),
+        "spans": None if cannot_tell else [[at["start"], at["end"], label] for at in regions for label in at["labels"]],
+        "cannot_tell": cannot_tell,
+        "note": "\n".join(text for name, value in values if name == "note" for text in value["text"]),
+        "seconds": annotation.get("lead_time") or 0,
+    }

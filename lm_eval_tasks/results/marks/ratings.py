@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.scores.judging import ASPECTS, UNREAD, read_preference, read_rating
-from custom_metrics.statistics.agreement import cohen_kappa, contingency_table, estimate, quadratic_weights
+from custom_metrics.statistics.agreement import cohen_kappa, contingency_table, estimate, mean_kappa, quadratic_weights
 from custom_metrics.statistics.figures import UNDEFINED
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import quote
@@ -23,7 +23,7 @@ from lm_eval_tasks.clapnq.judge.marked import scores_of
 from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.detection.marked import DrawnAnswer, MarksOfTask
-from lm_eval_tasks.results.marks.lines import Mark, basis_of, changed_chance, counted_draws, mean_kappa, refuse
+from lm_eval_tasks.results.marks.lines import Mark, basis_of, changed_chance, counted_draws, refuse
 
 KINDS = {RATINGS: "ratings", PAIRS: "preferences"}
 """A judge's task to the kind of marks that is joined with it."""

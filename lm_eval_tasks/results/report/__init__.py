@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lm_eval_tasks.data.atomic import whole_file
-from lm_eval_tasks.results.report.answers import described_runs
-from lm_eval_tasks.results.report.documents import read_documents
+from lm_eval_tasks.results.report.documents import described_runs, read_documents
+from lm_eval_tasks.results.report.drawing import Plot
 from lm_eval_tasks.results.report.page import page_of, render
-from lm_eval_tasks.results.report.plots import Plot
 from lm_eval_tasks.runs import Run, labels
 
 __all__ = ["BYTES", "PER_TASK", "write_report"]

@@ -10,8 +10,9 @@ from typing import Any
 
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, without_point
 from lm_eval_tasks.results.formats import as_text, bounds
-from lm_eval_tasks.results.reproduce.recorded import commands_of, read_recorded
+from lm_eval_tasks.results.reproduce import commands_of, read_recorded
 from lm_eval_tasks.runs import Run, TaskRun
+from lm_eval_tasks.runs.run import recorded_settings
 
 
 def command_files(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
@@ -77,31 +78,31 @@ def origins(runs: Mapping[str, Run], benchmark: str) -> list[dict[str, Any]]:
     return [*records.values()]
 
 
+_TITLES = {
+    "version": "task version",
+    "kept": "documents",
+    "left_out": "left out",
+    "read_from": "read from",
+    "template": "prompt (SHA-256)",
+    "shots": "examples in the prompt",
+    "chat_template": "chat template (SHA-256)",
+    "system_instruction": "system instruction",
+}
+
+
 def _facts(task: TaskRun) -> Iterator[tuple[str, str]]:
     """Names and values, as text, of the known facts about a task."""
-    record, settings, detector = task.provenance, task.settings, task.detector
-    recorded = record.get("calibration")
-    calibration = recorded if isinstance(recorded, Mapping) else {}
-    facts = {
-        "task version": task.version,
-        "answers": None if task.samples else "not logged",
-        "split": record.get("split"),
-        "documents": record.get("kept"),
-        "left out": record.get("left_out"),
-        "read from": record.get("read_from"),
-        "options": record.get("options"),
-        "retrieval": record.get("retrieval"),
-        "prompt (SHA-256)": settings.template,
-        "examples in the prompt": settings.shots or None,
-        "chat template (SHA-256)": settings.chat_template,
-        "system instruction": settings.system_instruction,
-        "generation": settings.generation,
-        "limit": None if settings.limit is None else f"{settings.limit:g}",
-        "detector": " ".join(str(detector[key]) for key in ("name", "version") if detector.get(key)),
-        "calibration": {key: value for key, value in calibration.items() if key != "models"},
-        "versions": record.get("versions"),
-    }
-    return ((name, text) for name, value in facts.items() if (text := _pairs(value)))
+    if task.samples is None:
+        yield "answers", "not logged"
+    for name, value in recorded_settings(task).items():
+        if name == "limit" and value is not None:
+            value = f"{value:g}"
+        elif name == "shots":
+            value = value or None
+        elif name == "detector":
+            value = " ".join(str(value[key]) for key in ("name", "version") if value.get(key))
+        if text := _pairs(value):
+            yield _TITLES.get(name, name), text
 
 
 def _pairs(value: Any) -> str:

@@ -29,10 +29,10 @@ from lm_eval_tasks.definition.metadata import pairs
 from lm_eval_tasks.detection import marked
 from lm_eval_tasks.detection.marked import MarksOfTask
 from lm_eval_tasks.models.answering import DocumentAnswerer
+from lm_eval_tasks.results import LOGGED, is_tagged
 from lm_eval_tasks.results.marks.draw import TaskAnswers
 from lm_eval_tasks.results.marks.lines import Mark, join, read_marks
 from lm_eval_tasks.results.marks.ratings import KINDS, join_ratings, judged_answers
-from lm_eval_tasks.results.tagged_tasks import LOGGED, is_tagged
 from lm_eval_tasks.runs import read_runs
 from lm_eval_tasks.runs.results_file import metadata_of, read_results
 

@@ -32,8 +32,6 @@ _BASE = Base(
             sentence="It names the capital of {value} of the countries, in {words} words on average",
             headline=True,
             traded_against="words",
-            cost="It uses more words",
-            verdict="knows more capitals than",
         ),
         Metric(
             "words",

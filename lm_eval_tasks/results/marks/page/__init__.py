@@ -19,8 +19,8 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, span_of
 from detector_plugin.detector import RAG
 from detector_plugin.labelled import REAL
 from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, reference_of
-from lm_eval_tasks.results.report.documents.document import tagged_answer
 from lm_eval_tasks.results.report.page import cleaned, direction, environment_of
+from lm_eval_tasks.results.report.readers import tagged_answer
 from lm_eval_tasks.runs import Answer
 
 __all__ = ["INSTRUCTIONS", "marking_page", "page_content"]

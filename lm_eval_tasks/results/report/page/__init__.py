@@ -19,17 +19,15 @@ from typing import Any
 
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from lm_eval_tasks.data.provenance import PACKAGE
+from lm_eval_tasks.results import LOGGED
 from lm_eval_tasks.results.formats import UNDEFINED_TEXT, as_text
-from lm_eval_tasks.results.report.answers import ReadAnswers
-from lm_eval_tasks.results.report.differences import differences, published_tables
-from lm_eval_tasks.results.report.documents.document import KINDS
-from lm_eval_tasks.results.report.families import MANY, families, language_name, title_of
-from lm_eval_tasks.results.report.headlines import headlines
-from lm_eval_tasks.results.report.page.summary import examples, overviews, summaries
-from lm_eval_tasks.results.report.plots import DARK, LIGHT, Plot, plots_of
-from lm_eval_tasks.results.report.plots.drawing import MARKERS, look_of, short_names
+from lm_eval_tasks.results.report.documents import ReadAnswers, examples
+from lm_eval_tasks.results.report.drawing import DARK, LIGHT, MARKERS, Plot, look_of, short_names
+from lm_eval_tasks.results.report.headlines import families, headlines, language_name, title_of
+from lm_eval_tasks.results.report.page.summary import differences, overviews, published_tables, summaries
+from lm_eval_tasks.results.report.plots import plots_of
 from lm_eval_tasks.results.report.provenance import command_files, numbers, origins
-from lm_eval_tasks.results.tagged_tasks import LOGGED
+from lm_eval_tasks.results.report.readers import KINDS
 from lm_eval_tasks.runs import Run
 
 __all__ = ["cleaned", "direction", "environment_of", "language_tag", "page_of", "render"]
@@ -50,7 +48,6 @@ def page_of(
     page has a comparison with published figures; `more_plots` come first."""
     every, short = [*runs.values()], short_names(runs)
     names = ", ".join(short.values())
-    is_many = len(runs) >= MANY
     plots, why_no_plots = [*more_plots, *plots_of(every)], ""
     try:
         for plot in plots:
@@ -59,22 +56,20 @@ def page_of(
         if error.name != "matplotlib":
             raise
         plots, why_no_plots = [], _NO_PLOTS
-    pictures = {plot.family: plot for plot in plots if plot.family} if is_many else {}
+    pictures = {plot.family: plot for plot in plots if plot.family} if len(runs) > 1 else {}
     questions = "Which model makes up less?", f"How much does {names} make up?"
     if only_others := all(task.table is None for run in every for task in run.tasks.values()):
         questions = "Which model does better?", f"How well does {names} do?"
     if only_logs := all(task == LOGGED for run in every for task in run.tasks):
         questions = "Which log has fewer flagged answers?", f"How many answers of {names} are flagged?"
-    listed = headlines(every, read_answers)
-    doubts, family_summaries = summaries(listed)
+    doubts, family_summaries = summaries(headlines(every, read_answers))
+    _, by_language = summaries(headlines(every, read_answers, by_language=True))
     tasks: dict[str, dict[str, str]] = {}
     for run in every:
         for family in families(run):
             tasks.setdefault(family.name, {}).update({code: task.task for code, task in family.tasks.items()})
-    compared, listed_overviews = differences(every, listed, read_answers), []
-    if is_many:
-        _, by_language = summaries(headlines(every, read_answers, by_language=True))
-        listed_overviews = overviews(family_summaries, by_language, tasks, compared.comparison if compared else None)
+    compared = differences(every, read_answers)
+    comparison = compared.comparison if compared else None
     benchmarks = {task.benchmark: title_of(task) for run in every for task in run.tasks.values()}
     return {
         "title": f"{names}: grounded evaluation",
@@ -84,8 +79,7 @@ def page_of(
         "written": f"{datetime.date.today():%-d %B %Y}, version {version(PACKAGE)}",
         "short": short,
         "doubts": doubts,
-        "summaries": family_summaries,
-        "overviews": listed_overviews,
+        "overviews": overviews(family_summaries, by_language, tasks, comparison),
         "tasks": {family: [*members.values()] for family, members in tasks.items()},
         "pictures": pictures,
         "plots": [plot for plot in plots if plot not in pictures.values()],

@@ -1,34 +1,44 @@
-"""The top of a page: its numbers by family and metric, with the doubts that many of them share.
+"""What a page says of models: their numbers by family and metric, with the doubts that many of them share; and the
+differences between them, and to published figures.
 
-For three models and more there is an :class:`Overview` of each family and language: all models on one axis, the best model,
-the models that show no difference to it, the models whose answers are doubtful, and the best model by what a made-up answer
-costs.
+Each family and language has an :class:`Overview`: all models on one axis, the best model, the models that show no
+difference to it, the models whose answers are doubtful, and the best model by what a made-up answer costs.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
+from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.published import PublishedDifference, compare_with_published
 from lm_eval_tasks.results.board import Costs, place_of
-from lm_eval_tasks.results.compare import Comparison
-from lm_eval_tasks.results.formats import as_text, unbroken
-from lm_eval_tasks.results.report.documents import TaskDocuments
-from lm_eval_tasks.results.report.families import language_name
-from lm_eval_tasks.results.report.headlines import Doubt, Headline
+from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
+from lm_eval_tasks.results.compare.tables import matrices
+from lm_eval_tasks.results.formats import (
+    PAGE,
+    Section,
+    as_text,
+    bounds,
+    not_measurable,
+    p_value,
+    points,
+    range_of_points,
+)
+from lm_eval_tasks.results.report.headlines import MANY, Doubt, Headline, language_name, title_of
+from lm_eval_tasks.runs import Answers, Run, TaskRun
 
 _SEVERE = ("alike", "broken", "undefined", "invalid", "abstains", "clipped", "unlike")
 """Kinds of doubts that the first screen shows beside a model, the worst first. The others are shown below."""
 
 _SCALES = {"share": 1.0, "score": 1.0, "rating": 4.0}
 _WIDTH = 100.0
-_EXAMPLES = 3
-_QUESTION = 80  # characters of a question
 _MORE = 2  # metrics of an overview beside the first: what it is traded against, and another headline
 _WHERE = re.compile(r"in \d+ of \d+ (languages|tasks)")
 
@@ -106,24 +116,6 @@ class Summary(NamedTuple):
     def main_doubts(self) -> list[Doubt]:
         """One doubt of each kind, for the first screen."""
         return [*{doubt.kind: doubt for doubt in reversed(self.doubts)}.values()][::-1]
-
-    @property
-    def more_doubts(self) -> int:
-        """The number of further doubts about the first metric."""
-        return len(self.doubts) - len(self.main_doubts) + sum(len(headline.doubts) for headline in self.first.headlines)
-
-    @property
-    def traded_against(self) -> dict[str, str]:
-        """Model to its numbers on the metrics that the first one balances or is traded against, as text; empty where there
-        are none."""
-        names = self.first.measured.balances or (self.first.measured.traded_against,)
-        texts: dict[str, list[str]] = {}
-        for metric in self.metrics:
-            if metric.measured.name in names:
-                title = metric.measured.heading[:1].lower() + metric.measured.heading[1:]
-                for headline in metric.headlines:
-                    texts.setdefault(headline.model, []).append(unbroken(f"{title}: {headline.value}"))
-        return {model: "; ".join(listed) for model, listed in texts.items()}
 
 
 def summaries(headlines: Sequence[Headline]) -> tuple[list[Doubt], list[Summary]]:
@@ -261,23 +253,112 @@ def _metrics(summary: Summary) -> Iterator[MetricSummary]:
     yield from sorted(more, key=lambda each: each.measured.name not in traded)[:_MORE]
 
 
-def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list[tuple[str, str, str]]:
-    """Up to three documents in which a model made something up, from as many of the tasks as possible, English ones first:
-    id on the page, beginning of the question, and language.
+# --------------------------------------------------------------------------------------------------------- differences
 
-    Documents that another model got right come first. A wrong answer that declines makes nothing up.
-    """
-    candidates = []
-    for order, task in enumerate(documents):
-        for number, document in enumerate(task.documents, 1):
-            kinds = [answer.kinds for answer in document.answers]
-            made_up = any("hallucinated" in own or ("wrong" in own and "abstained" not in own) for own in kinds)
-            if task.task in tasks and made_up:
-                rank = ("disagree" not in document.kinds, task.language != "en", number, order)
-                question = " ".join("".join(piece.text for piece in document.question.pieces).split())
-                text = question if len(question) <= _QUESTION else f"{question[:_QUESTION].rstrip()}…"
-                candidates.append((rank, task.task, (f"{task.task}-{number}", text, document.language)))
-    ranked = [(task, example) for _, task, example in sorted(candidates)]
-    first = dict(reversed(ranked))
-    ranked.sort(key=lambda pair: pair[1] is not first[pair[0]])
-    return [example for _, example in ranked[:_EXAMPLES]]
+
+class MetricDifferences(NamedTuple):
+    """The rows of a metric in a table of differences, as texts: groups and single tasks (`main`), and each language."""
+
+    benchmark: str
+    measured: Metric
+    filter: str
+    main: list[dict[str, Any]]
+    languages: list[dict[str, Any]]
+
+
+class Differences(NamedTuple):
+    """The differences between the models of a report: rows by benchmark, headlines first, or of many models matrices; notes
+    of the comparison, or the reason why there is none; and the comparison."""
+
+    metrics: list[MetricDifferences]
+    notes: tuple[str, ...]
+    comparison: Comparison | None = None
+    matrices: Sequence[Section] = ()
+
+
+def differences(
+    runs: Sequence[Run], read_answers: Callable[[TaskRun], Answers] = TaskRun.answers
+) -> Differences | None:
+    """The differences of runs; ``None`` for a single one."""
+    if len(runs) < 2:
+        return None
+    try:
+        comparison = compare_runs(runs, refuse=False, read_answers=read_answers)
+    except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
+        return Differences([], (f"The models are not compared: {error}",))
+    refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in comparison.refused)
+    metrics = [*_by_metric(comparison, {task.benchmark: title_of(task) for run in runs for task in run.tasks.values()})]
+    nothing = () if metrics else ("The models are not compared: they were asked nothing that is the same.",)
+    tables: Sequence[Section] = ()
+    if metrics and len(runs) >= MANY:
+        tables = matrices(comparison, PAGE)
+    return Differences(metrics, (*nothing, *refused, *comparison.notes), comparison, tables)
+
+
+def _by_metric(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[MetricDifferences]:
+    of_metrics: dict[tuple[str, str, str], list[Difference]] = {}  # in the comparison's order
+    for row in comparison.differences:
+        if row.headline:
+            of_metrics.setdefault((row.benchmark, row.metric, row.filter), []).append(row)
+    for (benchmark, _, filter_name), listed in of_metrics.items():
+        width = max((abs(x) for row in listed for x in (row.low, row.high) if math.isfinite(x)), default=0.0)
+        of_language = {row.task for row in listed if row.language and not row.group}
+        metric = MetricDifferences(titles[benchmark], listed[0].measured, filter_name, [], [])
+        for row in listed:
+            rows = metric.languages if row.task in of_language and len(of_language) > 1 else metric.main
+            rows.append(_row(row, comparison.models, width))
+        yield metric
+
+
+def _row(row: Difference, models: Sequence[str], width: float) -> dict[str, Any]:
+    """A row of the table, with values to sort by. It is drawn on a scale of 0 to 100, where 50 is no difference and the
+    ends are differences of `width`."""
+    unit, ends = row.measured.unit, (row.low, row.difference, row.high)
+    drawn = None
+    if width and all(map(math.isfinite, ends)):
+        low, value, high = (round(50 + 50 * max(-1.0, min(1.0, end / width)), 2) for end in ends)
+        drawn = low, value if row.is_measurable else None, high
+    return {
+        "task": f"{row.task}, mean over {row.tasks} tasks" if row.group else row.task,
+        "first": models[row.first],
+        "second": models[row.second],
+        "first_value": as_text(row.first_value, unit) if row.first_measurable else NOT_MEASURABLE,
+        "second_value": as_text(row.second_value, unit) if row.second_measurable else NOT_MEASURABLE,
+        "difference": points(row.difference, unit) if row.is_measurable else NOT_MEASURABLE,
+        "bounds": range_of_points(row.low, row.high, unit),
+        "p": p_value(row.p_adjusted),
+        "sort": row.difference if math.isfinite(row.difference) else 0.0,
+        "p_sort": row.p_adjusted if math.isfinite(row.p_adjusted) else 2.0,  # behind all others
+        "drawn": drawn,
+        "significant": row.significant,
+        "better": models[row.better] if row.better is not None else "",
+        "counted": f"{row.n} {row.unit}",
+    }
+
+
+def published_tables(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """A table of published figures for every task and metric of some runs, in the order of the tasks: the comparison, the
+    runs' figures with bounds, and rows with every run's difference, or why none is computed. A reason that holds for all
+    rows is given once (``why_none``)."""
+    for comparison in compare_with_published(runs):
+        unit = comparison.measured.unit
+        figures = []
+        for run, figure in comparison.figures.items():
+            unknown = not_measurable(figure, unit)  # says the bounds
+            figures.append((run, unknown or as_text(figure.value, unit), "" if unknown else bounds(figure, unit)))
+        reasons = {delta.why_none for _, deltas in comparison.rows for delta in deltas}
+        why = next(iter(reasons)) if len(reasons) == 1 else ()
+        rows = [
+            (row.model, as_text(row.value, unit), [] if why else [(delta.run, _text(delta, unit)) for delta in deltas])
+            for row, deltas in comparison.rows
+        ]
+        yield {"comparison": comparison, "figures": figures, "rows": rows, "why_none": "; ".join(why)}
+
+
+def _text(delta: PublishedDifference, unit: Unit) -> str:
+    """A run's figure minus a published one, with bounds; or the reason why there is no difference."""
+    if delta.why_none:
+        return "no difference: " + "; ".join(delta.why_none)
+    interval = range_of_points(delta.low, delta.high, unit)
+    text = points(delta.difference, unit) + (f" [{interval}]" if interval else "")
+    return f"{text} ({'; '.join(delta.differs_in)})" if delta.differs_in else text

@@ -11,15 +11,17 @@ from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.report.families import MANY, MEAN, Family, families, language_name
-from lm_eval_tasks.results.report.plots import drawing, ranges
-from lm_eval_tasks.results.report.plots.drawing import Axis, short_names, wrapped
-from lm_eval_tasks.results.report.plots.plot import DARK, LIGHT, Plot, Row, save
+from lm_eval_tasks.results.report import drawing
+from lm_eval_tasks.results.report.drawing import Axis, Plot, Row, short_names, wrapped
+from lm_eval_tasks.results.report.headlines import MANY, MEAN, Family, families, language_name
 from lm_eval_tasks.runs import Run, labels
 
-__all__ = ["DARK", "LIGHT", "Plot", "plots_of", "save"]
-
-_LIMITS = {"share": ranges.SHARE, "score": ranges.SHARE, "correlation": (-1.03, 1.03), "rating": (0.9, 4.1)}
+_LIMITS = {
+    "share": drawing.SHARE_LIMITS,
+    "score": drawing.SHARE_LIMITS,
+    "correlation": (-1.03, 1.03),
+    "rating": (0.9, 4.1),
+}
 _NAMED = 6  # points in a caption
 
 
@@ -83,7 +85,7 @@ def _trade_off(family: Family, entries: Sequence[_Entry], metric: Metric, price:
     undrawn = [" of ".join(filter(None, (entry.group, entry.label))) for entry in shown if not _is_drawn(entry, pair)]
 
     def draw() -> Any:
-        picture, (axes,) = drawing.panels([""], 4.4, 4.2)
+        picture, (axes,) = drawing.subplots([""], 4.4, 4.2)
         for entry in (entry for entry in shown if _is_drawn(entry, pair)):
             x, y = (entry.figures[name] for name in pair)
             style = {**drawing.marker_style(entry.look), "linestyle": "none"}
@@ -132,7 +134,7 @@ def _intervals(family: Family, entries: Sequence[_Entry], metrics: Mapping[str, 
     for entry in sorted(entries, key=lambda entry: (entry.group == MEAN, entry.group)) if by_language else entries:
         lines.setdefault((entry.group, "" if by_language else entry.label), []).append(entry)
 
-    def line_of(entries: Sequence[_Entry], name: str) -> ranges.Line:
+    def line_of(entries: Sequence[_Entry], name: str) -> drawing.Line:
         label, _, group, _ = entries[0]
         is_mean = by_language and group == MEAN
         if by_language:
@@ -140,11 +142,11 @@ def _intervals(family: Family, entries: Sequence[_Entry], metrics: Mapping[str, 
         else:
             text = wrapped(names[label], 30) + ("" if has_languages or not group else f"\non {wrapped(group, 30, 1)}")
         figures = [entry.figures.get(name, UNDEFINED) for entry in entries]
-        return ranges.Line(text, figures, is_mean, [entry.look for entry in entries])
+        return drawing.Line(text, figures, is_mean, [entry.look for entry in entries])
 
     def draw() -> Any:
         panels = [
-            ranges.Panel(
+            drawing.Panel(
                 wrapped(metric.title or name.replace("_", " "), 34),
                 [line_of(entries, name) for entries in lines.values()],
                 Axis("" if metric.unit == "share" else metric.unit, _LIMITS.get(metric.unit), metric.unit == "share"),
@@ -152,7 +154,7 @@ def _intervals(family: Family, entries: Sequence[_Entry], metrics: Mapping[str, 
             for name, metric in metrics.items()
         ]
         series = looks if by_language else {}
-        return ranges.draw(panels, [wrapped(names[label], 60, 1) for label in series], [*series.values()])
+        return drawing.draw_lines(panels, [wrapped(names[label], 60, 1) for label in series], [*series.values()])
 
     return Plot(
         name=f"{family.name}_intervals",

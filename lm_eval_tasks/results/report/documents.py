@@ -1,6 +1,6 @@
-"""Chooses the documents that a report shows.
+"""The answers of a report's runs, read once for all parts of the page; and the documents that a report shows.
 
-The sample has more errors than the run. The kinds of :data:`~lm_eval_tasks.results.report.documents.document.KINDS` take
+The sample of documents has more errors than the run. The kinds of :data:`~lm_eval_tasks.results.report.readers.KINDS` take
 turns, and documents of no kind have a turn too. Within a kind, a digest of the content orders the documents; the most
 hallucinated come in the order of their share, largest first. So the sample depends on the documents and the answers alone,
 not on the order of the files or on chance.
@@ -8,23 +8,30 @@ not on the order of the files or on chance.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from math import ceil
+from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from custom_metrics.statistics.paired_difference import Floats
-from lm_eval_tasks.results.report.documents.document import KINDS, Document
-from lm_eval_tasks.results.report.documents.readers import TaskReader, reader_of
+from lm_eval_tasks.results.doubts import derive_signs
+from lm_eval_tasks.results.report.readers import KINDS, Document, TaskReader, reader_of
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun, digest_of
+from lm_eval_tasks.runs.other_tasks import described_run
 
 _TURNS = ("hallucinated", "wrong", "disagree", "invalid", "abstained", "")  # the last one: documents of no kind
 _TOP = 0.1  # share of a task's flagged answers that are its most hallucinated
-_KINDS, _LABEL, _SHARE = "kinds", "stance", "share"
+_KINDS, _STANCE, _SHARE = "kinds", "stance", "share"
 _NAMES = (*KINDS,)
+_EXAMPLES = 3
+_QUESTION = 80  # characters of a question of an example
 
 
 class TaskDocuments(NamedTuple):
@@ -88,7 +95,7 @@ def derive_documents(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, A
 
 def _derived(reader: TaskReader, answer: Answer) -> dict[str, Any]:
     judged = reader.judge(answer)
-    return {_KINDS: _bits_of(judged.kinds), _LABEL: digest_of(judged.label), _SHARE: judged.share}
+    return {_KINDS: _bits_of(judged.kinds), _STANCE: digest_of(judged.label), _SHARE: judged.share}
 
 
 @cache
@@ -137,7 +144,7 @@ class DocumentSampler:
     def _columns(self, model: str) -> tuple[Floats, ...]:
         """(answers,) values of :func:`derive_documents` for a model."""
         answers, reader = self._answers[model], reader_of(self._tasks[model])
-        columns = {name: np.full(len(answers), np.nan) for name in (_KINDS, _LABEL, _SHARE)}
+        columns = {name: np.full(len(answers), np.nan) for name in (_KINDS, _STANCE, _SHARE)}
         for readings in answers.readings.values():
             for name in columns.keys() & readings.derived.keys():
                 columns[name] = np.fmax(columns[name], readings.derived[name].numbers)
@@ -170,3 +177,64 @@ class DocumentSampler:
             tuple(documents),
             tuple(model for model in self._tasks if model not in self._answers),
         )
+
+
+def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list[tuple[str, str, str]]:
+    """Up to three documents in which a model made something up, from as many of the tasks as possible, English ones first:
+    id on the page, beginning of the question, and language.
+
+    Documents that another model got right come first. A wrong answer that declines makes nothing up.
+    """
+    candidates = []
+    for order, task in enumerate(documents):
+        for number, document in enumerate(task.documents, 1):
+            kinds = [answer.kinds for answer in document.answers]
+            made_up = any("hallucinated" in own or ("wrong" in own and "abstained" not in own) for own in kinds)
+            if task.task in tasks and made_up:
+                rank = ("disagree" not in document.kinds, task.language != "en", number, order)
+                question = " ".join("".join(piece.text for piece in document.question.pieces).split())
+                text = question if len(question) <= _QUESTION else f"{question[:_QUESTION].rstrip()}…"
+                candidates.append((rank, task.task, (f"{task.task}-{number}", text, document.language)))
+    ranked = [(task, example) for _, task, example in sorted(candidates)]
+    first = dict(reversed(ranked))
+    ranked.sort(key=lambda pair: pair[1] is not first[pair[0]])
+    return [example for _, example in ranked[:_EXAMPLES]]
+
+
+# ---------------------------------------------------------------------------------------------- all answers, read once
+
+
+ReadAnswers = Callable[[TaskRun], Answers]
+
+_MUCH = 1 << 28  # bytes of samples that take longer to read than two processes to start
+
+
+def read_task(task: TaskRun) -> Answers:
+    """Read the answers of a task, with the derived values for signs of a broken run and for the choice of documents.
+    Errors are those of :meth:`lm_eval_tasks.runs.TaskRun.answers`, here and in all that reads answers."""
+    of_documents, of_signs = derive_documents(task), derive_signs(task)
+    return task.answers(lambda *row: {**of_signs(*row), **of_documents(*row)})
+
+
+def caching_reader(runs: Iterable[Run]) -> ReadAnswers:
+    """A cached :func:`read_task`, which keeps some hundred bytes a document. Large runs are read ahead by two
+    processes."""
+    tasks = [task for run in runs for task in run.tasks.values() if task.samples is not None]
+    cache: dict[Path | None, Answers] = {}
+    if sum(task.samples.stat().st_size for task in tasks if task.samples) >= _MUCH and (os.cpu_count() or 1) > 1:
+        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
+            for task, answers in zip(tasks, processes.map(read_task, tasks), strict=True):
+                cache[task.samples] = answers
+
+    def read(task: TaskRun) -> Answers:
+        if task.samples not in cache:
+            cache[task.samples] = read_task(task)
+        return cache[task.samples]
+
+    return read
+
+
+def described_runs(runs: Iterable[Run]) -> tuple[list[Run], ReadAnswers]:
+    """Runs whose tasks that are in no table of ours are described by their documents, and their :func:`caching_reader`."""
+    read = caching_reader(listed := [*runs])
+    return [described_run(run, read) for run in listed], read

@@ -1,45 +1,151 @@
-"""Layouts of a task's documents and answers in a report. A document is read by its columns; what an answer is worth is said
-by a class for each kind of task."""
+"""Documents as a report shows them: texts, passages and answers. A document is read by its columns; a class for each kind
+of task says what an answer is worth."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
-from custom_metrics.abstention.explained import explain
-from custom_metrics.abstention.phrases import DETAIL_KEYS, supported_language
-from custom_metrics.reading.no_answer import no_answer
-from custom_metrics.reading.response import final_answer
+from custom_metrics.reading.spans import HALLUCINATION, Span, span_of
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
+from custom_metrics.usage.printable import without_surrogates
 from lm_eval_tasks.results.formats import as_text
-from lm_eval_tasks.results.report.documents.document import (
-    ANSWER_LENGTH,
-    PAGE_LENGTH,
-    PASSAGE_LENGTH,
-    QUESTION_LENGTH,
-    Document,
-    Passage,
-    ShownAnswer,
-    Text,
-    address_of,
-    members,
-    spans_in,
-    tagged_answer,
-    text_of,
-)
 from lm_eval_tasks.runs import Answer, FilteredAnswer, TaskRun
 from lm_eval_tasks.runs.run import LARGEST
+
+QUESTION_LENGTH, PASSAGE_LENGTH, ANSWER_LENGTH, PAGE_LENGTH = 2_000, 4_000, 8_000, 12_000
+"""The number of characters of a text that a page shows at most. The rest is counted."""
+
+KINDS = {
+    "wrong": "wrong",
+    "invalid": "Invalid",
+    "abstained": "abstained",
+    "disagree": "models disagree",
+    "hallucinated": "most hallucinated",
+}
+"""Kinds of answers to filter by, with their titles."""
+
+_WHITE = re.compile(r"\s")
+
+
+class Piece(NamedTuple):
+    """A piece of a text. `category` is the error that a detector or an annotator marked; empty where there is none."""
+
+    text: str
+    category: str = ""
+
+
+class Text(NamedTuple):
+    """A text in pieces, cut if it is too long for a page; `left_out` is the number of characters cut off."""
+
+    pieces: tuple[Piece, ...] = ()
+    left_out: int = 0
+
+
+class Passage(NamedTuple):
+    """A passage of the prompt: its number there, from 1, a title or "", and a `mark` such as "gold passage" or ""."""
+
+    number: int
+    title: str
+    text: Text
+    mark: str = ""
+
+
+class ShownAnswer(NamedTuple):
+    """A model's answer with its verdict, as a page shows it."""
+
+    label: str  # models disagree where their labels differ
+    verdict: str = ""  # the same in a few words
+    tone: str = "plain"  # or ``good``, ``bad``, ``unsure``
+    kinds: frozenset[str] = frozenset()  # keys of :data:`KINDS`
+    share: float | None = None  # of its words that are flagged; None where no detector read it
+    model: str = ""  # its label in the report
+    text: Text = Text()
+    notes: tuple[str, ...] = ()  # sentences on how it was made and read; empty ones are not shown
+    facts: tuple[tuple[str, str], ...] = ()  # metric to value, as text
+
+
+class Document(NamedTuple):
+    """One document of a task with every model's answer."""
+
+    question: Text
+    right: str = ""  # what a right answer is, in a few words; empty if the reference shows it
+    passages: tuple[Passage, ...] = ()  # that the prompt gave
+    references: tuple[Text, ...] = ()
+    page: Text | None = None  # the text that answers were checked against, if the model did not see it
+    page_title: str = ""
+    address: str = ""  # of the page: http or https, else empty
+    prompt: Text | None = None  # as it was sent, if no passages could be read from it
+    language: str = ""
+    key: str = ""
+    answers: tuple[ShownAnswer, ...] = ()  # of the models, in the order of the runs
+    kinds: frozenset[str] = frozenset()  # of all answers
+
+
+def text_of(value: Any, limit: int, spans: Iterable[Span] = ()) -> Text:
+    """A value as a text of at most `limit` characters, with spans as pieces. Of overlapping spans the first counts, then
+    the longer. Spans that reach beyond the text or the limit are cut."""
+    text = "" if value is None else str(value)
+    visible = text[:limit]
+    pieces, position = [], 0
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        start, end = max(position, span.start), min(span.end, len(visible))
+        if start < end:
+            between = [Piece(visible[position:start])] if start > position else []
+            pieces += [*between, Piece(visible[start:end], span.category or HALLUCINATION)]
+            position = end
+    if position < len(visible) or not visible:
+        pieces.append(Piece(visible[position:]))
+    return Text(tuple(pieces), len(text) - len(visible))
+
+
+def address_of(value: Any) -> str:
+    """An address that is safe to link to: http or https with a host. Anything else (``javascript:``) becomes ``""``."""
+    if isinstance(value, str) and len(value) <= 2000 and not _WHITE.search(value):
+        with suppress(ValueError):
+            address = urlsplit(value)
+            return value if address.scheme in ("http", "https") and address.hostname else ""
+    return ""
+
+
+def members(value: Any, kind: type) -> list[Any]:
+    """The members of a list that have a type; none of a value that is not a list."""
+    return [member for member in value if isinstance(member, kind)] if isinstance(value, (list, tuple)) else []
+
+
+def tagged_answer(output: Any, response: str) -> tuple[str, list[Any] | None]:
+    """Answer and spans in what the filter ``hallucination_spans`` wrote. Any other output of a filter is an answer that no
+    detector has read, with ``None`` for the spans; without output, the response is."""
+    if isinstance(output, str) and output.startswith("{"):
+        with suppress(ValueError, RecursionError):
+            tagged = json.loads(output)
+            if isinstance(tagged, dict) and tagged.keys() >= {"answer", "spans", "detector"}:
+                spans = tagged["spans"]
+                return without_surrogates(str(tagged["answer"])), spans if isinstance(spans, list) else None
+    return (output if isinstance(output, str) else response), None
+
+
+def spans_in(value: Any) -> list[Span]:
+    """The spans in a list of objects or of lists; other members are skipped."""
+    spans = []
+    for item in value if isinstance(value, list) else ():
+        if isinstance(item, dict):
+            item = (item.get("start"), item.get("end"), item.get("category", HALLUCINATION))
+        with suppress(ValueError):
+            spans.append(span_of(item))
+    return spans
+
 
 _MARKER = re.compile(r"^\[(\d{1,3})\] ", re.MULTILINE)
 _BEHIND = re.compile(r"\n\n(?:OUTPUT:|Remember to read the contexts carefully\.)")
 _REFERENCE = re.compile(r"\[Reference\]\n(?P<text>.*)\n\n\[Answer\]\n", re.DOTALL)  # of detection_prompt.jinja
 _LOST = "Invalid: another text came back"
-_SHORTER = ("answer is present", "answer is not present")
-_NUMBER = re.compile(r"\[\d+\]")
-_LONGEST = 2000  # characters of an answer that is explained; phrases decide at its beginning
 
 
 class TaskReader:
@@ -121,12 +227,10 @@ class TaskReader:
         return tuple(text_of(text, ANSWER_LENGTH) for text in members(doc.get("answers"), str) if text)
 
     def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
-        """The verdict of :meth:`judge`, with the text of the answer, its spans, and the reasons for the label."""
+        """The verdict of :meth:`judge`, with the text of the answer and its spans."""
         reading = self._reading(answer)
         text, spans = tagged_answer(reading.answer if reading is not None else None, answer.response)
-        why = why_abstention(text, self.language) if "abstained" in judged.kinds else ""
-        shown = text_of(answer.response if spans is None else text, ANSWER_LENGTH, spans_in(spans))
-        return judged._replace(text=shown, why=(why,))
+        return judged._replace(text=text_of(answer.response if spans is None else text, ANSWER_LENGTH, spans_in(spans)))
 
     def _reading(self, answer: Answer) -> FilteredAnswer | None:
         if self.filter is not None:
@@ -181,14 +285,14 @@ class OtherReader(TaskReader):
         reading, repeats, options = self._reading(answer), self.task.config.get("repeats"), answer.options
         likely = "; ".join(f"{text.strip()} ({number:.2f})" for text, number in options)
         read = reading.answer if reading is not None and not options else None
-        why = (
+        notes = (
             f"Log-likelihoods of its options: {likely}." if len(options) > 1 else "",
             f"Read by {self.task.headline_filter}: {read}" if isinstance(read, str) and read != answer.response else "",
             f"The first of {repeats} answers." if isinstance(repeats, int) and repeats > 1 else "",
         )
         is_number = str(self.task.config.get("output_type")).startswith("loglikelihood")  # of one text
         text = f"log-likelihood {likely or answer.response}" if is_number else answer.response.strip()
-        return judged._replace(text=text_of(text, ANSWER_LENGTH), why=why)
+        return judged._replace(text=text_of(text, ANSWER_LENGTH), notes=notes)
 
 
 class NomiraclReader(TaskReader):
@@ -213,14 +317,6 @@ class NomiraclReader(TaskReader):
 
     def _right(self, doc: Mapping[str, Any], passages: Sequence[Passage]) -> str:
         return f"{'A' if doc.get('subset') == 'relevant' else 'No'} passage answers the question"
-
-    def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
-        labels = {name: str(reading.answer) for name, reading in answer.readings.items()}
-        why = [why_strict(answer.response, labels["strict"])] if "strict" in labels else []
-        if why and len({*labels.values()}) > 1:
-            question = str(answer.doc.get("query", ""))
-            why.append(why_robust(answer.response, judged.label, self.language, question))
-        return judged._replace(text=text_of(answer.response, ANSWER_LENGTH), why=tuple(why))
 
 
 class ClapnqReader(TaskReader):
@@ -333,52 +429,3 @@ def passages_of(prompt: str, number: int) -> list[Passage]:
             title, body = "", text
         passages.append(Passage(place, title, text_of(body.strip(), PASSAGE_LENGTH)))
     return passages
-
-
-_NO_ANSWERS = {
-    "empty": "it has no letter and no digit",
-    "failure": "it is the message of a service that failed",
-    "prompt": "it repeats the prompt",
-    "loop": "it repeats itself",
-    "markup": "it is markup without text",
-    "code": "it is a program",
-    "debris": "it is tokens of a chat template",
-    "noise": "its characters make no words",
-    "script": "it is in a script that neither question nor passages use",
-}
-
-
-def why_strict(response: str, label: str) -> str:
-    """The reason for the label of the released code's parser."""
-    text = response.replace("\n", " ").replace("\t", " ").lower()
-    phrases = [phrase for phrase in (ANSWER, NO_ANSWER, *_SHORTER) if phrase.lower() in text]
-    if phrases[:2] == [ANSWER, NO_ANSWER]:
-        return "Strict reading: it holds both phrases of the prompt."
-    if phrases:
-        return f"Strict reading: it holds “{phrases[0]}”."
-    if label == INVALID:
-        return "Strict reading: it holds neither phrase of the prompt."
-    return "Strict reading: it is the number of a passage." if _NUMBER.search(text) else ""
-
-
-def why_robust(response: str, label: str, language: str, question: str) -> str:
-    """The reason for a robust label that differs from the strict one."""
-    if label == NO_ANSWER:
-        reasons = why_abstention(response, language)
-        return f"Robust reading: it does not answer. {reasons}".strip()
-    if label == INVALID:
-        kind = no_answer(final_answer(response[:_LONGEST]), question)
-        reason = _NO_ANSWERS.get(kind or "", "there is nothing to read")
-        return f"Robust reading: Invalid, for {reason}."
-    return "Robust reading: it answers, in other words than the prompt's."
-
-
-def why_abstention(text: str, language: str) -> str:
-    """The phrases that make an answer an abstention, in a sentence; empty where there are none."""
-    table = language if language and supported_language(language) else None
-    for explanation in explain(text[:_LONGEST], table):
-        matches = [match for sentence in explanation.sentences for match in sentence.matches]
-        words = dict.fromkeys(match.text for match in matches if match.kind not in DETAIL_KEYS)  # not a mere "not"
-        if explanation.abstains and words:
-            return f"Phrases that decided: {', '.join(f'“{phrase}”' for phrase in [*words][:4])}."
-    return ""
