@@ -22,7 +22,7 @@ import numpy as np
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.engines.runner import bidirectional_mask, bidirectional_problem, reads_types
+from detector_plugin.transformers.engine import bidirectional_mask, bidirectional_problem, reads_types
 from detector_plugin.transformers.model import (
     Repository,
     StoredSettings,
