@@ -20,6 +20,7 @@ ELBE = (
 )
 LENGTH = "Welcher Nebenfluss der Elbe ist bei der Vereinigung länger und führt mehr Wasser als der Hauptfluss?"
 MOUTH = "In welchem Teil Mitteleuropas entspringt die Elbe, und wo mündet sie in die Nordsee?"
+LOOP = "hol über hol über hol über hol über"
 GERMAN = {"language": "de", "reference": ELBE, "step": steps.QUERIES}
 
 # --------------------------------------------------------------------------------------------------------------- questions
@@ -115,23 +116,18 @@ def test_only_what_is_surely_in_another_language_is_refused(
         ("der der der der der der der der", None, "no text (a loop, markup, code, noise)"),
         ("Le texte ne répond pas à la question.", None, "another language"),  # before it is read as a refusal
         ("Влтава", None, "another language"),  # a name, in a script that the reference has not
+        (LOOP, None, "no text (a loop, markup, code, noise)"),
     ],
 )
 def test_an_answer_is_faithful_text_in_the_language(reply: str, answer: str | None, reason: str | None) -> None:
-    reading = steps.read_answer(reply, {**GERMAN, "question": LENGTH})
+    doc = {**GERMAN, "question": LENGTH}
+    holding = {**doc, "reference": f"{ELBE} Der Fährmann ruft: {LOOP}"}
+    assert steps.read_answer(LOOP, holding).rows == [
+        {"answer": LOOP, "spans": []}
+    ]  # the reference has it word for word
+    reading = steps.read_answer(reply, doc)
     assert reading.rows == ([] if answer is None else [{"answer": answer, "spans": []}])
     assert dict(reading.reasons) == ({} if reason is None else {reason: 1})
-
-
-def test_an_answer_that_the_reference_holds_word_for_word_is_text() -> None:
-    doc = {
-        **GERMAN,
-        "question": "Was ruft der Fährmann?",
-        "reference": f"{ELBE} Der Fährmann ruft: Hol über hol über hol über hol über",
-    }
-    said = "hol über hol über hol über hol über"
-    assert steps.read_answer(said, doc).rows == [{"answer": said, "spans": []}]
-    assert steps.read_answer(said, {**doc, "reference": ELBE}).reasons == {"no text (a loop, markup, code, noise)": 1}
 
 
 # ---------------------------------------------------------------------------------------------------------- inserted errors
@@ -270,40 +266,25 @@ def test_a_translation_has_the_tags_of_its_source(reply: str, reason: str | None
         assert {category for _, _, category in row["spans"]} == {"entity", "subjective"}
 
 
-@pytest.mark.parametrize(
-    ("reply", "made"),
-    [
-        (" Wo entspringt die Elbe? \n", [{"text": "Wo entspringt die Elbe?", "spans": []}]),
-        ("where does the ELBE rise?", {"not translated": 1}),
-        ("wo wo wo wo wo wo wo wo wo wo", {"no text (a loop, markup, code, noise)": 1}),
-        # The tags of a question are its text.
-        ("Wo <b>entspringt</b> die Elbe?", [{"text": "Wo <b>entspringt</b> die Elbe?", "spans": []}]),
-        ("Das kann ich leider nicht beantworten.", {"a refusal": 1}),
-    ],
-)
-def test_a_translated_question(reply: str, made: Any) -> None:
-    doc = {"part": "question", "text": "Where does the Elbe rise?", "language": "de", "source_language": "en"}
-    rows, reasons = steps.read_translation(reply, doc)
-    assert (rows or dict(reasons)) == made
+DO_NOT_KNOW = "Das weiß ich nicht."
 
 
 @pytest.mark.parametrize(
-    ("text", "language", "reply", "reason"),
+    ("part", "text", "language", "reply", "reason"),
     [
-        ("I do not know.", "en", "Das weiß ich nicht.", None),  # what says so in the source says so in the translation
-        ("En tiedä sitä.", "fi", "Das weiß ich nicht.", None),
-        (
-            "Je ne sais pas.",
-            "en",
-            "Das weiß ich nicht.",
-            "a refusal",
-        ),  # not so in the source's language
-        ("Where does it rise?", "en", "Le texte ne répond pas à la question.", "another language"),
+        ("question", "Where does the Elbe rise?", "en", " Wo entspringt die Elbe? \n", None),
+        ("question", "Where does the Elbe rise?", "en", "where does the ELBE rise?", "not translated"),
+        ("question", "Where is it?", "en", "wo wo wo wo wo wo wo wo wo wo", "no text (a loop, markup, code, noise)"),
+        ("question", "Where is it?", "en", "Wo <b>entspringt</b> die Elbe?", None),  # its tags are its text
+        ("question", "Where is it?", "en", "Das kann ich leider nicht beantworten.", "a refusal"),
+        ("answer", "I do not know.", "en", DO_NOT_KNOW, None),  # the source says so, too
+        ("answer", "En tiedä sitä.", "fi", DO_NOT_KNOW, None),
+        ("answer", "Je ne sais pas.", "en", DO_NOT_KNOW, "a refusal"),  # not so in the source's language
+        ("answer", "Where does it rise?", "en", "Le texte ne répond pas à la question.", "another language"),
     ],
 )
-def test_a_refusal_is_read_in_the_language_of_its_side(
-    text: str, language: str, reply: str, reason: str | None
-) -> None:
-    doc = {"part": "answer", "text": text, "language": "de", "source_language": language}
+def test_a_translation_without_tags(part: str, text: str, language: str, reply: str, reason: str | None) -> None:
+    doc = {"part": part, "text": text, "language": "de", "source_language": language}
     rows, reasons = steps.read_translation(reply, doc)
-    assert (rows, reasons) == (([{"text": reply, "spans": []}], {}) if reason is None else ([], {reason: 1}))
+    expected = ([{"text": reply.strip(), "spans": []}], {}) if reason is None else ([], {reason: 1})
+    assert (rows, reasons) == expected
