@@ -1,8 +1,4 @@
-"""A callback for LangChain: collects what a chain answers with the passages that its retrievers found.
-
-Needs ``langchain-core``. ``chain.invoke(question, config={"callbacks": [collector]})`` fills ``collector.records``, which
-:func:`lm_eval_grounded.detect_log` reads.
-"""
+"""A callback for LangChain: ``chain.invoke(question, config={"callbacks": [collector]})`` fills ``collector.records``."""
 
 from __future__ import annotations
 
@@ -46,9 +42,8 @@ class AnswerCollector(BaseCallbackHandler):  # type: ignore[misc, unused-ignore]
             self.records.append({"question": question, "answer": answer, "passages": passages, "id": str(run_id)})
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
-        self._roots.pop(run_id, None)
-        self._questions.pop(run_id, None)
-        self._passages.pop(run_id, None)
+        for kept in (self._roots, self._questions, self._passages):
+            kept.pop(run_id, None)
 
     on_retriever_error = on_chain_error
 

@@ -6,17 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from custom_metrics.broken_run import (
-    PROMPTED,
-    Labels,
-    Prompting,
-    as_answered,
-    copy_warning,
-    few_warning,
-    signs_of,
-    unread_warning,
-    warning,
-)
+from custom_metrics import broken_run
+from custom_metrics.broken_run import PROMPTED, Labels, Prompting, as_answered, signs_of
 from custom_metrics.filters import label_of
 from custom_metrics.relevance import nomiracl_label
 from lm_eval_tasks.harness import filtered
@@ -36,16 +27,16 @@ def warn_unreadable(
         steps = {step["function"] for step in listed["filter"]}
         line = None
         if verdicts := [verdict for name, verdict in _VERDICT.items() if name in steps]:
-            line = unread_warning(verdicts[0], [reply for _, reply in replies], prompting)
+            line = broken_run.unread_warning(verdicts[0], [reply for _, reply in replies], prompting)
         elif replies and {"answer", "spans", "target"} <= replies[0][0].keys():
-            line = copy_warning(replies, prompting)
+            line = broken_run.copy_warning(replies, prompting)
         if line:
             log.warning("%s: %s", task, line)
 
 
 def warn_few_questions(task: str, chosen: Sequence[Mapping[str, Any]], docs: Sequence[Mapping[str, Any]]) -> None:
     """Log one line where ``--limit`` or ``--samples`` left few documents (`chosen`) of all `docs`."""
-    if line := few_warning(chosen, docs):
+    if line := broken_run.few_warning(chosen, docs):
         log.warning("%s: %s", task, line)
 
 
@@ -71,7 +62,7 @@ def warn_broken(
         for request in requests
         for number, answer in enumerate(request.resps)
     ]
-    if line := warning(task, signs_of(answers), prompting):
+    if line := broken_run.warning(task, signs_of(answers), prompting):
         log.warning("%s", line)
 
 
