@@ -137,7 +137,7 @@ $(DEV)/.browser: $(DEV)/.done
 	$(DEV)/bin/python $(PIP) -e '.[browser]'
 	touch $@
 
-# The user's command on vLLM itself, and detectors on it, in this process and as a server; all on CPU, with a thread for each
+# The user's command on vLLM itself, and detectors on it, in this process; all on CPU, with a thread for each
 # tiny model: more would wait for each other where other tests run beside.
 test-vllm: $(VLLM)/.done
 	VLLM_CPU_KVCACHE_SPACE=1 OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind \

@@ -25,7 +25,7 @@ class StoredDetector:
 
     The key of an entry is made of the detector's name, version and options without their secrets, and of the reference,
     answer, language and question. Options in the detector's attribute ``WITHOUT_EFFECT``, where it has one, are no part of
-    it: they change where and how fast the work is done, such as the address of a server. A last line that a kill cut off is
+    it: they change where and how fast the work is done, such as the device. A last line that a kill cut off is
     ignored.
 
     A detector with a method ``detect_each``, which yields the number of an answer with its spans, gets all answers at
@@ -57,8 +57,8 @@ class StoredDetector:
         self.spans_by_key: dict[str, str] = {}  # as JSON, which takes a tenth of the memory
         for file in (*others, path):
             self.spans_by_key.update(_load_spans(file, mend=file == path))
-        if not getattr(detector, "skips_failing", False):  # failed answers are tried again
-            self.spans_by_key = {key: spans for key, spans in self.spans_by_key.items() if spans != "null"}
+        # Answers that the detector failed on are tried again.
+        self.spans_by_key = {key: spans for key, spans in self.spans_by_key.items() if spans != "null"}
 
     def detect(
         self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None

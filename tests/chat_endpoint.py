@@ -12,7 +12,7 @@ import pytest
 
 
 class Endpoint(http.server.BaseHTTPRequestHandler):
-    """Answers in the form it is asked in: the last word is wrong; says what it likes of an answer with "refuse" in it."""
+    """Tags the last word as wrong; says what it likes of an answer with "refuse" in it."""
 
     asked: list[dict[str, Any]] = []  # noqa: RUF012 (one server, one list)
     addressed: list[tuple[str, ...]] = []  # noqa: RUF012 (paths, and what the headers say of who asks)
@@ -22,18 +22,9 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
         type(self).asked.append(body)
         who = (self.headers.get(name, "") for name in ("Authorization", "X-Gateway-Token"))
         type(self).addressed.append((self.path, *who))
-        *_, before, last = [{"content": ""}, *(message for message in body["messages"])]
-        if last["content"].startswith("<guardian>"):
-            said = f"<think>\n</think><score> {'yes' if 'rot' in before['content'] else 'no'} </score>"
-        elif before["content"]:
-            word = last["content"].split()[-1]
-            said = json.dumps(
-                {"hallucinated_spans": [{"text": word, "category": "contradiction", "subcategory": "value"}]}
-            )
-        else:
-            answer = last["content"].split("[Answer]\n", 1)[1].split("\n\n[Tagged answer]", 1)[0]
-            head, _, word = answer.rpartition(" ")
-            said = f"<think>hm</think>{head} <entity>{word}</entity>"
+        answer = body["messages"][-1]["content"].split("[Answer]\n", 1)[1].split("\n\n[Tagged answer]", 1)[0]
+        head, _, word = answer.rpartition(" ")
+        said = f"<think>hm</think>{head} <entity>{word}</entity>"
         said = "I cannot do that." if "refuse" in str(body["messages"]) else said
         content = json.dumps({"choices": [{"index": 0, "message": {"role": "assistant", "content": said}}]}).encode()
         self.send_response(200)

@@ -1,4 +1,4 @@
-"""What all engines share: batches, memory, processes, and the protocol of servers, known to the number."""
+"""What the engines of classifiers share: batches, memory, processes, and requests under way."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ from detector_plugin.loading import check_detector, load_detector
 from detector_plugin.processes import ProcessPlace, here
 from detector_plugin.span_store import StoredDetector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.engines import LoopThread
-from detector_plugin.transformers.engines.runner import map_on_cores
-from detector_plugin.transformers.engines.server import parse_addresses
+from detector_plugin.transformers.engine import map_on_cores
+from detector_plugin.transformers.vllm_engine import LoopThread
 from tests.tiny_models import write_base
 
 REFERENCES = ["the moon is cold. " * (n % 4 + 1) for n in range(40)]
@@ -194,7 +193,7 @@ def test_several_cores_find_what_one_does(lookup: Path, llama_classifier: Path) 
 
 
 def test_vllm_where_it_is_not_installed(lookup: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("detector_plugin.transformers.engines.vllm.find_spec", lambda name: None)
+    monkeypatch.setattr("detector_plugin.transformers.vllm_engine.find_spec", lambda name: None)
     with pytest.raises(UnusableDetector, match=r"engine=vllm needs vLLM: pip install 'lm-eval-grounded\[vllm\]'"):
         check_detector(str(lookup), '{"engine": "vllm"}')
 
@@ -251,22 +250,3 @@ def test_requests_under_way() -> None:
         list(loop.as_completed(ask, range(1, 100), 1))
     assert started == [*range(1, 8)]
     loop.close()
-
-
-@pytest.mark.parametrize(
-    ("option", "expected"),
-    [
-        (None, []),
-        ("http://a:8000/v1/+https://b/x/pooling", ["http://a:8000", "https://b/x"]),
-        ("http://a http://b|http://a", ["http://a", "http://b"]),
-        (["http://a/", "http://b"], ["http://a", "http://b"]),
-        ("http://a/with+plus", ["http://a/with+plus"]),
-        *((option, None) for option in ("a:8000", "ftp://a", "http://", "http://a?b=c", ["http://a", "b"], 8000)),
-    ],
-)
-def test_addresses(option: Any, expected: list[str] | None) -> None:
-    if expected is not None:
-        assert parse_addresses(option) == expected
-        return
-    with pytest.raises(UnusableDetector, match=r"option base_url: .* is not an address such as"):
-        parse_addresses(option)

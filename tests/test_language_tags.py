@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection import language_tags
 from lm_eval_tasks.detection.language_tags import SURE, Guess, are_near, code_of, guess
-from lm_eval_tasks.making.replies import other_language
+from lm_eval_tasks.making.steps import other_language
 
 BOTH = "the answer and its reference"
 TAGS = """de de; de-CH-1996 de; DE de; de_DE de; deu de; zh-Hant-TW zh; cmn-Hans zh; wuu zh; zh-yue yue; yue-Hant-HK yue;

@@ -41,12 +41,6 @@ def evaluate(folder: Path, tasks: str, articles: Path, *options: str, model: str
     return output
 
 
-def collected(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
-    capsys.readouterr()
-    assert main(["make", *arguments]) == 0
-    return capsys.readouterr().out.splitlines()
-
-
 @pytest.fixture(scope="module")
 def made(shared_once: SharedOnce) -> Path:
     """The German steps one after the other, each with what the one before it made."""
@@ -318,7 +312,9 @@ def test_what_two_models_made_alike_is_kept_once(
     for model in ("one", "two"):
         (tmp_path / model).mkdir()
         (tmp_path / model / samples.name).write_bytes(samples.read_bytes())
-    said = collected(capsys, "collect", str(tmp_path / "one"), str(tmp_path / "two"), "-o", str(tmp_path / "q.jsonl"))
+    capsys.readouterr()
+    assert main(["make", "collect", str(tmp_path / "one"), str(tmp_path / "two"), "-o", str(tmp_path / "q.jsonl")]) == 0
+    said = capsys.readouterr().out.splitlines()
     assert said[0] == "queries: 4 de of 4 replies"
     assert "left out, a double of another row: 4" in said
 
@@ -367,13 +363,8 @@ def test_a_row_has_every_field(tmp_path: Path, row: dict[str, Any], expected: di
 
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     fields = [{"title": 1}, {"text": ["a"]}, {"language": 3}, {"answer": {"a": 1}, "text": "a"}]
-    spans = [
-        *(
-            {"answer": "ab", "spans": spans}
-            for spans in ([[0, 3, "entity"]], [[1, 1, "entity"]], [[0, 1, "odd"]], [["a"]], 5)
-        ),
-        {"spans": [[0, 1, "entity"]]},
-    ]
+    wrong = ([[0, 3, "entity"]], [[1, 1, "entity"]], [[0, 1, "odd"]], [["a"]], 5)
+    spans = [*({"answer": "ab", "spans": spans} for spans in wrong), {"spans": [[0, 1, "entity"]]}]
     found, seen = rows_of(tmp_path, *fields, {"text": "kept"}, *spans)
     assert [row["id"] for row in found] == ["5"]
     assert seen == {

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from custom_metrics.reading.spans import CATEGORIES, Span
 from custom_metrics.reading.tagged_text import render
-from lm_eval_tasks.making import replies, steps
-from lm_eval_tasks.making.replies import other_language
+from lm_eval_tasks.making import steps
+from lm_eval_tasks.making.steps import other_language
 
 ELBE = (
     "Die Elbe ist ein Strom in Mitteleuropa, der im tschechischen Teil des Riesengebirges entspringt. Auf rund 1.090 "
@@ -20,6 +20,7 @@ ELBE = (
 )
 LENGTH = "Welcher Nebenfluss der Elbe ist bei der Vereinigung länger und führt mehr Wasser als der Hauptfluss?"
 MOUTH = "In welchem Teil Mitteleuropas entspringt die Elbe, und wo mündet sie in die Nordsee?"
+LOOP = "hol über hol über hol über hol über"
 GERMAN = {"language": "de", "reference": ELBE, "step": steps.QUERIES}
 
 # --------------------------------------------------------------------------------------------------------------- questions
@@ -53,7 +54,7 @@ GERMAN = {"language": "de", "reference": ELBE, "step": steps.QUERIES}
     ],
 )
 def test_questions_are_read_a_line_each(reply: str, questions: list[str], reasons: dict[str, int]) -> None:
-    reading = replies.read_queries(reply, GERMAN)
+    reading = steps.read_queries(reply, GERMAN)
     assert [row["question"] for row in reading.rows] == questions
     assert dict(reading.reasons) == reasons
 
@@ -72,7 +73,7 @@ def test_questions_are_read_a_line_each(reply: str, questions: list[str], reason
 def test_a_question_is_about_a_text_that_holds_a_quarter_of_its_words(
     question: str, reference: str, possible: bool
 ) -> None:
-    assert replies.answerable(question, reference) is possible
+    assert steps.answerable(question, reference) is possible
 
 
 @pytest.mark.parametrize(
@@ -115,23 +116,18 @@ def test_only_what_is_surely_in_another_language_is_refused(
         ("der der der der der der der der", None, "no text (a loop, markup, code, noise)"),
         ("Le texte ne répond pas à la question.", None, "another language"),  # before it is read as a refusal
         ("Влтава", None, "another language"),  # a name, in a script that the reference has not
+        (LOOP, None, "no text (a loop, markup, code, noise)"),
     ],
 )
 def test_an_answer_is_faithful_text_in_the_language(reply: str, answer: str | None, reason: str | None) -> None:
-    reading = replies.read_answer(reply, {**GERMAN, "question": LENGTH})
+    doc = {**GERMAN, "question": LENGTH}
+    holding = {**doc, "reference": f"{ELBE} Der Fährmann ruft: {LOOP}"}
+    assert steps.read_answer(LOOP, holding).rows == [
+        {"answer": LOOP, "spans": []}
+    ]  # the reference has it word for word
+    reading = steps.read_answer(reply, doc)
     assert reading.rows == ([] if answer is None else [{"answer": answer, "spans": []}])
     assert dict(reading.reasons) == ({} if reason is None else {reason: 1})
-
-
-def test_an_answer_that_the_reference_holds_word_for_word_is_text() -> None:
-    doc = {
-        **GERMAN,
-        "question": "Was ruft der Fährmann?",
-        "reference": f"{ELBE} Der Fährmann ruft: Hol über hol über hol über hol über",
-    }
-    said = "hol über hol über hol über hol über"
-    assert replies.read_answer(said, doc).rows == [{"answer": said, "spans": []}]
-    assert replies.read_answer(said, {**doc, "reference": ELBE}).reasons == {"no text (a loop, markup, code, noise)": 1}
 
 
 # ---------------------------------------------------------------------------------------------------------- inserted errors
@@ -162,7 +158,7 @@ def document(answer: str = TEXT, spans: Any = (), categories: Any = CATEGORIES) 
     ],
 )
 def test_inserted_errors_are_read_with_their_places(reply: str, tagged: list[str]) -> None:
-    reading = replies.read_silver(reply, document())
+    reading = steps.read_silver(reply, document())
     ((row,), reasons) = reading
     assert not reasons
     assert [row["answer"][start:end] for start, end, _ in row["spans"]] == tagged
@@ -192,7 +188,7 @@ CHANGED = "changed outside of the tags"
     ],
 )  # fmt: skip
 def test_what_is_no_text_with_tagged_errors_is_left_out(reply: str, reason: str) -> None:
-    rows, reasons = replies.read_silver(reply, document())
+    rows, reasons = steps.read_silver(reply, document())
     assert rows == []
     assert reasons == {reason: 1}
 
@@ -202,14 +198,14 @@ def test_errors_that_were_there_stay_and_only_kinds_that_were_asked_for_come() -
     at = TEXT.index("Tschechien")
     had = document(TEXT, [Span(at, at + len("Tschechien"), "entity")], ["subjective"])
     passage = render(TEXT, [Span(at, at + len("Tschechien"), "entity")])
-    ((row,), _) = replies.read_silver(f"{passage} <subjective>Schön!</subjective>", had)
+    ((row,), _) = steps.read_silver(f"{passage} <subjective>Schön!</subjective>", had)
     assert [category for _, _, category in row["spans"]] == ["entity", "subjective"]
     for reply, reason in (
         (f"{TEXT} <subjective>Schön!</subjective>", "errors that were there already are gone"),
         (f"{passage} <invented>Schön!</invented>", "a kind of error that was not asked for"),
         (passage, "no error inserted"),
     ):
-        assert replies.read_silver(reply, had).reasons == {reason: 1}
+        assert steps.read_silver(reply, had).reasons == {reason: 1}
 
 
 words = st.lists(
@@ -231,7 +227,7 @@ def test_every_text_with_replaced_or_added_words_is_read_back(
             new = f"<{category}>xyz{number}</{category}>"
             pieces[at] = new if replaces else f"{pieces[at]} {new}"
     reply = " ".join(pieces)
-    (row,), reasons = replies.read_silver(reply, document(" ".join(text)))
+    (row,), reasons = steps.read_silver(reply, document(" ".join(text)))
     assert not reasons
     assert len(row["spans"]) == reply.count("</")
     assert all(row["answer"][start:end].startswith("xyz") for start, end, _ in row["spans"])
@@ -262,7 +258,7 @@ SOURCE = "The Elbe rises in <entity>Poland</entity>. <subjective>It is lovely.</
 )
 def test_a_translation_has_the_tags_of_its_source(reply: str, reason: str | None) -> None:
     doc = {"part": "answer", "text": SOURCE, "language": "de", "source_language": "en", "step": steps.TRANSLATE}
-    rows, reasons = replies.read_translation(reply, doc)
+    rows, reasons = steps.read_translation(reply, doc)
     assert reasons == ({} if reason is None else {reason: 1})
     if reason is None:
         (row,) = rows
@@ -270,40 +266,25 @@ def test_a_translation_has_the_tags_of_its_source(reply: str, reason: str | None
         assert {category for _, _, category in row["spans"]} == {"entity", "subjective"}
 
 
-@pytest.mark.parametrize(
-    ("reply", "made"),
-    [
-        (" Wo entspringt die Elbe? \n", [{"text": "Wo entspringt die Elbe?", "spans": []}]),
-        ("where does the ELBE rise?", {"not translated": 1}),
-        ("wo wo wo wo wo wo wo wo wo wo", {"no text (a loop, markup, code, noise)": 1}),
-        # The tags of a question are its text.
-        ("Wo <b>entspringt</b> die Elbe?", [{"text": "Wo <b>entspringt</b> die Elbe?", "spans": []}]),
-        ("Das kann ich leider nicht beantworten.", {"a refusal": 1}),
-    ],
-)
-def test_a_translated_question(reply: str, made: Any) -> None:
-    doc = {"part": "question", "text": "Where does the Elbe rise?", "language": "de", "source_language": "en"}
-    rows, reasons = replies.read_translation(reply, doc)
-    assert (rows or dict(reasons)) == made
+DO_NOT_KNOW = "Das weiß ich nicht."
 
 
 @pytest.mark.parametrize(
-    ("text", "language", "reply", "reason"),
+    ("part", "text", "language", "reply", "reason"),
     [
-        ("I do not know.", "en", "Das weiß ich nicht.", None),  # what says so in the source says so in the translation
-        ("En tiedä sitä.", "fi", "Das weiß ich nicht.", None),
-        (
-            "Je ne sais pas.",
-            "en",
-            "Das weiß ich nicht.",
-            "a refusal",
-        ),  # not so in the source's language
-        ("Where does it rise?", "en", "Le texte ne répond pas à la question.", "another language"),
+        ("question", "Where does the Elbe rise?", "en", " Wo entspringt die Elbe? \n", None),
+        ("question", "Where does the Elbe rise?", "en", "where does the ELBE rise?", "not translated"),
+        ("question", "Where is it?", "en", "wo wo wo wo wo wo wo wo wo wo", "no text (a loop, markup, code, noise)"),
+        ("question", "Where is it?", "en", "Wo <b>entspringt</b> die Elbe?", None),  # its tags are its text
+        ("question", "Where is it?", "en", "Das kann ich leider nicht beantworten.", "a refusal"),
+        ("answer", "I do not know.", "en", DO_NOT_KNOW, None),  # the source says so, too
+        ("answer", "En tiedä sitä.", "fi", DO_NOT_KNOW, None),
+        ("answer", "Je ne sais pas.", "en", DO_NOT_KNOW, "a refusal"),  # not so in the source's language
+        ("answer", "Where does it rise?", "en", "Le texte ne répond pas à la question.", "another language"),
     ],
 )
-def test_a_refusal_is_read_in_the_language_of_its_side(
-    text: str, language: str, reply: str, reason: str | None
-) -> None:
-    doc = {"part": "answer", "text": text, "language": "de", "source_language": language}
-    rows, reasons = replies.read_translation(reply, doc)
-    assert (rows, reasons) == (([{"text": reply, "spans": []}], {}) if reason is None else ([], {reason: 1}))
+def test_a_translation_without_tags(part: str, text: str, language: str, reply: str, reason: str | None) -> None:
+    doc = {"part": part, "text": text, "language": "de", "source_language": language}
+    rows, reasons = steps.read_translation(reply, doc)
+    expected = ([{"text": reply.strip(), "spans": []}], {}) if reason is None else ([], {reason: 1})
+    assert (rows, reasons) == expected

@@ -19,7 +19,6 @@ from detector_plugin.loading import load_detector
 from detector_plugin.sentences import sentence_bounds
 from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.inputs import window_bounds
-from tests.environment.pooling_stand_in import Server, serving
 from tests.tiny_models import llama_config, llama_tokenizer, write_text_classifier
 
 ENTAILMENT = ["entailment", "neutral", "contradiction"]
@@ -113,21 +112,18 @@ def test_labels(tmp_path: Path, name: str, labels: list[str], options: dict[str,
     assert detector.form == ("pair" if name == "m" else "paper")
 
 
-def test_a_decoder_in_batches_alone_and_on_a_server(tmp_path: Path) -> None:
+def test_a_decoder_in_batches_and_alone(tmp_path: Path) -> None:
     """Its tokenizer has no padding: its class must be that of its last token, not of the padding."""
-    pytest.importorskip("aiohttp")
     torch.manual_seed(0)
     model = transformers.LlamaForSequenceClassification(llama_config(id2label=dict(enumerate(ENTAILMENT)))).eval()
     model.save_pretrained(tmp_path)
     llama_tokenizer().save_pretrained(tmp_path)
-    with serving(Server(lambda ids: model(torch.tensor([ids])).logits[0].detach().numpy(), str(tmp_path))) as server:
-        together, alone, there = (
-            TransformersDetector(str(tmp_path), threshold=0, **options).detect(REFERENCES, ANSWERS, [None] * 4)
-            for options in ({}, {"batch_size": 1}, {"engine": "server", "base_url": server.address})
-        )
+    together, alone = (
+        TransformersDetector(str(tmp_path), threshold=0, **options).detect(REFERENCES, ANSWERS, [None] * 4)
+        for options in ({}, {"batch_size": 1})
+    )
     assert len({span.probability for span in alone[0]}) == 4
-    for spans in (together, there):
-        assert spans == [[span._replace(probability=pytest.approx(span[3], abs=1e-4)) for span in row] for row in alone]
+    assert together == [[span._replace(probability=pytest.approx(span[3], abs=1e-4)) for span in row] for row in alone]
 
 
 def test_an_adapter_of_texts(tmp_path: Path) -> None:

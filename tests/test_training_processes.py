@@ -1,14 +1,12 @@
-"""Trainings as processes: killed and resumed, two of them as one, and a disk that is full."""
+"""Trainings as processes: two of them as one, and a disk that is full."""
 
 from __future__ import annotations
 
 import json
 import os
 import resource
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -49,36 +47,6 @@ def losses(folder: Path) -> dict[int, float]:
     return {entry["step"]: entry["loss"] for entry in curve if "loss" in entry}
 
 
-def test_killed_and_resumed_it_has_the_same_curve_and_weights(tmp_path: Path) -> None:
-    """A BERT, whose dropout needs the state of the random numbers, too."""
-    base, data = write_base(tmp_path / "bert", "bert"), write_lines(tmp_path / "facts.jsonl", facts())
-    options = ("--eval_strategy", "steps", "--eval_steps", "5", *STEPS)
-    whole = run(command(base, data, tmp_path / "whole", *options))
-    assert whole.returncode == 0, whole.stderr
-    words = command(base, data, tmp_path / "killed", *options)
-    checkpoints = tmp_path / "killed" / "checkpoints"
-    with subprocess.Popen([sys.executable, "-m", *words], env=ENVIRONMENT, stderr=subprocess.DEVNULL) as process:
-        while not list(checkpoints.glob("checkpoint-*/whole")) and process.poll() is None:
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    assert not (tmp_path / "killed" / "training.json").exists()
-    (checkpoints / "checkpoint-999").mkdir()  # cut while it was written: without the mark of a whole one
-    again = run(words)
-    assert again.returncode == 0, again.stderr
-    assert "checkpoint-999, which a kill left unfinished" in again.stderr
-    assert "going on from" in again.stderr
-    first, second = losses(tmp_path / "whole"), losses(tmp_path / "killed")
-    assert len(first) == 50
-    assert second == pytest.approx(first, abs=1e-6)
-    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "killed"))
-    assert one.keys() == other.keys()
-    assert max(float(abs(one[name] - other[name]).max()) for name in one) < 1e-6
-    assert not checkpoints.exists()
-    changed = run(command(base, data, tmp_path / "killed", *options, "--weight_decay", "0.5"))
-    assert changed.returncode == 2
-
-
 def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     """gloo on CPU; without dropout, whose random numbers are each process's own."""
     base, data = write_base(tmp_path / "llama", "llama"), write_lines(tmp_path / "facts.jsonl", facts(40))
@@ -110,7 +78,7 @@ def test_a_full_disk_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     full = run(words, preexec_fn=limit)
     assert full.returncode == 2
     assert "checkpoint-5 cannot be written" in full.stderr
-    assert "Free some space and run the same command again: it goes on from the start" in full.stderr
+    assert "Free some space and run the same command again" in full.stderr
     assert "Traceback" not in full.stderr
     assert not list((tmp_path / "d" / "checkpoints").glob("checkpoint-*"))
     again = run(words)

@@ -1,17 +1,9 @@
-"""The engines ``vllm`` and ``server`` on vLLM itself, on CPU: the same spans as the engine ``transformers``."""
+"""The engine ``vllm`` on vLLM itself, on CPU: the same spans as the engine ``transformers``."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,51 +88,3 @@ def test_the_same_probabilities_and_spans(tmp_path: Path, kind: str) -> None:
     found = compared(tmp_path, name, engine="vllm", enforce_eager=True, batch_tokens=256)
     assert found["same"]
     assert found["largest"] < 1e-3  # weights as large as these make sums of which the order matters
-
-
-@contextmanager
-def served(name: str, *options: str) -> Iterator[str]:
-    """The address of a `vllm serve`, which ends with the context, and its processes with it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [str(Path(sys.executable).with_name("vllm")), "serve", name, "--runner", "pooling", "--port", str(port)]
-    environment = {**os.environ, "VLLM_LOGGING_LEVEL": "WARNING"}
-    server = subprocess.Popen([*command, *options], env=environment, start_new_session=True)
-    try:
-        deadline = time.monotonic() + 300
-        while True:
-            assert server.poll() is None, "vllm serve ended"
-            assert time.monotonic() < deadline, "vllm serve does not answer"
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2):
-                    break
-            except OSError:
-                time.sleep(1)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        try:
-            server.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
-
-
-def test_a_server(tmp_path: Path) -> None:
-    """Of vLLM itself, which says what it serves and is checked to see both ways; with a wrong name, a clear error."""
-    from detector_plugin.detector import UnusableDetector
-    from detector_plugin.loading import load_detector
-
-    name = head_of_32("Llama both ways", tmp_path / "model")
-    options = ["--dtype", "float32", "--max-model-len", "128", "--enforce-eager"]
-    with served(name, *options, "--hf-overrides", '{"is_causal": false}', "--served-model-name", "tiny") as address:
-        with pytest.raises(UnusableDetector, match=r"serves 'tiny', not 'other'"):
-            load_detector(name, engine="server", base_url=address, served_model="other")
-        with pytest.raises(UnusableDetector, match="attention is in both directions here, not causal"):
-            load_detector(name, engine="server", base_url=address, attention="causal")
-        found = compared(tmp_path, name, engine="server", base_url=f"{address}/v1", in_flight=8)
-    assert found["same"]
-    assert found["largest"] < 1e-3
-    with pytest.raises(UnusableDetector, match="no server answers"):
-        load_detector(name, engine="server", base_url=address)

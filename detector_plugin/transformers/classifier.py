@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,16 +24,12 @@ from detector_plugin.detector import (
     parse_number,
 )
 from detector_plugin.sentences import sentence_bounds
-from detector_plugin.transformers.engines import Engine, FailingInput, Setup
-from detector_plugin.transformers.engines.runner import Runner
-from detector_plugin.transformers.engines.server import Server
-from detector_plugin.transformers.engines.vllm import VLLM
+from detector_plugin.transformers.engine import Engine, Runner, Setup
 from detector_plugin.transformers.inputs import FORMS, Document, Encoded, Encoder, Piece, Window, room_for, spans_of
 from detector_plugin.transformers.model import LONGEST, describe_model, find_repositories, library, max_positions
+from detector_plugin.transformers.vllm_engine import VLLM
 
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-ENGINES: Mapping[str, type[Engine]] = {"transformers": Runner, "vllm": VLLM, "server": Server}
+ENGINES: Mapping[str, type[Engine]] = {"transformers": Runner, "vllm": VLLM}
 """The engines, by the name that the option ``engine`` gives. A new engine is a line here."""
 
 _CHUNK = 32  # documents that the tokenizer reads at once
@@ -60,14 +55,14 @@ class TransformersDetector:
         batch_size, batch_tokens: inputs, and tokens with their padding, at once, at most, over all cores of a CPU; by
             default what suits the engine. A single input may have more tokens.
         progress: show a progress bar on a terminal.
-        engine_options: options that the engine alone has.
+        engine_options: arguments of vLLM's engine, where that is the engine.
 
     ``lm_eval_tasks/mfava/README.md`` has a table of all options.
     """
 
     WITHOUT_EFFECT = frozenset(
-        "engine batch_size batch_tokens device progress base_url served_model in_flight retries timeout skip_failing "
-        "tensor_parallel_size data_parallel_size gpu_memory_utilization enforce_eager".split()
+        "engine batch_size batch_tokens device progress tensor_parallel_size data_parallel_size gpu_memory_utilization "
+        "enforce_eager".split()
     )
     """Options that change how fast spans are found, and where, but no span."""
 
@@ -164,7 +159,7 @@ class TransformersDetector:
 
     def detect(
         self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
-    ) -> list[list[Span] | None]:
+    ) -> list[list[Span]]:
         """See :meth:`detector_plugin.detector.Detector.detect`.
 
         Spans are of tokens, or whole sentences: a span of tokens may begin or end within a word, which counts as
@@ -175,15 +170,12 @@ class TransformersDetector:
 
     def detect_each(
         self, references: Sequence[str], answers: Sequence[str], *more: Any
-    ) -> Iterator[tuple[int, list[Span] | None]]:
+    ) -> Iterator[tuple[int, list[Span]]]:
         """The same, one answer after another in the order in which they are done, each with its number."""
         yield from ((index, []) for index, answer in enumerate(answers) if not answer.strip())
         for document in self.token_probabilities(references, answers, *more):
-            spans = None
-            if not document.failed:
-                read = (answers[document.index], *document.units(), self.categories, self.threshold)
-                spans = spans_of(*read, joined=not self.of_texts)
-            yield document.index, spans
+            read = (answers[document.index], *document.units(), self.categories, self.threshold)
+            yield document.index, spans_of(*read, joined=not self.of_texts)
 
     def token_probabilities(
         self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
@@ -213,28 +205,11 @@ class TransformersDetector:
 
             for window, probabilities in self.engine.classify(windows()):
                 document = window.document
-                if isinstance(probabilities, FailingInput):
-                    problem = f"detector {self.name}: {probabilities}, while others are answered. It is the answer "
-                    problem += repr(answers[document.index][:80])
-                    if not self.skips_failing:
-                        raise UnusableDetector(
-                            f"{problem}. `lm-eval-grounded score --skip-failing`, or the detector's option "
-                            f"skip_failing=true, leaves out and counts such answers; where spans are kept (`score`, or "
-                            f"--use_cache), the same command goes on."
-                        ) from probabilities
-                    log.warning("%s; it is left out", problem)
-                    document.failed = True
-                else:
-                    document.update(window, probabilities)
+                document.update(window, probabilities)
                 document.windows_left -= 1
                 if document.windows_left == 0:
                     bar.update()
                     yield document
-
-    @property
-    def skips_failing(self) -> bool:
-        """Whether answers that can never be read are left out: their spans are ``None``."""
-        return self.engine.skips_failing
 
 
 def _encode_ahead(encode: Callable[[Sequence[Any]], list[Encoded]], documents: Sequence[Any]) -> Iterator[Encoded]:
@@ -263,7 +238,7 @@ def check_model(
         if find_spec(library_name) is None:
             library(library_name)  # which says what to install
     find_repositories(name.rstrip("/") or name, revision, base_model)
-    engine_class.check(name.rstrip("/") or name, options)
+    engine_class.check(name.rstrip("/") or name)
 
 
 def _engine_class(detector: str, name: str, options: Mapping[str, Any]) -> type[Engine]:
@@ -271,10 +246,9 @@ def _engine_class(detector: str, name: str, options: Mapping[str, Any]) -> type[
     check_choice("engine", name, tuple(ENGINES))
     engine = ENGINES[name]
     parameters = inspect.signature(TransformersDetector).parameters.values()
-    option_names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-    option_names = sorted([*option_names, *(engine.OPTIONS or ())])
+    option_names = sorted(parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY)
     for option in sorted(options.keys() - {*option_names}):
-        if engine.OPTIONS is not None:
+        if not engine.has_options:
             raise UnusableDetector(f"detector {detector}: no option {option!r}{known_instead(option, option_names)}")
         if meant := misspelt(option, option_names):
             raise UnusableDetector(f"detector {detector}: no option {option!r}; did you mean {meant!r}?")

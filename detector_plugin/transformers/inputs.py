@@ -235,7 +235,6 @@ class Document:
         self.windows_left = sum(len(of_reference) * len(of_answer) for of_reference, of_answer in self._bounds)
         self._first = [0, *accumulate(len(piece.encoded.answer) for piece in pieces)]  # token of each piece
         self.best = np.zeros((self._first[-1], len(categories)), np.float32)  # the most favourable reading so far
-        self.failed = False  # whether a window can never be read
         self._by_piece = by_piece
         self._supported = [category is None for category in categories]
         self._best_support = np.full(len(self.best), -1, np.float32)

@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.secrets import blank
@@ -27,6 +27,9 @@ from lm_eval_tasks.commands import add_detector, add_output, say
 if TYPE_CHECKING:
     from detector_plugin.calibration import Calibration, LanguageCalibration
     from detector_plugin.labelled import LabelledAnswer
+
+    # Path, language, kind of annotations, the detector's errors, and its name, version and licence.
+    Measured = tuple[Path, str, str, LanguageCalibration, dict[str, str]]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -80,16 +83,6 @@ def run(arguments: argparse.Namespace) -> int:
     say(render_table(calibration))
     say(f"{arguments.output}: detector {calibration.detector['name']}, version {calibration.detector['version']}")
     return 0
-
-
-class Measured(NamedTuple):
-    """A detector's errors on annotated answers in a language."""
-
-    path: Path
-    language: str
-    kind: str  # of the annotations
-    errors: LanguageCalibration
-    detector: dict[str, str]  # name, version and licence
 
 
 def calibration_from_runs(
@@ -163,9 +156,7 @@ def _of_runs(place: Path, skipped: set[str]) -> Iterator[Measured]:
         counts = [_word_counts(sample, path) for sample in samples]
         models = [str(sample["doc"].get("model") or "") for sample in samples] if kind == "real" else ()
         clusters = [cluster_of(sample["doc"]) or number for number, sample in enumerate(samples)]
-        yield Measured(
-            *(path, samples[0]["doc"]["language"], kind, from_counts(counts, task, models, clusters), detector)
-        )
+        yield path, samples[0]["doc"]["language"], kind, from_counts(counts, task, models, clusters), detector
 
 
 def _of_lines(path: Path, detector: str, detector_args: str | None) -> Iterator[Measured]:
@@ -191,7 +182,7 @@ def _of_lines(path: Path, detector: str, detector_args: str | None) -> Iterator[
         models = [answer.model for answer in answers] if kind == "real" else ()
         clusters = [answer.article or answer.reference for answer in answers]
         errors = from_counts(counts_of_answers, path.name, models, clusters)
-        yield Measured(path, language, kind, errors, describe(reader))
+        yield path, language, kind, errors, describe(reader)
 
 
 def _word_counts(sample: dict[str, Any], path: Path) -> list[int]:

@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     detector = load_detector(name, **options)
     (spans,) = detector.detect([reference], [answer], [language], [arguments.question])
     if spans is None:
-        raise UsageError(f"detector {detector.name}: the answer cannot be read (option skip_failing)")
+        raise UsageError(f"detector {detector.name}: the answer cannot be read")
     if arguments.html is not None:
         against = Path(arguments.reference).name if os.path.isfile(arguments.reference) else "a text"
         caption = f"Marked by detector {detector.name}, version {detector.version}, against {against}."

@@ -40,12 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "`accelerate launch`",
     )
     parser.add_argument(
-        "--skip-failing",
-        "--skip_failing",
-        action="store_true",
-        help="leave out and count answers that a server (engine=server) fails on each time while it reads others",
-    )
-    parser.add_argument(
         "--marks",
         type=Path,
         nargs="+",
@@ -76,7 +70,6 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.annotations,
         arguments.output,
         arguments.workers,
-        arguments.skip_failing,
         arguments.marks,
         arguments.complete_to,
     ):

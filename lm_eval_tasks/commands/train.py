@@ -2,7 +2,7 @@
 
 It is trained by a recipe and written to a folder that `--detector DIR` reads. Options that are not listed here are values
 of the recipe (`--recipe NAME --show` lists them) or of transformers' TrainingArguments: `--learning_rate 2e-5 --report_to
-wandb`. A training that was killed goes on when the same command runs again.
+wandb`.
 
 Examples:
   lm-eval-grounded train --data mfava-silver,mushroom --without de -o detector
@@ -105,7 +105,6 @@ def _train(recipe: Recipe, arguments: argparse.Namespace) -> Iterator[Trained]:
     """Train a detector with each seed of a recipe, and yield the results, in the main process only. If there are several
     seeds, each has a folder ``seed-N`` in that of ``--output``."""
     from detector_plugin.transformers.training import train_detector
-    from detector_plugin.transformers.training.saving import FinishedAlready
     from detector_plugin.transformers.training.splitting import split
 
     if len(recipe.seeds) > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -147,22 +146,16 @@ def _train(recipe: Recipe, arguments: argparse.Namespace) -> Iterator[Trained]:
         log.info("%s: %d", reason, number)
     for seed in recipe.seeds:
         folder = arguments.output / f"seed-{seed}" if len(recipe.seeds) > 1 else arguments.output
-        try:
-            trained = train_detector(
-                sets,
-                recipe,
-                folder,
-                seed=seed,
-                made_up=arguments.synthetic,
-                without=without,
-                ingredients=ingredients,
-                calibrate=arguments.calibrate,
-            )
-        except FinishedAlready as error:
-            if len(recipe.seeds) == 1:
-                raise
-            log.info("%s", error)
-            continue
+        trained = train_detector(
+            sets,
+            recipe,
+            folder,
+            seed=seed,
+            made_up=arguments.synthetic,
+            without=without,
+            ingredients=ingredients,
+            calibrate=arguments.calibrate,
+        )
         if trained is None:
             return
         yield trained

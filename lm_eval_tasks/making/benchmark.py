@@ -19,7 +19,7 @@ def _base(step: str, comment: str, most_tokens: int, *metrics: Metric) -> Base:
     return Base(
         f"_{step}_base",
         comment,
-        task="lm_eval_tasks.making.task.MakingTask",
+        task="lm_eval_tasks.harness.task.GroundedTask",
         documents="lm_eval_tasks.making.dataset.load_task",
         dataset_path="articles",
         prompt={

@@ -1,4 +1,4 @@
-"""Files and replies that hold data: public files as their loaders read them, runs, labelled answers, a server's replies."""
+"""Files that hold data: public files as their loaders read them, runs, labelled answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 from hypothesis import strategies as st
 
-from detector_plugin.transformers.engines import server
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.clapnq.dataset import logged_questions
 from lm_eval_tasks.data.sources import CorruptSource
@@ -110,23 +109,6 @@ def _run(both: tuple[bytes, bytes]) -> None:
         assert all(isinstance(scores, dict) for scores in run.group_results.values())
 
 
-def _server(body: bytes) -> None:
-    message = server.error_message(body)
-    assert len(message) <= 300
-    assert message.isprintable()
-    for served in _survived(server.parse_models, body) or ():
-        assert served.longest is None or isinstance(served.longest, int)
-    logits = _survived(server.parse_logits, body, "m", 2, 2)
-    assert logits is None or logits.shape == (2, 2)
-
-
-def _survived(read: Any, *arguments: Any) -> Any:
-    try:
-        return read(*arguments)
-    except server.InvalidReply:
-        return None
-
-
 # ------------------------------------------------------------------------------------------------------------ inputs
 
 _ids = ["q1", "q2", "p1", "p2", "0", "1", "2"]
@@ -220,19 +202,6 @@ _sample = texts.like(
         "arguments": {"gen_args_0": {"arg_0": "Wer?"}},
     }
 )
-_reply = texts.like(
-    {
-        "model": "m",
-        "data": [
-            {
-                "data": st.sampled_from(["AACAPwAAgD8AAIA/AACAPw==", "AAA=", [[1, 2], [3, 4]], [[1, 2], [3]]]),
-                "id": "m",
-                "max_model_len": st.sampled_from([512, "512", 1e999, "x", None]),
-            }
-        ],
-        "error": {"message": texts.anything},
-    }
-).map(lambda value: json.dumps(value).encode())
 
 
 def _grown(line: str) -> Any:
@@ -295,11 +264,6 @@ DATA_FILES: dict[str, Parser] = {
             )
         },
         costly=True,
-    ),
-    "server": Parser(
-        _server,
-        _reply | st.binary(max_size=40) | texts.json_values.map(lambda value: json.dumps(value).encode()),
-        growing={"models": lambda n: json.dumps({"data": [{"id": "m"}] * (n // 14)}).encode()},
     ),
 }
 

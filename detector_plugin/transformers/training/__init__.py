@@ -37,8 +37,6 @@ def train_detector(
 ) -> Trained | None:
     """Train a detector, choose its threshold, measure it, and write its folder.
 
-    A training that was killed goes on from its last whole checkpoint when it is called again.
-
     Args:
         parts: of :func:`detector_plugin.transformers.training.splitting.split`.
         recipe: what to train, and how.
@@ -52,7 +50,7 @@ def train_detector(
         What was made; ``None`` in the other processes of ``accelerate launch``, which do not measure.
 
     Raises:
-        UsageError: the recipe does not fit the data, the model or the machine, or the folder holds another training.
+        UsageError: the recipe does not fit the data, the model or the machine, or the folder holds files.
         TrainingFailed: the loss is not a number, memory runs out at one example at once, or a checkpoint cannot be written.
     """
     for needed in ("torch", "transformers", "accelerate", *(("peft",) if recipe.adapter == "lora" else ())):
@@ -64,7 +62,7 @@ def train_detector(
     arguments = trainer.arguments_of(recipe, folder / saving.CHECKPOINTS, seed, parts.choose)
     with arguments.main_process_first():
         if arguments.should_save:
-            saving.claim(folder, recipe, seed, [*parts.learn, *made, *parts.choose])
+            saving.check_unused(folder)
     library("transformers").set_seed(seed)
     base = trainer.load_base(recipe, arguments)
     form, longest = base.settings.form, base.settings.max_length

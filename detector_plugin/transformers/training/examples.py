@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, covered, without_space
 from detector_plugin.labelled import LabelledAnswer, annotator_shares
-from detector_plugin.transformers.engines.runner import padded
+from detector_plugin.transformers.engine import padded
 from detector_plugin.transformers.inputs import Encoded, Encoder, room_for, window_bounds
 from detector_plugin.transformers.training.recipe import Recipe
 

@@ -1,11 +1,9 @@
-"""The folder of a detector that is being trained: whose it is, what is written into it, and when it is finished."""
+"""The folder of a detector that is trained: model, settings, model card, calibration and record."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -34,9 +32,6 @@ CHECKPOINTS = "checkpoints"
 RECORD = "training.json"
 """The file that is written last: settings, counts, the curve of the loss, the held-out figures."""
 
-_OF_THE_MACHINE = ("report_to", "run_name", "logging_", "save_", "dataloader_", "disable_tqdm", "project", "trackio_")
-"""Arguments of the trainer that change no weights; a training goes on with others of these."""
-
 
 class Ingredient(NamedTuple):
     """A collection or file that went into a detector."""
@@ -64,68 +59,24 @@ class Trained(NamedTuple):
     curve: Sequence[Mapping[str, Any]]  # transformers' log of the training
 
 
-class FinishedAlready(UsageError):
-    """The folder holds the very detector that is asked for."""
-
-
-def claim(folder: Path, recipe: Recipe, seed: int, documents: Sequence[LabelledAnswer]) -> None:
-    """Make the folder ours, or refuse another training's: a training cannot go on from weights of other settings."""
-    digest = hashlib.sha256()
-    for document in documents:
-        digest.update(repr(document).encode("utf-8", "surrogatepass"))
-    trainer = {
-        name: str(value)
-        for name, value in sorted((recipe.trainer or {}).items())
-        if not name.startswith(_OF_THE_MACHINE)
-    }
-    settings = {"documents": digest.hexdigest()[:16], "seed": seed, **recipe.values, "seeds": None, **trainer}
-    record, unfinished = folder / RECORD, folder / CHECKPOINTS / "settings.json"
-    if not record.is_file() and not unfinished.is_file():
-        unfinished.parent.mkdir(parents=True, exist_ok=True)
-        _replace(unfinished, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
-        return
-    wanted = json.loads(json.dumps(settings))  # as JSON has them: a number that was written is read as it was
-    known = json.loads((record if record.is_file() else unfinished).read_text("utf-8"))
-    state, to_remove = "an unfinished training", str(unfinished.parent)
-    if record.is_file():
-        known, state, to_remove = known.get("settings", {}), f"a finished detector ({RECORD})", "it"
-    other = ", ".join(sorted(name for name in {*known, *wanted} if known.get(name) != wanted.get(name)))
-    if other:
+def check_unused(folder: Path) -> None:
+    """UsageError where a folder holds files: no training overwrites another's."""
+    if file := next((path for path in sorted(folder.rglob("*")) if path.is_file()), None):
         raise UsageError(
-            f"{folder} holds {state} with other settings ({other}); name another folder with -o, or remove {to_remove}"
+            f"{folder} holds files already ({file.relative_to(folder)}); name another folder with -o, or remove it"
         )
-    if record.is_file():
-        raise FinishedAlready(f"{folder} holds this very detector, finished ({RECORD}); to train it again, remove it")
-
-
-def _replace(place: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    partial = place.with_name(f".{place.name}.part")
-    partial.write_text(text, "utf-8")
-    os.replace(partial, place)
 
 
 def save(trainer: Any, base: Base, folder: Path) -> None:
-    """Write model, tokenizer and settings, each whole or not at all; TrainingFailed where they cannot be written."""
-    partial = folder / CHECKPOINTS / "result"
-    if trainer.args.should_save:
-        shutil.rmtree(partial, ignore_errors=True)
+    """Write model, tokenizer and settings; TrainingFailed where they cannot be written."""
     try:
-        trainer.save_model(str(partial))  # in every process: parts of a model may lie in each
-        if not trainer.args.should_save:
-            return
-        (partial / "training_args.bin").unlink(missing_ok=True)  # pickled
-        base.tokenizer.save_pretrained(partial)
-        base.settings.save(partial)
+        trainer.save_model(str(folder))  # in every process: parts of a model may lie in each
+        if trainer.args.should_save:
+            (folder / "training_args.bin").unlink(missing_ok=True)  # pickled
+            base.tokenizer.save_pretrained(folder)
+            base.settings.save(folder)
     except Exception as error:  # OSError, or safetensors' own: a full disk
-        raise TrainingFailed(
-            f"the detector cannot be written to {folder} ({first_line(error)}). Free some space and run the same command "
-            "again: it goes on from the last checkpoint"
-        ) from error
-    for path in sorted(partial.iterdir()):
-        if path.is_file():
-            os.replace(path, folder / path.name)
-    shutil.rmtree(partial)
+        raise TrainingFailed(f"the detector cannot be written to {folder} ({first_line(error)})") from error
 
 
 def write_results(trained: Trained, calibrate: bool) -> None:
@@ -135,7 +86,7 @@ def write_results(trained: Trained, calibrate: bool) -> None:
     if calibrate and reasons:
         some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
         log.warning("%s: %d of %d rows are not calibrated: %s", trained.folder, len(reasons), len(trained.rows), some)
-    _replace(trained.folder / "README.md", _card(trained, calibrated))
+    (trained.folder / "README.md").write_text(_card(trained, calibrated), "utf-8")
     if calibrated:  # after the card and the settings, which decide the version
         _write_calibration(trained)
     recipe, base, parts = trained.recipe, trained.base, trained.parts
@@ -160,10 +111,9 @@ def write_results(trained: Trained, calibrate: bool) -> None:
         "threshold": trained.threshold,
         "held_out": rows,
         "curve": trained.curve,
-        "settings": json.loads((trained.folder / CHECKPOINTS / "settings.json").read_text("utf-8")),
     }
     content = json.loads(json.dumps(record), parse_constant=lambda _: None)  # JSON has no word for NaN: null
-    _replace(trained.folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    (trained.folder / RECORD).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
     shutil.rmtree(trained.folder / CHECKPOINTS, ignore_errors=True)
 
 
@@ -184,7 +134,7 @@ def _write_calibration(trained: Trained) -> None:
     )
     if few:
         log.warning("calibrated on fewer than %d documents, which says little: %s", _FEW, ", ".join(few))
-    _replace(trained.folder / "calibration.json", calibration.to_json())
+    (trained.folder / "calibration.json").write_text(calibration.to_json(), "utf-8")
 
 
 def _card(trained: Trained, calibrated: bool) -> str:

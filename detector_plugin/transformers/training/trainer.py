@@ -1,4 +1,4 @@
-"""The base model of a training, and transformers' ``Trainer`` with our loss and attention, whose checkpoints are whole.
+"""The base model of a training, and transformers' ``Trainer`` with our loss and attention.
 
 The loss is of tokens whose label is a class, a share of annotators, or "hallucinated" without a category.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.engines.runner import bidirectional_mask, bidirectional_problem, reads_types
+from detector_plugin.transformers.engine import bidirectional_mask, bidirectional_problem, reads_types
 from detector_plugin.transformers.model import (
     Repository,
     StoredSettings,
@@ -41,9 +41,6 @@ from detector_plugin.transformers.training.measuring import f1_at
 from detector_plugin.transformers.training.recipe import Recipe, close_to
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-_WHOLE = "whole"
-"""A file in a checkpoint that is written last: without it the checkpoint was cut by a kill."""
 
 HEAVIEST = 20.0
 """How many times the mean a class may weigh."""
@@ -290,33 +287,28 @@ def _trainer_class() -> Any:
                     f"the loss is {loss.item()} at step {self.state.global_step + 1} (learning rate "
                     f"{self._get_learning_rate():.2g}, {'bf16' if self.args.bf16 else 'fp16' if self.args.fp16 else 'fp32'}"
                     f"): no weights can be learned from it. Try a smaller --learning_rate, some --warmup_steps, or "
-                    f"--precision {'bf16' if self.args.fp16 else 'fp32'}. Checkpoints of steps before stay in "
+                    f"--precision {'bf16' if self.args.fp16 else 'fp32'}. Checkpoints of earlier steps stay in "
                     f"{self.args.output_dir}"
                 )
             return loss
 
         def _save_checkpoint(self, *arguments: Any, **options: Any) -> None:
-            place = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
             try:
                 super()._save_checkpoint(*arguments, **options)
-                if self.args.should_save and place.is_dir():
-                    (place / _WHOLE).touch()
             except Exception as error:  # OSError, safetensors' own, torch's RuntimeError: what says that a disk is full
                 if self.args.should_save:
-                    shutil.rmtree(place, ignore_errors=True)
-                before = _last_checkpoint(Path(self.args.output_dir))
+                    shutil.rmtree(self.args.output_dir, ignore_errors=True)
                 raise TrainingFailed(
-                    f"{place} cannot be written ({first_line(error)}) and was removed; "
-                    f"{f'{before.name} stays' if before else 'there is none before it'}. Free some space and run the same "
-                    f"command again: it goes on {'from there' if before else 'from the start'}"
+                    f"checkpoint-{self.state.global_step} cannot be written ({first_line(error)}); all checkpoints were "
+                    "removed. Free some space and run the same command again"
                 ) from error
 
     return DetectorTrainer
 
 
 def fit(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose: Examples) -> Any:
-    """Train, from the last whole checkpoint on, and return the trainer. Where a GPU's memory runs out, half as many
-    examples go at once, twice as often.
+    """Train, and return the trainer. Where a GPU's memory runs out, training starts anew with half as many examples at
+    once, twice as often.
 
     Raises:
         TrainingFailed: memory runs out at one example at once, the loss is not a number, or a checkpoint cannot be written.
@@ -324,6 +316,8 @@ def fit(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose: Exa
     torch, transformers = library("torch"), library("transformers")
     weights = balanced(learn.tokens[:-1]) if recipe.class_weights == "balanced" else None
     types = reads_types(base.model, base.tokenizer)
+    learned = {name: weight for name, weight in base.model.named_parameters() if weight.requires_grad}
+    initial = {name: weight.detach().to("cpu", copy=True) for name, weight in learned.items()}
     while True:
         stopping = [transformers.EarlyStoppingCallback(recipe.patience)] if recipe.patience and choose.all else []
         try:
@@ -341,11 +335,8 @@ def fit(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose: Exa
             )
         except (ImportError, RuntimeError, ValueError) as error:  # a reporter that is not installed, say
             raise UsageError(f"transformers' Trainer cannot start: {first_line(error)}") from error
-        last = _last_checkpoint(Path(arguments.output_dir), sweep=arguments.should_save)
-        if last:
-            log.info("going on from %s", last)
         try:
-            trainer.train(resume_from_checkpoint=str(last) if last else None)
+            trainer.train()
             return trainer
         except torch.cuda.OutOfMemoryError as error:
             at_once = arguments.per_device_train_batch_size
@@ -357,22 +348,15 @@ def fit(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose: Exa
             arguments.per_device_train_batch_size = at_once // 2
             arguments.gradient_accumulation_steps *= 2
             log.warning(
-                "out of memory with %d examples at once; going on with %d, twice as often", at_once, at_once // 2
+                "out of memory with %d examples at once; starting anew with %d, twice as often", at_once, at_once // 2
             )
         del trainer
+        base.model.zero_grad(set_to_none=True)
+        with torch.no_grad():
+            for name, weight in learned.items():
+                weight.copy_(initial[name])
         gc.collect()
         torch.cuda.empty_cache()
-
-
-def _last_checkpoint(folder: Path, sweep: bool = False) -> Path | None:
-    """The newest checkpoint of a folder that is whole; `sweep` removes those that are not."""
-    checkpoints = [place for place in folder.glob("checkpoint-*") if place.name.rpartition("-")[2].isdecimal()]
-    whole = [place for place in checkpoints if (place / _WHOLE).is_file()]
-    if sweep:
-        for place in {*checkpoints} - {*whole}:
-            log.info("removed %s, which a kill left unfinished", place)
-            shutil.rmtree(place, ignore_errors=True)
-    return max(whole, key=lambda place: int(place.name.rpartition("-")[2]), default=None)
 
 
 def _flagged_probability(logits: Any, labels: Any) -> Any:

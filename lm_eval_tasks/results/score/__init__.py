@@ -51,7 +51,6 @@ def score(
     calibration_annotations: str | None = None,
     output: Path | None = None,
     workers: int = 1,
-    skip_failing: bool = False,
     marks: Sequence[Path] = (),
     complete_to: int | None = None,
 ) -> list[Path]:
@@ -70,7 +69,6 @@ def score(
         output: folder for ``results_*.json`` and ``samples_*.jsonl``; for several models, the parent of a folder for each.
             Default: beside the samples.
         workers: number of processes that tag; on a machine with GPUs, one for each GPU.
-        skip_failing: leave out and count answers that the detector's server always fails on (its option of this name).
         marks: files of people's marks of some answers (:mod:`lm_eval_tasks.results.marks.lines`): spans for
             ``marked_rate``; ratings and preferences for the same metrics of ``clapnq_judge`` and ``clapnq_judge_pairs``.
         complete_to: count only the first draws of marks, so many.
@@ -91,8 +89,6 @@ def score(
             f"score: {workers} workers in each of the {launch.number} processes that were launched; start them with one or "
             f"with the other, and at least one"
         )
-    if skip_failing:
-        detector_args = {**pairs("detector_args", detector_args, "score"), "skip_failing": True}
     names = ("detector", "detector_args", "calibration", "calibration_annotations")
     values = (detector, detector_args, calibration, calibration_annotations)
     metadata = {name: value for name, value in zip(names, values, strict=True) if value is not None}

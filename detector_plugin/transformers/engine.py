@@ -1,6 +1,7 @@
-"""The engine ``transformers``: runs windows through the model in this process, in padded batches of similar length.
+"""The interface of engines, which compute the probabilities of a classifier's classes, and the engine ``transformers``.
 
-On a CPU each core reads a batch of its own.
+Windows, thresholds and spans are the same code for all engines. The engine ``transformers`` runs windows through the model
+in this process, in padded batches of similar length. On a CPU each core reads a batch of its own.
 """
 
 from __future__ import annotations
@@ -8,18 +9,24 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.engines import Engine, Setup, direction_probe
 from detector_plugin.transformers.inputs import Window
-from detector_plugin.transformers.model import first_line, learned_positions, library, load_model, padding_of
+from detector_plugin.transformers.model import (
+    ModelDescription,
+    first_line,
+    learned_positions,
+    library,
+    load_model,
+    padding_of,
+)
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -38,8 +45,47 @@ Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
 
+class Setup(NamedTuple):
+    """What an engine is made of: options of :class:`detector_plugin.transformers.TransformersDetector`, parsed."""
+
+    model: ModelDescription
+    bidirectional: bool  # whether a decoder's tokens see those after them
+    pairs: bool  # whether reference and answer are two texts, which some models distinguish by token types
+    max_length: int | None  # where the user or the model's folder said so
+    batch_size: int | None
+    batch_tokens: int | None
+    dtype: str
+    device: str
+    options: Mapping[str, Any]  # of this engine alone
+
+
+class Engine:
+    """Computes probabilities. It raises UnusableDetector where the model cannot be had, or its options are wrong.
+
+    Attributes:
+        has_options: whether the engine takes options of its own, and checks their names itself.
+        longest: tokens of an input, at most, that the model can read; ``None`` where there is no such limit.
+    """
+
+    has_options = False
+    longest: int | None
+
+    def __init__(self, setup: Setup) -> None:
+        """Load the model."""
+
+    @staticmethod
+    def check(name: str) -> None:
+        """Raise what is known to be wrong before a model is loaded."""
+
+    def classify(self, windows: Iterable[Window]) -> Iterator[tuple[Window, NDArray[np.float32]]]:
+        """The probabilities of each class for each token of each window, or one row for each window, in the order in which
+        windows are done. No more windows are taken than the engine works on at once: that bounds memory.
+        """
+        raise NotImplementedError
+
+
 class Runner(Engine):
-    """Runs a classifier."""
+    """Runs a classifier in this process."""
 
     def __init__(self, setup: Setup) -> None:
         self.name, self.bidirectional = setup.model.name, setup.bidirectional
@@ -184,6 +230,15 @@ def bidirectional_problem(model: Any, logits: Callable[[NDArray[np.int64]], Any]
         return "" if (first[0] != second[0]).any() else "its attention stays causal"
     except Exception as error:  # whatever the model makes of a mask that it does not expect
         return first_line(error)
+
+
+def direction_probe(vocabulary: int) -> NDArray[np.int64]:
+    """(2, tokens) ids, below `vocabulary`, of two inputs of which only the first token is the same: its logits differ where
+    it sees the others."""
+    ids = np.arange(16) * 7 % vocabulary
+    second = (ids + vocabulary // 2) % vocabulary
+    second[0] = ids[0]
+    return np.stack([ids, second])
 
 
 def map_on_cores(

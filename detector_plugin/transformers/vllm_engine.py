@@ -6,23 +6,31 @@ attends in both directions by ``is_causal=False`` in its configuration, which vL
 
 from __future__ import annotations
 
+import asyncio
 import atexit
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from importlib.util import find_spec
-from itertools import count
-from typing import Any
+from itertools import count, islice
+from threading import Thread
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.engines import Engine, LoopThread, Setup
+from detector_plugin.transformers.engine import Engine, Setup, direction_probe
 from detector_plugin.transformers.inputs import Window
 from detector_plugin.transformers.model import LONGEST, first_line, max_positions
 
 _AT_ONCE = 512  # inputs that vLLM has at once: twice what it runs in one step by default
 _USE_TRANSFORMERS = "; use engine=transformers, which runs it"
+_SAME_LOGITS = 0.03
+"""Of what the last token's logits change by: rounding in bfloat16, in a batch with others, is a third of it."""
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
 
 
 class VLLM(Engine):
@@ -30,12 +38,13 @@ class VLLM(Engine):
     ``tensor_parallel_size``, ``data_parallel_size``, ``quantization`` and ``gpu_memory_utilization``.
     """
 
-    OPTIONS = None
+    has_options = True
 
     def __init__(self, setup: Setup) -> None:
-        self.name = name = setup.model.name
-        self.check(name, setup.options)
-        if setup.model.adapter:
+        model = setup.model
+        self.name = name = model.name
+        self.check(name)
+        if model.adapter:
             raise UnusableDetector(
                 f"detector {name}: is a PEFT adapter, whose classifier vLLM does not load; merge it into its base "
                 f"model (peft: merge_and_unload) and name the folder that this is saved to{_USE_TRANSFORMERS}"
@@ -45,11 +54,14 @@ class VLLM(Engine):
                 f"detector {name}: engine=vllm starts its own processes; start the command once, with "
                 f"data_parallel_size={processes.here().number} among the detector's options"
             )
-        self.types, self.task = setup.reads_types, setup.task
+        # BERT has an embedding for each of two texts, and is to be told which token is of which.
+        has_types = "token_type_ids" in model.tokenizer.model_input_names
+        self.types = setup.pairs and has_types and getattr(model.config, "type_vocab_size", 0) > 1
+        self.task = "classify" if model.of_texts else "token_classify"
         self.loop = LoopThread()
         self._number = count()
         try:
-            self.llm = self.loop.run(_start_engine(setup))
+            self.llm = self.loop.run(_start_engine(setup, self.task))
         except UnusableDetector:
             raise
         except Exception as error:  # vLLM raises what its parts raise
@@ -58,15 +70,26 @@ class VLLM(Engine):
             ) from error
         atexit.register(self.close)
         self.longest = self.llm.model_config.max_model_len
-        kind = type(setup.model.config).__name__.removesuffix("Config")
-        setup.check_direction(
-            lambda ids: self.loop.run(self._logits(ids, None)),
-            causal=f"vLLM runs a {kind} in one direction only{_USE_TRANSFORMERS}, or attention=causal if it was trained so",
-            both_ways=f"vLLM runs a {kind} in both{_USE_TRANSFORMERS}, or attention=bidirectional if it was trained so",
-        )
+        kind = type(model.config).__name__.removesuffix("Config")
+        if model.decoder and not model.of_texts:
+            # Another attention than the one asked for would pass unnoticed.
+            probes = direction_probe(model.config.vocab_size)
+            first, second = (self.loop.run(self._logits(ids, None)) for ids in probes)
+            change = np.abs(first - second).max(-1)
+            sees_both_ways = bool(change[0] > _SAME_LOGITS * change[-1])
+            if sees_both_ways and not setup.bidirectional:
+                raise UnusableDetector(
+                    f"detector {name}: its attention is in both directions here, not causal: vLLM runs a {kind} in both"
+                    f"{_USE_TRANSFORMERS}, or attention=bidirectional if it was trained so"
+                )
+            if setup.bidirectional and not sees_both_ways:
+                raise UnusableDetector(
+                    f"detector {name}: its attention is causal here, not in both directions: vLLM runs a {kind} in one "
+                    f"direction only{_USE_TRANSFORMERS}, or attention=causal if it was trained so"
+                )
 
     @staticmethod
-    def check(name: str, options: Mapping[str, Any]) -> None:
+    def check(name: str) -> None:
         """UnusableDetector where vLLM is not installed."""
         if find_spec("vllm") is None:
             raise UnusableDetector(
@@ -109,7 +132,7 @@ class VLLM(Engine):
         del self.llm  # now, not when the interpreter has forgotten what its end needs
 
 
-async def _start_engine(setup: Setup) -> Any:
+async def _start_engine(setup: Setup, task: str) -> Any:
     """vLLM's engine."""
     from vllm import AsyncEngineArgs
     from vllm.platforms import current_platform
@@ -135,7 +158,7 @@ async def _start_engine(setup: Setup) -> Any:
         "revision": model.own.revision,
         "trust_remote_code": model.trust_remote_code,
         "runner": "pooling",
-        "pooler_config": {"task": setup.task},
+        "pooler_config": {"task": task},
         "dtype": dtype,
         "max_model_len": longest,
         **({} if setup.batch_size is None else {"max_num_seqs": setup.batch_size}),
@@ -145,3 +168,55 @@ async def _start_engine(setup: Setup) -> Any:
         **({"hf_overrides": overrides} if overrides else {}),
     }
     return AsyncLLM.from_engine_args(AsyncEngineArgs(**settings))
+
+
+class LoopThread:
+    """An event loop in a thread of its own. Many questions are under way at once, and the caller may have another loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Wait for one answer."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def as_completed(
+        self, ask: Callable[[Question], Coroutine[Any, Any, Answer]], questions: Iterable[Question], at_once: int
+    ) -> Iterator[tuple[Question, Answer]]:
+        """Questions with their answers, in the order in which these come, of which at most `at_once` are under way. The
+        first failure ends it: the answers that have come by then are given first, what is under way is called off.
+        """
+        under_way: dict[Future[Answer], Question] = {}
+        remaining = iter(questions)
+        try:
+            while True:
+                for question in islice(remaining, at_once - len(under_way)):
+                    under_way[asyncio.run_coroutine_threadsafe(ask(question), self._loop)] = question
+                if not under_way:
+                    return
+                done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+                for future in sorted(done, key=lambda future: future.exception() is not None):
+                    yield under_way.pop(future), future.result()
+        finally:
+            for future in under_way:
+                future.cancel()
+
+    def cancel_all(self) -> None:
+        """Call off what is under way, and wait until it has ended."""
+
+        async def end() -> None:
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        self.run(end())
+
+    def close(self) -> None:
+        """End the loop and its thread."""
+        self.cancel_all()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
