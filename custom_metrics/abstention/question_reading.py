@@ -6,39 +6,85 @@ import re
 from functools import cache
 
 from custom_metrics.abstention import lexicons
+from custom_metrics.abstention.clause_reading import tells_something_else
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_word
+from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon, lexicon_of, phrase_table, supported_language
-from custom_metrics.abstention.sentence_reading import ITEM, TRIGGERS, sources_of
+from custom_metrics.abstention.sentence_reading import ITEM, TRIGGERS, Sentence, sources_of
 from custom_metrics.abstention.sentence_splitting import MASK, split, without_quotations
 
 _LONGEST = 400  # characters; a longer text without any number or name explains something
 _SHORT = 40  # characters of a sentence in front of a request: "Sure, I'd be happy to help!"
 _NAME = 3  # words from which a text is no mere name ("Nada Surf")
+_BESIDE_INPUT = 18  # beside "I see no contexts": "in your message"
+_TURNED = 6  # between "but" and the "not" of what it is instead
 _STEM = 5  # characters by which a name is known in another case: "Budapešti", "Budapeští"
 _NUMBER = re.compile(
     r"[\d½¼¾]|[〇零一二三四五六七八九十百千万萬億亿]{2,}|[一二三四五六七八九十百千万](?=[年月日歳岁世個个人名座本])"
 )
-_VALUE = re.compile(r"(?<![\d\[(])\d{2,}")
+_VALUE = re.compile(r"(?<![\d\[(])(?!10(?!\d))\d{2,}")  # "the 10 passages"
+_STATES = re.compile(r"[:：] ?\S")  # "I can help: Paris"
+_UNIT = (
+    r"[\s\-]?(?:[ck]?m(?![\w.])|km|[%€$]|met|mèt|mét|мет|км|м(?![\w.])|kilom|килом|米|公里|公尺|キロ|メートル|미터|킬로|متر|ميٽر|میٹر"
+    r"|كيلو|کیلو|ڪلو|मीटर|किलो|মিটার|কিলো|మీటర|కిలో|เมตร|กิโล|מטר|ק\"מ|mil(?:l|j|i)|милл|mita|tonn)"
+)
+_YEAR = re.compile(  # a year or a day, not "1560 metres"
+    rf"(?<![\d.,])[12१२১২۱۲١٢๑๒]\d{{3}}(?!\d|[.,]\d|{_UNIT})|\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2}}|[〇零一二三四五六七八九]{{4}}"
+    r"|[\d〇零一二三四五六七八九十百]{1,4} ?[年년]|\d(?:st|nd|rd|th)? century"
+)
+_AMOUNT = re.compile(rf"(?<![\d\[])\d[\d.,]*\d(?:{_UNIT})?|(?<![\d\[])\d{_UNIT}")
 _SENTENCE = re.compile(r"(?:^|[.!?:;…\n])[\s\"'“”«»„(¿¡*-]*")
 _CAPITAL = re.compile(r"(?<![^\W_])(?!I\b)[^\W\d_a-z]\w*")
 _PART = re.compile("[,،、;:] ?")
 _WORD = re.compile(r"\w+")
 
 
-def asks_back(text: str, language: str | None) -> bool:
-    """Whether an answer only asks the user for the material or the question ("Sure! Could you paste the contexts again?"),
-    and abstains in no sentence before that."""
-    if _VALUE.search(text) or len(text) > _LONGEST:
+def only_prepares(text: str, language: str | None) -> bool:
+    """Whether an answer comes to nothing of its question: it greets, promises to read, restates the task, asks the question
+    again, or asks the user for the question or the material ("Sure! Could you paste the contexts again?")."""
+    if len(text) > _LONGEST:
         return False
-    for _, lexicon in lexicons(text, language):
-        for sentence, _ in split(lexicon.fold(text)):
-            if "requests" in lexicon.details(sentence):
-                return True
-            hits = lexicon.search(sentence)
-            beside = len(sentence) <= _SHORT or "material" in hits or "offer" in hits
-            if not beside or "bare" in hits or not TRIGGERS.isdisjoint(hits):
-                break
-    return False
+    return any(_only_prepares(lexicon.fold(text), lexicon) for _, lexicon in lexicons(text, language))
+
+
+def _only_prepares(text: str, lexicon: Lexicon) -> bool:
+    prepares, answers = False, False
+    for sentence, asks in split(text):
+        details, hits = lexicon.details(sentence), lexicon.search(sentence)
+        abstains = [start for kind in (*TRIGGERS, "bare") for start, _ in hits.get(kind, ())]
+        if any(len(sentence) - (end - start) <= _BESIDE_INPUT for start, end in details.get("missing", ())):
+            abstains = []  # "I see no contexts"
+        elif abstains and "restates" not in details and "requests" not in details:
+            return False
+        if "requests" in details:  # "It is not told; please send more" has abstained before
+            return not any(at < start for at in abstains for start, _ in details["requests"][:1])
+        if "restates" in details and "but" not in hits:
+            prepares = True
+        elif _VALUE.search(sentence) and not asks:
+            return False
+        elif "prepares" in details and "but" not in hits and not _STATES.search(sentence):
+            prepares = True
+        elif asks and "asks" in details:
+            prepares = True
+        elif _is_greeting(sentence, details) or "missing" in details:
+            continue
+        elif (len(sentence) <= _SHORT or "material" in hits or "offer" in hits) and not _affirms(sentence, hits, lexicon):
+            answers = True  # unless a request follows
+        else:
+            return False
+    return prepares and not answers
+
+
+def _affirms(sentence: str, hits: Hits, lexicon: Lexicon) -> bool:
+    """Whether a sentence says that the answer is there, or begins with a "yes" or a "no"."""
+    word = _WORD.search(sentence)
+    return "present" in hits or "affirms" in hits or (word is not None and word[0] in (*lexicon.yes, *lexicon.no))
+
+
+def _is_greeting(sentence: str, details: Hits) -> bool:
+    """Whether a sentence is nothing but words of greeting and assent ("Sure, of course")."""
+    covered = {at for start, end in details.get("greets", ()) for at in range(start, end)}
+    return bool(covered) and not any(char.isalnum() and at not in covered for at, char in enumerate(sentence))
 
 
 def breaks_off(text: str, language: str | None) -> bool:
@@ -47,7 +93,7 @@ def breaks_off(text: str, language: str | None) -> bool:
         return False
     for _, lexicon in lexicons(text, language):
         (first, asks), *others = [*split(lexicon.fold(text.strip()).replace(":\n", ".\n"))] or [("", True)]
-        if others and not asks and "reviews" in lexicon.details(first):
+        if others and not asks and not {"reviews", "prepares"}.isdisjoint(lexicon.details(first)):
             last = others[-1][0]
             hits = lexicon.search(last)
             if not _VALUE.search(last) and (ITEM.match(last) or sources_of(last, hits) or "material" in hits):
@@ -57,16 +103,46 @@ def breaks_off(text: str, language: str | None) -> bool:
 
 def leaves_open(text: str, language: str | None, question: str | None) -> bool:
     """Whether an answer to a question for a number, a date or a name denies that it is told and gives none of these, nor a
-    passage or a quotation: "There is a lot about the pier, and not a thing is said about its first year"."""
+    passage or a quotation: "There is a lot about the pier, and not a thing is said about its first year", "Only its length,
+    506 metres, is given" to a "when"."""
     own = supported_language(language)
     text = "\n".join(line for line in text.splitlines() if not ITEM.match(line))
     short = len(text.split()) < _NAME and not NO_SPACES.search(text)
-    if own is None or not question or short or len(text) > _LONGEST or _NUMBER.search(text):
+    if own is None or not question or short or len(text) > _LONGEST:
         return False
     lexicon = lexicon_of(own)
     asked = lexicon.details(lexicon.fold(question))
-    named = "asks_name" in asked and not _names(text, question, own)
-    return (named or "asks_number" in asked) and _denies(text, lexicon)
+    if "asks" not in asked and "asks_number" not in asked:
+        return False
+    if "asks_number" in asked and (_YEAR if "asks_date" in asked else _NUMBER).search(text):
+        return False
+    told = _AMOUNT.sub("", text)
+    named = "asks_name" in asked and not _names(told, question, own)
+    if (named or "asks_number" in asked) and not _NUMBER.search(told) and _denies(told, lexicon):
+        return True
+    folded = lexicon.fold(told)
+    sentences = [Sentence(sentence, asks, lexicon) for sentence, asks in split(without_quotations(folded, lexicon))]
+    if any(_sets_against(sentence, lexicon) for sentence in sentences):
+        return True
+    if (named or "asks_name" not in asked) and told != text and any(tells_something_else(s, lexicon) for s in sentences):
+        return True
+    details = lexicon.details(folded)
+    refers = min((start for kind in ("elsewhere", "requests") for start, _ in details.get(kind, ())), default=0)
+    return bool(refers) and _denies(folded[:refers], lexicon, told=True)
+
+
+def _sets_against(sentence: Sentence, lexicon: Lexicon) -> bool:
+    """Whether a sentence names what is told, turns round and denies that it is what was asked for: "The name comes up, but
+    that is a hockey player, not the inventor"."""
+    text, hits = sentence.text, sentence.hits
+    details = lexicon.details(text)
+    for start, end in hits.get("but", ()):
+        denied = [place for place in details.get("denies", ()) if place[0] - end >= _TURNED]
+        told = any(stop <= start for kind in ("material", "offer") for _, stop in hits.get(kind, ()))
+        told = told or any(stop <= start for _, stop in details.get("tells", ()))
+        if told and denied and len(rest := text[denied[-1][1] :]) <= _SHORT and not _PART.search(rest):
+            return True
+    return False
 
 
 def _names(text: str, question: str, language: str) -> bool:
@@ -88,7 +164,7 @@ def _words(language: str) -> frozenset[str]:
     return frozenset(_WORD.findall(lexicon_of(language).fold(str(phrase_table(language)))))
 
 
-def _denies(text: str, lexicon: Lexicon) -> bool:
+def _denies(text: str, lexicon: Lexicon, told: bool = False) -> bool:
     """Whether a text holds a negation or a phrase of abstention, not in front of a turn ("I am not sure, but in spring"),
     and neither names a passage nor says that the answer is there."""
     stated = without_quotations(lexicon.fold(text), lexicon)
@@ -99,7 +175,7 @@ def _denies(text: str, lexicon: Lexicon) -> bool:
         return False
     turn = max((end for _, end in hits.get("but", ())), default=0)
     # "It has no moons" answers; what tells, and what is set against something else, does not
-    told = not {"material", "tells", "but"}.isdisjoint(hits) or bool(_PART.search(folded))
+    told = told or not {"material", "tells", "but"}.isdisjoint(hits) or bool(_PART.search(folded))
     kinds = (
         "abstains",
         "silent",

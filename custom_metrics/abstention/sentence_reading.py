@@ -287,10 +287,11 @@ class Sentence:
         return ALONE if by_itself else BESIDE if beside else SILENT
 
     def _denies_silence(self) -> bool:
-        """Whether the sentence denies a clause that abstains: "It is not true that the texts are silent"."""
+        """Whether the sentence denies a clause that abstains: "It is not true that the texts are silent"; in one phrase with
+        it: "Dass nichts dazu dasteht, stimmt nicht"."""
         return any(
-            start >= stop and not _BREAK.search(self.text, stop, start)
-            for _, stop in self.hits["untrue"]
+            first <= start and (start < stop or not _BREAK.search(self.text, stop, start))
+            for first, stop in self.hits["untrue"]
             for kind in TRIGGERS
             for start, _ in self.hits.get(kind, ())
         )
