@@ -129,7 +129,9 @@ def robust_label(
         return ANSWER if verdict else NO_ANSWER
     label = _label_of_phrases(text, lowered, language)
     if label is None and only_prepares(text, language):
-        return INVALID
+        rest = after_reasoning(response or "").partition(final)[2]  # behind a question of its own: "ANSWER: Yes"
+        follows = without_prompt(rest.lstrip(), question, passages) if rest else ""
+        return robust_label(follows, language, question, passages) if follows.strip() else INVALID
     if label is None and ANSWER.lower() not in lowered and affirms_presence(text, language):
         label = ANSWER
     if label is not None:

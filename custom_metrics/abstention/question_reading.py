@@ -64,15 +64,21 @@ def _only_prepares(text: str, lexicon: Lexicon) -> bool:
             return False
         elif "prepares" in details and "but" not in hits and not _STATES.search(sentence):
             prepares = True
-        elif asks and "asks" in details:
+        elif asks and "asks" in details and not _affirms(sentence, hits, lexicon):
             prepares = True
         elif _is_greeting(sentence, details) or "missing" in details:
             continue
-        elif (len(sentence) <= _SHORT or "material" in hits or "offer" in hits) and not _affirms(sentence, hits, lexicon):
+        elif asks or _is_beside(sentence, hits, lexicon):
             answers = True  # unless a request follows
         else:
             return False
     return prepares and not answers
+
+
+def _is_beside(sentence: str, hits: Hits, lexicon: Lexicon) -> bool:
+    """Whether a request may follow a sentence: it is short or about the material, and says neither "yes" nor "no"."""
+    beside = len(sentence) <= _SHORT or "material" in hits or "offer" in hits
+    return beside and not _affirms(sentence, hits, lexicon)
 
 
 def _affirms(sentence: str, hits: Hits, lexicon: Lexicon) -> bool:
