@@ -10,22 +10,23 @@ from custom_metrics.abstention.clause_reading import tells_something_else
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_word
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon, lexicon_of, phrase_table, supported_language
-from custom_metrics.abstention.sentence_reading import ITEM, TRIGGERS, Sentence, sources_of
+from custom_metrics.abstention.sentence_reading import ITEM, TRIGGERS, Sentence, length, sources_of
 from custom_metrics.abstention.sentence_splitting import MASK, split, without_quotations
 
 _LONGEST = 400  # characters; a longer text without any number or name explains something
 _SHORT = 40  # characters of a sentence in front of a request: "Sure, I'd be happy to help!"
 _NAME = 3  # words from which a text is no mere name ("Nada Surf")
 _BESIDE_INPUT = 18  # beside "I see no contexts": "in your message"
-_TURNED = 6  # between "but" and the "not" of what it is instead
+_TURNED = 8  # between "but" and the "not" of what it is instead
 _STEM = 5  # characters by which a name is known in another case: "Budapešti", "Budapeští"
 _NUMBER = re.compile(
     r"[\d½¼¾]|[〇零一二三四五六七八九十百千万萬億亿]{2,}|[一二三四五六七八九十百千万](?=[年月日歳岁世個个人名座本])"
 )
 _VALUE = re.compile(r"(?<![\d\[(])(?!10(?!\d))\d{2,}")  # "the 10 passages"
 _STATES = re.compile(r"[:：] ?\S")  # "I can help: Paris"
+_ASKING = frozenset(("asks", "asks_number", "asks_name", "asks_date"))
 _UNIT = (
-    r"[\s\-]?(?:[ck]?m(?![\w.])|km|[%€$]|met|mèt|mét|мет|км|м(?![\w.])|kilom|килом|米|公里|公尺|キロ|メートル|미터|킬로|متر|ميٽر|میٹر"
+    r"[\s\-]?(?:[ck]?m(?![\w.])|km|[%€$]|met(?:er|r)|mèt|mét|мет|км|м(?![\w.])|kilom|килом|米|公里|公尺|キロ|メートル|미터|킬로|متر|ميٽر|میٹر"
     r"|كيلو|کیلو|ڪلو|मीटर|किलो|মিটার|কিলো|మీటర|కిలో|เมตร|กิโล|מטר|ק\"מ|mil(?:l|j|i)|милл|mita|tonn)"
 )
 _YEAR = re.compile(  # a year or a day, not "1560 metres"
@@ -33,6 +34,7 @@ _YEAR = re.compile(  # a year or a day, not "1560 metres"
     r"|[\d〇零一二三四五六七八九十百]{1,4} ?[年년]|\d(?:st|nd|rd|th)? century"
 )
 _AMOUNT = re.compile(rf"(?<![\d\[])\d[\d.,]*\d(?:{_UNIT})?|(?<![\d\[])\d{_UNIT}")
+_EMPTY_ITEM = re.compile(r"\n\W*[^\W\d]*\W*\d{1,2}[.):]?\Z")
 _SENTENCE = re.compile(r"(?:^|[.!?:;…\n])[\s\"'“”«»„(¿¡*-]*")
 _CAPITAL = re.compile(r"(?<![^\W_])(?!I\b)[^\W\d_a-z]\w*")
 _PART = re.compile("[,،、;:] ?")
@@ -50,26 +52,32 @@ def only_prepares(text: str, language: str | None) -> bool:
 def _only_prepares(text: str, lexicon: Lexicon) -> bool:
     prepares, answers = False, False
     for sentence, asks in split(text):
-        details, hits = lexicon.details(sentence), lexicon.search(sentence)
+        details = lexicon.details(sentence)
+        for start, end in reversed(details.get("greets", ())):
+            sentence = sentence[:start] + sentence[end:]  # "no problem" is no "no"
+        hits = lexicon.search(sentence)
+        request = min((start for start, _ in details.get("requests", ())), default=len(sentence))
+        missing = any(
+            start + len(sentence[end:request]) <= _BESIDE_INPUT for start, end in details.get("missing", ())
+        )  # "I see no contexts"
         abstains = [start for kind in (*TRIGGERS, "bare") for start, _ in hits.get(kind, ())]
-        if any(len(sentence) - (end - start) <= _BESIDE_INPUT for start, end in details.get("missing", ())):
-            abstains = []  # "I see no contexts"
-        elif abstains and "restates" not in details and "requests" not in details:
-            return False
         if "requests" in details:  # "It is not told; please send more" has abstained before
-            return not any(at < start for at in abstains for start, _ in details["requests"][:1])
+            return missing or not any(start < request for start in abstains)
+        if missing:
+            continue
         if "restates" in details and "but" not in hits:
             prepares = True
+        elif abstains and not (asks and "prepares" in details):
+            return False
         elif _VALUE.search(sentence) and not asks:
             return False
         elif "prepares" in details and "but" not in hits and not _STATES.search(sentence):
+            prepares = not sources_of(sentence, hits)
+            answers = answers or not prepares
+        elif asks and not _ASKING.isdisjoint(details) and not _affirms(sentence, hits, lexicon):
             prepares = True
-        elif asks and "asks" in details and not _affirms(sentence, hits, lexicon):
-            prepares = True
-        elif _is_greeting(sentence, details) or "missing" in details:
-            continue
         elif asks or _is_beside(sentence, hits, lexicon):
-            answers = True  # unless a request follows
+            answers = answers or any(map(str.isalnum, sentence))  # unless a request follows
         else:
             return False
     return prepares and not answers
@@ -87,22 +95,18 @@ def _affirms(sentence: str, hits: Hits, lexicon: Lexicon) -> bool:
     return "present" in hits or "affirms" in hits or (word is not None and word[0] in (*lexicon.yes, *lexicon.no))
 
 
-def _is_greeting(sentence: str, details: Hits) -> bool:
-    """Whether a sentence is nothing but words of greeting and assent ("Sure, of course")."""
-    covered = {at for start, end in details.get("greets", ()) for at in range(start, end)}
-    return bool(covered) and not any(char.isalnum() and at not in covered for at, char in enumerate(sentence))
-
-
 def breaks_off(text: str, language: str | None) -> bool:
     """Whether an answer begins to go through the passages one by one, and breaks off at one of them."""
-    if not is_word(text.strip()[-1:] or ".") and text.strip()[-1:] not in ",:;-–—([":
+    text = text.rstrip(" \n*_")
+    if not is_word(text[-1:] or ".") and text[-1:] not in ",:;-–—([" and not _EMPTY_ITEM.search(text):
         return False
     for _, lexicon in lexicons(text, language):
         (first, asks), *others = [*split(lexicon.fold(text.strip()).replace(":\n", ".\n"))] or [("", True)]
         if others and not asks and not {"reviews", "prepares"}.isdisjoint(lexicon.details(first)):
             last = others[-1][0]
             hits = lexicon.search(last)
-            if not _VALUE.search(last) and (ITEM.match(last) or sources_of(last, hits) or "material" in hits):
+            of_passage = ITEM.match(last) or sources_of(last, hits) or "material" in hits
+            if not _VALUE.search(last) and (of_passage or "ordinals" in lexicon.details(last)):
                 return True
     return False
 
@@ -143,7 +147,7 @@ def _sets_against(sentence: Sentence, lexicon: Lexicon) -> bool:
     text, hits = sentence.text, sentence.hits
     details = lexicon.details(text)
     for start, end in hits.get("but", ()):
-        denied = [place for place in details.get("denies", ()) if place[0] - end >= _TURNED]
+        denied = [place for place in details.get("denies", ()) if length(text[end : place[0]]) >= _TURNED]
         told = any(stop <= start for kind in ("material", "offer") for _, stop in hits.get(kind, ()))
         told = told or any(stop <= start for _, stop in details.get("tells", ()))
         if told and denied and len(rest := text[denied[-1][1] :]) <= _SHORT and not _PART.search(rest):

@@ -209,13 +209,13 @@ class Sentence:
         hits = self.hits
         if "material" not in hits or "offer" in hits or not TRIGGERS.isdisjoint(hits):
             return False
-        return _length(self.text[hits["material"][0][1] :]) >= LONG
+        return length(self.text[hits["material"][0][1] :]) >= LONG
 
     def asks_for_a_detail(self) -> bool:
         """Whether the sentence abstains by itself and names at some length what it cannot tell: "I can't tell from the text
         how the dark reactions proceed"."""
         ends = [end for kind in TRIGGERS for _, end in self.hits.get(kind, ())]
-        return bool(ends) and not self.bare and _length(self.text[max(ends) :]) >= DETAIL
+        return bool(ends) and not self.bare and length(self.text[max(ends) :]) >= DETAIL
 
     def classify(self, spoke_of_material: bool) -> SentenceLabel:
         """Whether the sentence abstains, and why. After one that spoke of the material it needs no material itself."""
@@ -320,17 +320,17 @@ class Sentence:
     def is_value(self) -> bool:
         """Whether the sentence is a number and next to nothing else ("In 1932")."""
         text = self.text.strip(EDGE)
-        return bool(_NUMBER.search(text)) and _length(text) <= _LONGEST_VALUE and not self.may_abstain
+        return bool(_NUMBER.search(text)) and length(text) <= _LONGEST_VALUE and not self.may_abstain
 
     def is_short(self) -> bool:
         """Whether the sentence is short and states no number, as a reply to a question is ("Sadly, none does")."""
-        return _length(self.text) <= _LONGEST_REPLY and not _DIGIT.search(self.text)
+        return length(self.text) <= _LONGEST_REPLY and not _DIGIT.search(self.text)
 
     def names_what_is_missing(self) -> bool:
         """Whether the sentence names something in front of the phrase that finds it missing ("Its height without the mast
         is not given"), and is not about the material."""
         first = min((start for kind in TRIGGERS for start, _ in self.hits.get(kind, ())), default=0)
-        return not self.bare and "material" not in self.hits and _length(self.text[:first].strip(EDGE)) > _MORE
+        return not self.bare and "material" not in self.hits and length(self.text[:first].strip(EDGE)) > _MORE
 
     def _gives_more_than_is_missing(self, spans: Iterable[tuple[int, int]]) -> bool:
         """Whether a number is given in front of a clause on what is missing beside it: "In 1932, but the exact day is not
@@ -344,7 +344,7 @@ class Sentence:
             default=0,
         )
         missing = any(start >= cut for start, _ in hits.get("part", ()))
-        missing = missing or _length(self.text[:cut].strip(EDGE)) <= _ANSWER
+        missing = missing or length(self.text[:cut].strip(EDGE)) <= _ANSWER
         return missing and not any(end <= cut for _, end in spans) and self.states_number(cut)
 
     def _answers_from(self, start: int) -> bool:
@@ -394,7 +394,8 @@ def _only_openers(text: str, hits: Hits) -> bool:
     return "openers" in hits and (_skip_edge(text), len(text.rstrip(EDGE))) in hits["openers"]
 
 
-def _length(text: str) -> int:
+def length(text: str) -> int:
+    """The characters of a text; those of scripts without spaces count three times."""
     return len(text) + 2 * sum(map(len, NO_SPACES.findall(text)))
 
 
