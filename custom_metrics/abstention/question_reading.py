@@ -10,7 +10,7 @@ from custom_metrics.abstention.clause_reading import tells_something_else
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_word
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon, lexicon_of, phrase_table, supported_language
-from custom_metrics.abstention.sentence_reading import ITEM, TRIGGERS, Sentence, length, sources_of
+from custom_metrics.abstention.sentence_reading import ITEM, TRIGGERS, Sentence, length, numbered, sources_of
 from custom_metrics.abstention.sentence_splitting import MASK, split, without_quotations
 
 _LONGEST = 400  # characters; a longer text without any number or name explains something
@@ -72,7 +72,7 @@ def _only_prepares(text: str, lexicon: Lexicon) -> bool:
         elif _VALUE.search(sentence) and not asks:
             return False
         elif "prepares" in details and "but" not in hits and not _STATES.search(sentence):
-            prepares = not sources_of(sentence, hits)
+            prepares = not numbered(sentence)
             answers = answers or not prepares
         elif asks and not _ASKING.isdisjoint(details) and not _affirms(sentence, hits, lexicon):
             prepares = True
@@ -137,6 +137,9 @@ def leaves_open(text: str, language: str | None, question: str | None) -> bool:
     if (named or "asks_name" not in asked) and told != text and any(tells_something_else(s, lexicon) for s in sentences):
         return True
     details = lexicon.details(folded)
+    # "Only the year, 1715, is told, not who it was"
+    if told != text and {"only", "denies"} <= details.keys() and not _names(told, question, own, inside=True):
+        return True
     refers = min((start for kind in ("elsewhere", "requests") for start, _ in details.get(kind, ())), default=0)
     return bool(refers) and _denies(folded[:refers], lexicon, told=True)
 
@@ -155,15 +158,16 @@ def _sets_against(sentence: Sentence, lexicon: Lexicon) -> bool:
     return False
 
 
-def _names(text: str, question: str, language: str) -> bool:
-    """Whether a text in a script with capitals holds a name that the question does not: a capital inside a sentence, or a
-    first word that no phrase of the language holds."""
+def _names(text: str, question: str, language: str, inside: bool = False) -> bool:
+    """Whether a text in a script with capitals holds a name that the question does not: a capital inside a sentence, or,
+    unless only those `inside` count, a first word that no phrase of the language holds."""
     fold = lexicon_of(language).fold
     asked = {word[:_STEM] for word in _WORD.findall(fold(question))}
     starts = {match.end() for match in _SENTENCE.finditer(text)}
     return any(
-        (match.start() not in starts or word not in _words(language)) and word[:_STEM] not in asked
+        (match.start() not in starts or not (inside or word in _words(language))) and word[:_STEM] not in asked
         for match in _CAPITAL.finditer(text)
+        if match[0][0].isupper()
         for word in [fold(match[0])]
     )
 
