@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.abstention.question_reading import asks_back, breaks_off
+from custom_metrics.abstention.question_reading import breaks_off, only_prepares
 from custom_metrics.reading.no_answer import no_answer, without_prompt
 from custom_metrics.reading.noise import commonness, is_noise, latin
 from custom_metrics.reading.response import final_answer
@@ -376,7 +376,7 @@ def test_answers_that_people_labelled_stay_answers_in_37_languages() -> None:
     read = 0
     for path in sorted(path for part in ("examples", "tuning", "unseen") for path in (folder / part).glob("*.jsonl")):
         for row in map(json.loads, path.read_text("utf-8").splitlines()):
-            if asks_back(row["text"], path.stem) or breaks_off(row["text"], path.stem):
+            if only_prepares(row["text"], path.stem) or breaks_off(row["text"], path.stem):
                 continue
             read += 1
             assert robust_label(row["text"], path.stem) != INVALID, row["text"]

@@ -14,6 +14,7 @@ LONGEST_BARE = 120  # characters of a bare phrase and what opens it
 LONG = 55  # characters of a statement behind the material; those of scripts without spaces count three times
 _ANSWER = 14  # characters of a number that stands for the answer: "It was 1932, but ..."
 _EARLY = 3
+_GOES_ON = 5  # more than the "nothing here" in "it's wrong that there is nothing here"
 _ARTICLE = 6  # between "but" and the passage: "but the text 3 says"
 _LONGEST_VALUE, _LONGEST_REPLY = 24, 40
 DETAIL = 25  # behind "I can't tell"
@@ -289,11 +290,14 @@ class Sentence:
     def _denies_silence(self) -> bool:
         """Whether the sentence denies a clause that abstains: "It is not true that the texts are silent"; in one phrase with
         it: "Dass nichts dazu dasteht, stimmt nicht"."""
+        text = self.text
         return any(
-            first <= start and (start < stop or not _BREAK.search(self.text, stop, start))
+            not _BREAK.search(text, stop, start)
+            if start >= stop
+            else first <= start and length(text[first:stop]) - length(text[start:end]) > _GOES_ON
             for first, stop in self.hits["untrue"]
             for kind in TRIGGERS
-            for start, _ in self.hits.get(kind, ())
+            for start, end in self.hits.get(kind, ())
         )
 
     def states_number(self, end: int) -> bool:
