@@ -102,10 +102,11 @@ def breaks_off(text: str, language: str | None) -> bool:
         return False
     for _, lexicon in lexicons(text, language):
         (first, asks), *others = [*split(lexicon.fold(text.strip()).replace(":\n", ".\n"))] or [("", True)]
-        if others and not asks and not {"reviews", "prepares"}.isdisjoint(lexicon.details(first)):
+        leads = lexicon.details(first) if others and not asks else {}
+        if "reviews" in leads or "prepares" in leads:
             last = others[-1][0]
             hits = lexicon.search(last)
-            of_passage = ITEM.match(last) or sources_of(last, hits) or "material" in hits
+            of_passage = ITEM.match(last) or sources_of(last, hits) or ("material" in hits and "reviews" in leads)
             if not _VALUE.search(last) and (of_passage or "ordinals" in lexicon.details(last)):
                 return True
     return False
