@@ -21,6 +21,7 @@ from lm_eval_tasks.commands.calibrate import calibration_from_runs
 from lm_eval_tasks.detection import calibrated
 from lm_eval_tasks.mfava import cells, dataset
 from tests.changed_runs import written_samples
+from tests.miniature import MINIATURE
 
 Counts = np.ndarray[Any, Any]
 NAME = {"name": "third", "version": "1", "licence": ""}
@@ -191,7 +192,7 @@ def test_what_an_estimate_rests_on_is_said_once_and_is_in_the_results(
     """Errors in other languages, and own real answers where there are some."""
     from tests.conftest import evaluate, figures_of
 
-    metadata = {"mirror": "sample", "calibration": calibration, "detector_args": "threshold=0.01"}
+    metadata = {"mirror": MINIATURE, "calibration": calibration, "detector_args": "threshold=0.01"}
     with caplog.at_level(logging.INFO):
         got = evaluate(["mfava_de", "mfava_fi"], "grounded-baseline", "strategy=lexical", metadata=metadata)
     said = sorted(record.getMessage() for record in caplog.records if "calibrated on" in record.getMessage())

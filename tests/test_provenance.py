@@ -23,6 +23,7 @@ from lm_eval_tasks.mfava.dataset import load as load_mfava
 from lm_eval_tasks.mushroom.dataset import load as load_mushroom
 from lm_eval_tasks.nomiracl.dataset import SUBSETS, published_questions
 from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl
+from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
 Harness = Callable[..., dict[str, Any]]
 SAMPLE = "the files are the bundled miniature, which this project wrote (mirror=sample)"
@@ -143,7 +144,7 @@ def test_a_loader_says_what_it_read_also_from_its_caches(
     assert record["kept"] == kept
     assert record["options"] == options
     assert len(record["files"]) == len(files)
-    root = Path(sources.__file__).parents[1] / "sample"
+    root = MINIATURE_FOLDER
     for entry in record["files"]:
         assert any(entry["path"].endswith(name) for name in files)
         file = sources.source_file(entry["repository"], entry["path"])
@@ -215,7 +216,7 @@ def test_a_task_adds_its_prompt_its_detector_and_its_run(harness: Harness, caplo
             ["nomiracl_de", "nomiracl_fr", "mfava_de", "clapnq_rag"],
             "grounded-baseline",
             "strategy=lexical",
-            metadata={"mirror": "sample"},
+            metadata={"mirror": MINIATURE},
             limit=2,
         )
     said = {task: config["metadata"]["provenance"] for task, config in got["configs"].items()}
@@ -242,12 +243,12 @@ def test_a_task_adds_its_prompt_its_detector_and_its_run(harness: Harness, caplo
 
 def test_public_data_sets_are_named_as_the_hub_knows_them(harness: Harness) -> None:
     tasks = ["nomiracl_de", "clapnq_gold", "mfava_de"]
-    got = harness(tasks, "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
+    got = harness(tasks, "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE})
     got["configs"] |= harness(
         ["mfava_detection_de_gold", "mushroom_de"],
         "hallucination-detector",
         "detector=lexical",
-        metadata={"mirror": "sample"},
+        metadata={"mirror": MINIATURE},
     )["configs"]
     assert {task: (config["dataset_path"], config["test_split"]) for task, config in got["configs"].items()} == {
         "nomiracl_de": ("miracl/nomiracl", "test"),
@@ -260,7 +261,7 @@ def test_public_data_sets_are_named_as_the_hub_knows_them(harness: Harness) -> N
 
 def test_picked_documents_are_said(harness: Harness) -> None:
     got = harness(
-        ["nomiracl_de"], "grounded-baseline", metadata={"mirror": "sample"}, samples={"nomiracl_de": [1, 3, 5]}
+        ["nomiracl_de"], "grounded-baseline", metadata={"mirror": MINIATURE}, samples={"nomiracl_de": [1, 3, 5]}
     )
     record = got["configs"]["nomiracl_de"]["metadata"]["provenance"]
     assert record["run"]["samples"] == [1, 3, 5]
@@ -271,7 +272,7 @@ def test_what_cannot_be_written_down_costs_no_results(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(provenance, "versions", lambda: 1 / 0)
-    got = harness(["nomiracl_de"], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
+    got = harness(["nomiracl_de"], "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE})
     assert got["results"]["nomiracl_de"]["hallucination_rate,strict"] == 0
     assert "ZeroDivisionError" in got["configs"]["nomiracl_de"]["metadata"]["provenance"]["failed"]
     assert "could not be written down" in caplog.text

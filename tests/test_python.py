@@ -31,6 +31,7 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.nomiracl.dataset import load
 from tests.conftest import ROOT, evaluate
 from tests.logged_runs import ANSWERS, copied, in_this_process
+from tests.miniature import MINIATURE
 from tests.shared_once import SharedOnce
 from tests.test_commands import HEAVY
 
@@ -419,7 +420,7 @@ def once(results: Any, task: str) -> list[Any]:
 
 
 def test_modules_give_what_clapnq_gives() -> None:
-    results = evaluate(["clapnq_rag"], "grounded-baseline", "strategy=lexical", metadata={"mirror": "sample"})
+    results = evaluate(["clapnq_rag"], "grounded-baseline", "strategy=lexical", metadata={"mirror": MINIATURE})
     samples, numbers = once(results, "clapnq_rag"), results["results"]["clapnq_rag"]
     for row in samples:
         row["doc"]["groundings"] = [f"{passage['title']} {passage['text']}" for passage in row["doc"]["passages"]]
@@ -448,11 +449,11 @@ def test_modules_give_what_nomiracl_gives_on_released_answers(parser: str, share
 
 def test_modules_give_what_the_other_tasks_give() -> None:
     model = ("replay", f"path={ANSWERS}")
-    results = evaluate(["mfava_de"], *model, metadata={"mirror": "sample"})
+    results = evaluate(["mfava_de"], *model, metadata={"mirror": MINIATURE})
     rate = module_of("abstention_rate", **answered(once(results, "mfava_de")), language="de")
     assert rate == results["results"]["mfava_de"]["abstention_rate,answer"]
     detector = ("hallucination-detector", "detector=lexical")
-    results = evaluate(["mushroom_de"], *detector, metadata={"mirror": "sample"})
+    results = evaluate(["mushroom_de"], *detector, metadata={"mirror": MINIATURE})
     samples, numbers = once(results, "mushroom_de"), results["results"]["mushroom_de"]
     for name, column, probability in (("iou", "spans", None), ("rho", "soft_labels", "prob")):
         tagged = [
