@@ -22,17 +22,25 @@ PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --durations-mi
 
 .PHONY: demo picture leaderboard leaderboard-picture detectors test test-all test-pythons test-next test-newest test-report lint bench check-marks check-statistics test-vllm test-leaderboard train-lexical train-tiny clean
 
-# An evaluation without model weights, on the bundled sample: of a baseline, which quotes the articles and makes up nothing, and
-# of stored answers that make up some of what they say.
+# Which model is better, on the bundled excerpt of the public data, without model weights: the stored answers of two models to
+# NoMIRACL and of Mu-SHROOM's models, which people marked, and two baselines. What the harness prints is in $(RESULTS)/demo/log.
+SAMPLE := lm_eval_tasks/sample
+RUN_SAMPLE := $(DEMO)/bin/lm_eval --metadata '{"mirror": "sample"}' --log_samples --output_path $(RESULTS)/demo
+REPLAY_SAMPLE := $(RUN_SAMPLE) --model replay --model_args path=$(SAMPLE)/answers.jsonl
+DEMO_RUNS := $(addprefix $(RESULTS)/demo/,GPT-4 Mistral-7B baseline-lexical baseline-full_passage marked)
 demo: $(DEMO)/.done
-	$(DEMO)/bin/lm_eval --model grounded-baseline --model_args strategy=lexical --tasks nomiracl_de,clapnq_rag,mfava_de \
-	  --metadata '{"mirror": "sample"}' --output_path $(RESULTS) --log_samples
-	$(DEMO)/bin/lm_eval --model replay --model_args path=lm_eval_tasks/sample/answers.jsonl --tasks mfava_de \
-	  --metadata '{"mirror": "sample"}' --output_path $(RESULTS) --log_samples
-	@echo "The results and every answer lie in $(RESULTS)/:"
-	@ls -t $(RESULTS)/*/*.json* | head -6
-	@$(DEMO)/bin/lm-eval-grounded report $(RESULTS)/baseline-lexical $(RESULTS)/sample__closed-book -o $(RESULTS)/report.html > /dev/null
-	@echo "The report of these runs, a page for your browser: $(RESULTS)/report.html"
+	@rm -rf $(RESULTS)/demo; mkdir -p $(RESULTS)/demo
+	@echo "Scoring stored answers to NoMIRACL, CLAPnq and mFAVA ..."
+	@{ $(REPLAY_SAMPLE),model=gpt-4-azure,name=GPT-4 --tasks nomiracl_de,nomiracl_sw && \
+	  $(REPLAY_SAMPLE),model=Mistral-7B-Instruct-v0.2,name=Mistral-7B --tasks nomiracl_de,nomiracl_sw && \
+	  $(RUN_SAMPLE) --model grounded-baseline --model_args strategy=lexical --tasks clapnq_gold,mfava_de && \
+	  $(RUN_SAMPLE) --model grounded-baseline --model_args strategy=full_passage --tasks clapnq_gold && \
+	  $(REPLAY_SAMPLE),model=Mu-SHROOM-models --tasks mfava_de && \
+	  $(DEMO)/bin/lm-eval-grounded score $(RESULTS)/demo/Mu-SHROOM-models --marks $(SAMPLE)/marks.jsonl \
+	  -o $(RESULTS)/demo/marked; } > $(RESULTS)/demo/log 2>&1 || { cat $(RESULTS)/demo/log; exit 1; }
+	@$(DEMO)/bin/lm-eval-grounded compare $(DEMO_RUNS) --short
+	@$(DEMO)/bin/lm-eval-grounded report $(DEMO_RUNS) -o $(RESULTS)/report.html > /dev/null
+	@echo "Bounds, examples and every answer, a page for your browser: $(RESULTS)/report.html"
 
 # The README's picture of a report, from two models without weights on the bundled sample.
 picture: $(DEV)/.browser

@@ -30,7 +30,7 @@ from lm_eval_tasks.results.marks.page import page_content
 from lm_eval_tasks.runs import read_runs
 
 SAMPLE = Path(__file__).parents[2] / "lm_eval_tasks" / "sample"
-KEPT = ("README.md", "LICENSE")
+KEPT = ("README.md", "LICENCES.md")
 NOMIRACL = {"german": "de", "swahili": "sw"}
 SUBSETS = ("relevant", "non_relevant")
 QUESTIONS = 60  # of a language and subset of NoMIRACL; of Mu-SHROOM

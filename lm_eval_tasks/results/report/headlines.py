@@ -20,12 +20,14 @@ from detector_plugin.detector import RAG
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
+from lm_eval_tasks.detection.marked import METRIC as MARKED
 from lm_eval_tasks.results.board import Cell, reported_figure
 from lm_eval_tasks.results.doubts import READINGS, Findings, doubts_about_answers, signs_of
 from lm_eval_tasks.results.formats import as_text, bounds, not_measurable, range_of, with_bounds
 from lm_eval_tasks.results.report.documents import ReadAnswers, read_task
 from lm_eval_tasks.runs import Run, TaskRun, labels
 from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN
+from lm_eval_tasks.runs.results_file import mapping
 
 MANY = 3
 """Models from which on a report shows them all on one axis, and pairs of them as matrices."""
@@ -258,7 +260,9 @@ def _metrics_of(family: Family) -> list[Metric]:
                 chosen.append(metric)
             elif math.isnan(family.mean(chosen[place].name).value):
                 chosen[place] = metric
-    return chosen
+    in_doubt = any(m.name == MARKED or (m.needs and not is_measurable(family.mean(m.name), m.unit)) for m in chosen)
+    raw = [m for m in task.metrics if m.is_raw and m.sentence and m not in chosen and in_doubt]
+    return [*chosen, *raw]  # what models are compared by where the corrected rate of one is not known
 
 
 def metrics_in_sentence(metric: Metric) -> list[str]:
@@ -286,6 +290,11 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     unknown = not_measurable(mean, metric.unit, metric.needs)
     if (interval := bounds(mean, metric.unit)) and not unknown:
         details.append(f"95 % bounds {interval}")
+    marks = mapping(family.any_task.provenance.get("marks")) if metric.name == MARKED and len(figures) == 1 else {}
+    if isinstance(worth := marks.get("worth"), float) and math.isfinite(worth):
+        details.append(
+            f"{marks['draws']} draws, which with the detector's reading are as good as {worth:.0f} without it"
+        )
     undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
     if len(figures) > 1 and family.parts == "tasks":
         details.append(f"over the {len(figures)} tasks of the group")
