@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -65,17 +64,6 @@ def test_it_is_a_detector(detector: LexicalDetector) -> None:
     assert LexicalDetector(held_out=True).version == f"{detector.version}-held-out"
     assert LexicalDetector(threshold=0.7).version == f"{detector.version}-t0.7"
     assert LexicalDetector(spans="iou").version == f"{detector.version}-iou"
-
-
-def test_it_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    lexical._warn_of_limits.cache_clear()
-    with caplog.at_level(logging.WARNING):
-        detector = LexicalDetector()
-        assert not caplog.records
-        for _ in range(2):
-            detector.detect(["a"], ["b"], ["de"])
-    (said,) = (record.message for record in caplog.records)
-    assert "It does not see what is wrong in the reference's own words: a name or number from elsewhere in it" in said
 
 
 def test_the_reference_quoted_is_clean_and_invention_is_flagged(detector: LexicalDetector) -> None:

@@ -370,7 +370,7 @@ def test_training_refuses_memerag_by_name(name: str) -> None:
 def test_training_refuses_memerag_by_content(
     request: pytest.FixtureRequest, tmp_path: Path, language: str, mirror: str, changed: dict[str, Any]
 ) -> None:
-    source = request.getfixturevalue("hub") if mirror == "hub" else "sample"
+    source = request.getfixturevalue("hub") if mirror == "hub" else mirror
     rows = [labelled(row, **changed) for row in documents(language, mirror=source)[:3]]
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, [OWN, *rows])), "utf-8")
     with pytest.raises(UsageError, match=r"mine\.jsonl: \d of its 4 answers are MEMERAG's") as refused:

@@ -144,7 +144,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
             clapnq.load_task,
             {"name": "t"},
             32,
-            "t: split validation, the gold passage, files from the Hugging Face hub and",
+            "t: 32 questions, split validation, the gold passage, files from the Hugging Face hub and",
         ),
         (mfava.load_task, {"task_language": "de"}, 9, "mfava_de: 9 questions from GitHub; {"),
         (mushroom.load_task, {"task_language": "de"}, 3, "mushroom_de: files from GitHub"),
@@ -159,7 +159,7 @@ def test_without_a_mirror_the_published_files_are_read(
     documents: int,
     said: str,
 ) -> None:
-    with caplog.at_level(logging.INFO, "lm_eval"):
+    with caplog.at_level(logging.DEBUG, "lm_eval"):
         found = loader(**options)
     assert len(found["evaluation"]) == documents
     assert fetched == loader.files(options)
