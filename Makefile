@@ -42,14 +42,9 @@ demo: $(DEMO)/.done
 	@$(DEMO)/bin/lm-eval-grounded report $(DEMO_RUNS) -o $(RESULTS)/report.html > /dev/null
 	@echo "Bounds, examples and every answer, a page for your browser: $(RESULTS)/report.html"
 
-# The README's picture of a report, from two models without weights on the bundled sample.
-picture: $(DEV)/.browser
-	rm -rf $(RESULTS)/picture
-	for strategy in lexical answer; do $(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=$$strategy \
-	  --tasks nomiracl_de,clapnq_rag,mfava_de --metadata '{"mirror": "sample"}' --output_path $(RESULTS)/picture --log_samples || exit 1; done
-	$(DEV)/bin/lm-eval-grounded report $(RESULTS)/picture/baseline-lexical $(RESULTS)/picture/baseline-answer \
-	  -o $(RESULTS)/picture/report.html
-	$(DEV)/bin/python -m tests.environment.page_picture $(RESULTS)/picture/report.html .github report
+# The README's picture of a report: the demo's.
+picture: $(DEV)/.browser demo
+	$(DEV)/bin/python -m tests.environment.page_picture $(RESULTS)/report.html .github report
 
 MIRROR ?= ../shared/hub
 RELEASED ?= ../shared/reference/nomiracl_outputs
@@ -120,18 +115,19 @@ check-statistics: $(DEV)/.done
 train-lexical: $(DEV)/.done
 	$(DEV)/bin/python -m tests.development.lexical --mirror $(MIRROR)
 
-# A detector of one's own on the sample, all the way: train a tiny encoder, measure and calibrate it on the language that was
+# A detector of one's own on the miniature, all the way: train a tiny encoder, measure and calibrate it on the language that was
 # left out, evaluate it as the detection tasks do, and use it. It shows that every step works; its figures say nothing.
+MINIATURE := tests/data/miniature
 TINY := $(RESULTS)/tiny
 train-tiny: $(DEV)/.done
 	rm -rf $(TINY)
 	$(DEV)/bin/python -m tests.tiny_models bert $(TINY)/base
-	OMP_NUM_THREADS=1 $(DEV)/bin/lm-eval-grounded train --detector transformers --base $(TINY)/base --mirror sample --without de \
+	OMP_NUM_THREADS=1 $(DEV)/bin/lm-eval-grounded train --detector transformers --base $(TINY)/base --mirror $(MINIATURE) --without de \
 	  --calibrate -o $(TINY)/detector --max_length 512 --num_train_epochs 4 --learning_rate 3e-3 --disable_tqdm true
 	$(DEV)/bin/lm_eval --model hallucination-detector --model_args detector=$(TINY)/detector \
-	  --tasks mfava_detection_de_gold,mushroom_de --metadata '{"mirror": "sample"}' --log_samples --output_path $(TINY)/detection
+	  --tasks mfava_detection_de_gold,mushroom_de --metadata '{"mirror": "$(MINIATURE)"}' --log_samples --output_path $(TINY)/detection
 	$(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de --log_samples \
-	  --metadata '{"mirror": "sample", "detector": "$(TINY)/detector"}' --output_path $(TINY)/wild
+	  --metadata '{"mirror": "$(MINIATURE)", "detector": "$(TINY)/detector"}' --output_path $(TINY)/wild
 
 # Reports, leaderboards and the page to mark answers on, in a browser: Debian's Chromium, which root installs where it is missing;
 # skipped, with the reason, without it. SCREENSHOTS=DIR keeps a picture of each page.

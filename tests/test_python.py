@@ -39,6 +39,7 @@ PAGE = ROOT / "lm_eval_grounded" / "README.md"
 RATES = ("hallucination_rate", "error_rate", "accuracy", "invalid_rate")
 NOTEBOOK = ROOT / "examples" / "from_sample_to_report.ipynb"
 SHELL = re.compile(r"^!((?:.*\\\n)*.*)$", re.MULTILINE)
+SAMPLE: dict[str, Any] = {"metadata": {"mirror": "sample"}}
 PROMPT = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
@@ -49,7 +50,7 @@ def results(shared_once: SharedOnce) -> Path:
     def make(folder: Path) -> None:
         for strategy in ("lexical", "answer"):
             args = f"strategy={strategy}"
-            in_this_process(["nomiracl_de", "clapnq_rag"], "grounded-baseline", args, folder / "results")
+            in_this_process(["nomiracl_de", "clapnq_rag"], "grounded-baseline", args, folder / "results", **SAMPLE)
 
     return shared_once("two baselines", make)
 

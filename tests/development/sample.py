@@ -36,6 +36,7 @@ SUBSETS = ("relevant", "non_relevant")
 QUESTIONS = 60  # of a language and subset of NoMIRACL; of Mu-SHROOM
 ANSWERABLE = 30  # of CLAPnq, and as many that are not
 DISTRACTORS = 180  # passages of CLAPnq's corpus that are of no question here
+LOGGED = 20  # answers in log.jsonl
 MARKED = 40  # answers whose marks are joined
 RELEASED = ("gpt-4-azure", "Mistral-7B-Instruct-v0.2")
 MUSHROOM = "Mu-SHROOM-models"
@@ -179,7 +180,16 @@ def add_mushroom(sample: Excerpt) -> list[dict[str, Any]]:
             )
             articles.append(("Mu-SHROOM", *row, document["model_input"]))
     sample.write(f"github/{REPOSITORY}/{MFAVA['de'].queries_file}", [_tsv(articles, ",")])
+    sample.write("log.jsonl", _log(answers[:LOGGED], articles[1:]))
     return answers
+
+
+def _log(answers: Sequence[dict[str, Any]], articles: Sequence[Sequence[str]]) -> Iterable[str]:
+    """The first of Mu-SHROOM's answers as a log of a RAG system's would hold them."""
+    for answer, (_, title, _, reference, question) in zip(answers, articles, strict=False):
+        row = {"id": title.removeprefix("Mu-SHROOM "), "model": answer["answered_by"], "language": "de"}
+        texts = {"question": question, "passages": [reference], "answer": answer["response"].strip()}
+        yield json.dumps(row | texts, ensure_ascii=False) + "\n"
 
 
 def add_marks(sample: Excerpt, answers: Sequence[dict[str, Any]]) -> None:

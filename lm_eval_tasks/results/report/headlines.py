@@ -203,14 +203,18 @@ def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_lan
     if by_language:
         tasks = [(name, task) for name, family in labelled for task in family.tasks.values() if task.language]
         labelled = [(name, Family(task.task, {task.language: task})) for name, task in tasks]
-    listed = [row for name, family in labelled for row in headlines_of_family(name, family, read_answers)]
+    several = len(runs) > 1
+    listed = [row for name, family in labelled for row in headlines_of_family(name, family, read_answers, several)]
     order = [*dict.fromkeys(row.family for row in listed)]
     metrics = [*dict.fromkeys((row.family, row.metric) for row in listed)]
     return sorted(listed, key=lambda row: (order.index(row.family), metrics.index((row.family, row.metric))))
 
 
-def headlines_of_family(model: str, family: Family, read_answers: ReadAnswers = read_task) -> list[Headline]:
-    """The headlines of a family of tasks; `read_answers` as of :func:`headlines`."""
+def headlines_of_family(
+    model: str, family: Family, read_answers: ReadAnswers = read_task, compared: bool = False
+) -> list[Headline]:
+    """The headlines of a family of tasks; `read_answers` as of :func:`headlines`. A model that is `compared` with others
+    also has what its detector flags, where only marks could measure more."""
     broken = {
         language: signs_of(task, read_answers(task) if task.samples else None)
         for language, task in family.tasks.items()
@@ -220,7 +224,7 @@ def headlines_of_family(model: str, family: Family, read_answers: ReadAnswers = 
         for language, task in family.tasks.items()
     )
     table, listed = family.any_task.table, []
-    for metric in _metrics_of(family):
+    for metric in _metrics_of(family, compared):
         figures, mean = family.figures(metric.name), family.mean(metric.name)
         listed.append(
             Headline(
@@ -242,7 +246,7 @@ def headlines_of_family(model: str, family: Family, read_answers: ReadAnswers = 
     return listed
 
 
-def _metrics_of(family: Family) -> list[Metric]:
+def _metrics_of(family: Family, compared: bool) -> list[Metric]:
     """The metrics of a family that have a headline, in order: those with a sentence. Of a metric and its fallbacks, the
     first that is defined; or the last."""
     task, listed = family.any_task, {metric.name for metric in family.any_task.metrics}
@@ -261,7 +265,7 @@ def _metrics_of(family: Family) -> list[Metric]:
             elif math.isnan(family.mean(chosen[place].name).value):
                 chosen[place] = metric
     in_doubt = any(m.name == MARKED or (m.needs and not is_measurable(family.mean(m.name), m.unit)) for m in chosen)
-    raw = [m for m in task.metrics if m.is_raw and m.sentence and m not in chosen and in_doubt]
+    raw = [m for m in task.metrics if m.is_raw and m.sentence and m not in chosen and in_doubt and compared]
     return [*chosen, *raw]  # what models are compared by where the corrected rate of one is not known
 
 
