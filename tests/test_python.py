@@ -31,6 +31,7 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.nomiracl.dataset import load
 from tests.conftest import ROOT, evaluate
 from tests.logged_runs import ANSWERS, copied, in_this_process
+from tests.miniature import MINIATURE
 from tests.shared_once import SharedOnce
 from tests.test_commands import HEAVY
 
@@ -38,6 +39,7 @@ PAGE = ROOT / "lm_eval_grounded" / "README.md"
 RATES = ("hallucination_rate", "error_rate", "accuracy", "invalid_rate")
 NOTEBOOK = ROOT / "examples" / "from_sample_to_report.ipynb"
 SHELL = re.compile(r"^!((?:.*\\\n)*.*)$", re.MULTILINE)
+SAMPLE: dict[str, Any] = {"metadata": {"mirror": "sample"}}
 PROMPT = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
@@ -48,7 +50,7 @@ def results(shared_once: SharedOnce) -> Path:
     def make(folder: Path) -> None:
         for strategy in ("lexical", "answer"):
             args = f"strategy={strategy}"
-            in_this_process(["nomiracl_de", "clapnq_rag"], "grounded-baseline", args, folder / "results")
+            in_this_process(["nomiracl_de", "clapnq_rag"], "grounded-baseline", args, folder / "results", **SAMPLE)
 
     return shared_once("two baselines", make)
 
@@ -419,7 +421,7 @@ def once(results: Any, task: str) -> list[Any]:
 
 
 def test_modules_give_what_clapnq_gives() -> None:
-    results = evaluate(["clapnq_rag"], "grounded-baseline", "strategy=lexical", metadata={"mirror": "sample"})
+    results = evaluate(["clapnq_rag"], "grounded-baseline", "strategy=lexical", metadata={"mirror": MINIATURE})
     samples, numbers = once(results, "clapnq_rag"), results["results"]["clapnq_rag"]
     for row in samples:
         row["doc"]["groundings"] = [f"{passage['title']} {passage['text']}" for passage in row["doc"]["passages"]]
@@ -448,11 +450,11 @@ def test_modules_give_what_nomiracl_gives_on_released_answers(parser: str, share
 
 def test_modules_give_what_the_other_tasks_give() -> None:
     model = ("replay", f"path={ANSWERS}")
-    results = evaluate(["mfava_de"], *model, metadata={"mirror": "sample"})
+    results = evaluate(["mfava_de"], *model, metadata={"mirror": MINIATURE})
     rate = module_of("abstention_rate", **answered(once(results, "mfava_de")), language="de")
     assert rate == results["results"]["mfava_de"]["abstention_rate,answer"]
     detector = ("hallucination-detector", "detector=lexical")
-    results = evaluate(["mushroom_de"], *detector, metadata={"mirror": "sample"})
+    results = evaluate(["mushroom_de"], *detector, metadata={"mirror": MINIATURE})
     samples, numbers = once(results, "mushroom_de"), results["results"]["mushroom_de"]
     for name, column, probability in (("iou", "spans", None), ("rho", "soft_labels", "prob")):
         tagged = [

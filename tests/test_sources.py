@@ -15,6 +15,7 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import digests_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource, SourceFile, locate
+from tests.miniature import MINIATURE
 from tests.test_mushroom_pages import member, packed
 
 TRAIN = "retrieval/train/question_train_answerable.tsv"
@@ -333,7 +334,7 @@ def test_a_download_that_a_killed_process_left_is_used(
 
 
 def test_sources_lists_states_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sources", "--mirror", "sample"]) == 0
+    assert main(["sources", "--mirror", MINIATURE]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(sources.files()) + 1
     assert lines[0].startswith("differs    hub    PrimeQA/clapnq@main  clapnq_dev_answerable.jsonl  /")

@@ -25,6 +25,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from tests.miniature import MINIATURE
+
 SHARED = Path(__file__).parents[3] / "shared"
 PUBLIC_PASSAGES = 178_891
 
@@ -357,7 +359,7 @@ def leaderboard() -> None:
         folder = Path(place)
         for strategy in ("lexical", "answer"):
             model = ["--model", "grounded-baseline", "--model_args", f"strategy={strategy}"]
-            asked = [*model, "--metadata", "mirror=sample"]
+            asked = [*model, "--metadata", f"mirror={MINIATURE}"]
             tasks = ["--tasks", "nomiracl,clapnq_gold,clapnq_rag,mfava_de,mfava_ar"]
             written = ["--output_path", str(folder / "two"), "--log_samples"]
             subprocess.run([command("lm_eval"), *asked, *tasks, *written], check=True, capture_output=True)
@@ -390,7 +392,14 @@ def readers() -> None:
     command = Path(sys.executable).with_name
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        asked = ["--model", "grounded-baseline", "--model_args", "strategy=lexical", "--metadata", "mirror=sample"]
+        asked = [
+            "--model",
+            "grounded-baseline",
+            "--model_args",
+            "strategy=lexical",
+            "--metadata",
+            f"mirror={MINIATURE}",
+        ]
         written = ["--tasks", "nomiracl_de", "--output_path", str(folder), "--log_samples"]
         subprocess.run([command("lm_eval"), *asked, *written], check=True, capture_output=True)
         large_runs(folder / "baseline-lexical", folder / "runs", 20, 100_000)
