@@ -32,14 +32,11 @@ def asks_clarification(text: str | None, language: str | None = None) -> bool:
     if not isinstance(text, str) or not text.strip():
         return False
     for code, lexicon in lexicons(text, language):
-        search = _phrases(code)
         for sentence, is_question in split(lexicon.fold(excerpt(text))):
-            hits = search(sentence)
-            if "offers" in hits:
-                continue
+            hits = _phrases(code)(sentence)
             if code not in tables():
                 hits |= lexicon.details(sentence)
-            if "requests" in hits or (is_question and "asks" in hits):
+            if "offers" not in hits and ("requests" in hits or (is_question and "asks" in hits)):
                 return True
     return False
 
