@@ -387,8 +387,8 @@ def test_arguments_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         Replay(str(nothing))
     assert str(refused.value) == (
-        f"replay: none of the 2 lines of {nothing} is a stored answer. A line is a JSON object with `query_id` or `id`, "
-        f"and `response`, `results` ({{model: answer}}), or the harness's `doc` and `resps`."
+        f"replay: none of the 2 lines of {nothing} is a stored answer. A line is a JSON object with `query_id`, `id` or "
+        f"`task_id`, and `response`, `results` ({{model: answer}}), or the harness's `doc` and `resps`."
     )
     empty = write(tmp_path / "e.jsonl", "")
     with pytest.raises(UsageError, match=rf"^replay: no answers in {empty}$"):

@@ -267,9 +267,9 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
         log.warning("replay: the files do not say whose answers they hold; model=%s chose nothing", model)
     if not answers and broken:
         raise UsageError(
-            f"replay: none of the {broken} lines of {files} is a stored answer. A line is a JSON "
-            f"object with `query_id`, `id` or `task_id`, and `response`, `results` ({{model: answer}}), or the harness's `doc` "
-            f"and `resps`."
+            f"replay: none of the {broken} lines of {files} is a stored answer. A line is a JSON object with "
+            f"`query_id`, `id` or `task_id`, and `response`, `results` ({{model: answer}}), or the harness's `doc` and "
+            f"`resps`."
         )
     if not answers:
         hint = f"; they hold those of {sorted(models)}" if models else ""

@@ -93,7 +93,14 @@ def _score(name: str, definition: str, denominator: str = _ANSWERABLE, **text: A
 
 
 _QUALITY = (
-    _score("rougeL", "ROUGE-L F-measure against the reference response", label="RougeL"),
+    _score(
+        "rougeL",
+        "ROUGE-L F-measure against the reference response",
+        label="RougeL",
+        title="Agrees with the reference responses",
+        sentence="Its answers overlap with the reference response by RougeL {value} on average, where 1 is word for word",
+        headline=True,
+    ),
     _score("recall", "ROUGE-1 recall of the reference response: is it complete?"),
     _score(
         "rougeLp",
