@@ -1,4 +1,4 @@
-"""The reader of clarifying questions: what asks the user back, in each language with a table, and what only sounds like it."""
+"""The reader of clarifying questions: what asks the user back, in each language with a table, and what only sounds so."""
 
 from __future__ import annotations
 
@@ -117,10 +117,20 @@ Please provide current telephone numbers for all parties.
 The dialog asks users for their name. Who reads it? The service does.
 It does not specify whether holidays are included.
 """,
-    "de": "Ich weiß es nicht.\nHaben Sie weitere Fragen?\nKann ich sonst noch etwas nennen?\nKann ich Ihnen behilflich sein, wenn Sie fragen?",
-    "es": "No tengo esa información.\n¿Tienes otra pregunta?\n¿Podrías decirme si quieres saber algo más?",
-    "fr": "Je ne sais pas.\nPouvez-vous me dire si vous avez d'autres questions ?\nVoulez-vous dire autre chose que cela ?\n"
-    "Pouvez-vous dire si vous avez besoin d'aide ?",
+    "de": """\
+Ich weiß es nicht.
+Haben Sie weitere Fragen?
+Kann ich sonst noch etwas nennen?
+Kann ich Ihnen behilflich sein, wenn Sie fragen?""",
+    "es": """\
+No tengo esa información.
+¿Tienes otra pregunta?
+¿Podrías decirme si quieres saber algo más?""",
+    "fr": """\
+Je ne sais pas.
+Pouvez-vous me dire si vous avez d'autres questions ?
+Voulez-vous dire autre chose que cela ?
+Pouvez-vous dire si vous avez besoin d'aide ?""",
     "zh": "我不知道。\n您还有其他问题吗？\n您想知道更多的话，随时告诉我？",
     "ja": "分かりません。\n他にご質問はありますか？\nお手伝いできることを教えていただけますか？",
     "ar": "لا أعرف.\nهل تقصد أي أسئلة أخرى؟",

@@ -1,9 +1,9 @@
 """Clarification: whether an answer asks the user back ("Which season are you referring to?", "Please specify the loan").
 
-The phrases are in ``clarification.yaml``, a table a language: questions about what the user means, and requests to say it. In
-a language without a table, those of English count. An answer is read sentence by sentence. It asks back if any sentence
-does, also behind the options that it lists with what is known of each. That something is missing is no request ("I'd need
-its name to tell"), and neither is the closing offer of more help.
+The phrases are in ``clarification.yaml``, a table a language: questions about what the user means, and requests to say it.
+English ones count in every language. An answer is read sentence by sentence. It asks back if any sentence does, also behind
+the options that it lists with what is known of each. That something is missing is no request ("I'd need its name to
+tell"), and neither is the closing offer of more help.
 """
 
 from __future__ import annotations

@@ -128,21 +128,21 @@ _QUALITY = (
 _BASE = Base(
     "_mtragun_base",
     """\
-What all tasks of MTRAG-UN share. The instruction is the paper's, word for word (section 3.3): it stands in the system turn, with
-the passages behind it. The layout of passages, and that of the turns in plain text, is ours.""",
+What all tasks of MTRAG-UN share. The instruction is the paper's, word for word (section 3.3): it stands in the system turn,
+with the passages behind it. The layout of passages, and that of the turns in plain text, is ours.""",
     task="lm_eval_tasks.mtragun.task.ConversationTask",
     documents="lm_eval_tasks.mtragun.dataset.load_task",
     dataset_path="IBM/mt-rag-benchmark",
     prompt={
-        "description": "Given one or more documents and a user question, generate a response to the question using less than "
-        "150 words that is grounded in the provided documents. If no answer can be found in the documents, say, \"I do not "
-        "have specific information\". If a question is underspecified — e.g., it has multiple possible answers, a broad "
+        "description": "Given one or more documents and a user question, generate a response to the question using less "
+        'than 150 words that is grounded in the provided documents. If no answer can be found in the documents, say, "I do '
+        'not have specific information". If a question is underspecified — e.g., it has multiple possible answers, a broad '
         "scope, or needs explanation — include that further clarification/information is needed from the user in your "
         "response.\n\n"
         "{% for passage in passages %}PASSAGE {{ loop.index }}\n"
         "{% if passage.title %}{{ passage.title }}\n{% endif %}{{ passage.text }}\n\n{% endfor %}",
-        "doc_to_text": '{% for turn in conversation %}{{ "User" if turn.role == "user" else "Agent" }}: {{ turn.content }}\n'
-        "{% endfor %}Agent:",
+        "doc_to_text": '{% for turn in conversation %}{{ "User" if turn.role == "user" else "Agent" }}: '
+        "{{ turn.content }}\n{% endfor %}Agent:",
         "doc_to_target": "target",
         "target_delimiter": " ",
         "generation_kwargs": {"until": ["\nUser:", "\nAgent:"], "do_sample": False, "max_gen_toks": 512},

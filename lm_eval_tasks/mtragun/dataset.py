@@ -21,7 +21,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 REPOSITORY = "IBM/mt-rag-benchmark"
 FILE = "mtragun-human/generation_tasks/reference.jsonl"
 DOMAINS = {"clapnq": "clapnq", "cloud": "ibmcloud", "fiqa": "fiqa", "govt": "govt"}
-"""The domain in a task's name, to the ``Collection`` of the file. The paper's other two, Banking and Telco, are not public."""
+"""The domain in a task's name, to the ``Collection`` of the file. The paper's other two, Banking and Telco, are not
+public."""
 
 KINDS = ("answerable", "unanswerable", "underspecified", "partial")
 ROLES = {"user": "user", "agent": "assistant"}

@@ -20,7 +20,7 @@ class ConversationTask(GroundedTask):
     def fewshot_context(self, doc: dict[str, Any], num_fewshot: int, **how: Any) -> Any:
         """The harness's prompt, in a chat with the turns of the conversation in place of the one user turn."""
         if num_fewshot:
-            raise UsageError(f"{self.config.task}: --num_fewshot {num_fewshot}: there are no examples; leave it out")
+            raise UsageError(f"{self.config.task}: num_fewshot {num_fewshot}: there are no examples; leave it out")
         template = how.pop("chat_template", None) if how.get("apply_chat_template") else None
         if template is None:
             return super().fewshot_context(doc, num_fewshot, **how)
