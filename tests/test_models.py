@@ -307,10 +307,10 @@ def test_samples_of_the_harness_have_their_task_from_the_files_name(tmp_path: Pa
     [
         ("{", "Expecting property name"),
         ("7", "iterable"),
-        ('{"response": "a"}', "'none of query_id, id'"),
+        ('{"response": "a"}', "'none of query_id, id, task_id'"),
         ('{"id": 1}', "'response'"),
         ('{"id": 1, "results": 5}', "no attribute 'items'"),
-        ('{"doc": {}, "resps": [["a"]]}', "'none of query_id, id in doc'"),
+        ('{"doc": {}, "resps": [["a"]]}', "'none of query_id, id, task_id in doc'"),
         ('{"doc": {"id": 1}, "resps": []}', "list index out of range"),
     ],
 )

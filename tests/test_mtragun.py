@@ -24,11 +24,12 @@ from lm_eval_tasks.mtragun.scoring import is_partial, process_results
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.runs import read_runs
-from tests.conftest import figures_of
+from tests.conftest import ROOT, figures_of
 from tests.logged_runs import in_this_process
 
 Harness = Callable[..., dict[str, Any]]
 SAMPLE = {"mirror": "sample"}
+MINIATURE = ROOT / "lm_eval_tasks" / "sample" / "github" / REPOSITORY / FILE
 LABELS = Path(__file__).parent / "data" / "mtragun" / "clarification.tsv"
 SYSTEMS = {
     "gemini": "gemini-3-pro-preview-high_new_prompt",
@@ -78,15 +79,14 @@ def test_kinds_alternate(domain: str) -> None:
     assert [row["kind"] for row in documents(domain)] == list(KINDS)
 
 
-def test_a_conversation_with_several_turns_is_a_cluster(mirror: Path, harness: Harness) -> None:
-    path = mirror / "github" / REPOSITORY / FILE
-    rows = [row for row in read(path) if row["Collection"] == "govt" and row["answerability"] == ["ANSWERABLE"]]
+def test_a_conversation_with_several_turns_is_a_cluster(tmp_path: Path, harness: Harness) -> None:
+    rows = [row for row in read(MINIATURE) if row["Collection"] == "govt" and row["answerability"] == ["ANSWERABLE"]]
     again = [
         {**row, "task_id": f"{row['task_id']}{n}", "conversation_id": f"c{n // 2}"} for row in rows for n in range(4)
     ]
-    write(path, again)
-    assert [row["passage"] for row in documents("govt", str(mirror))] == ["c0", "c0", "c1", "c1"]
-    results = harness(["mtragun_govt"], "grounded-baseline", "strategy=abstain", metadata={"mirror": str(mirror)})
+    mirror = mirror_of(tmp_path, again)
+    assert [row["passage"] for row in documents("govt", mirror)] == ["c0", "c0", "c1", "c1"]
+    results = harness(["mtragun_govt"], "grounded-baseline", "strategy=abstain", metadata={"mirror": mirror})
     declined = figures_of(results, "mtragun_govt")["answerable_abstention_rate"]
     assert (declined["value"], declined["n"]) == (1.0, 4)
     assert declined["low"] == pytest.approx(0.3424, abs=1e-4)  # Wilson's of two, not of four (0.5101)
@@ -105,19 +105,17 @@ def test_a_conversation_with_several_turns_is_a_cluster(mirror: Path, harness: H
         ({"Collection": None}, "Collection"),
     ],
 )
-def test_a_line_that_is_no_task_is_an_error(mirror: Path, change: dict[str, Any], message: str) -> None:
-    path = mirror / "github" / REPOSITORY / FILE
-    rows = read(path)
-    write(path, [rows[0], {**rows[1], **change}])
+def test_a_line_that_is_no_task_is_an_error(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    rows = read(MINIATURE)
+    mirror = mirror_of(tmp_path, [rows[0], {**rows[1], **change}])
     with pytest.raises(CorruptSource, match=rf"reference.jsonl, line 2: no task of MTRAG-UN: .*{message}"):
-        documents(next(domain for domain in DOMAINS if DOMAINS[domain] == rows[1]["Collection"]), str(mirror))
+        documents(next(domain for domain in DOMAINS if DOMAINS[domain] == rows[1]["Collection"]), mirror)
 
 
-def test_a_domain_without_a_conversation_is_an_error(mirror: Path) -> None:
-    path = mirror / "github" / REPOSITORY / FILE
-    write(path, [row for row in read(path) if row["Collection"] == "fiqa"])
+def test_a_domain_without_a_conversation_is_an_error(tmp_path: Path) -> None:
+    mirror = mirror_of(tmp_path, [row for row in read(MINIATURE) if row["Collection"] == "fiqa"])
     with pytest.raises(CorruptSource, match="has no conversation of the domain ibmcloud"):
-        documents("cloud", str(mirror))
+        documents("cloud", mirror)
     with pytest.raises(UsageError, match="unknown domain 'telco'; known are clapnq, cloud, fiqa, govt"):
         load("telco", mirror="sample")
 
@@ -362,5 +360,12 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
+def mirror_of(folder: Path, rows: list[dict[str, Any]]) -> str:
+    """A mirror with these tasks."""
+    write(folder / "github" / REPOSITORY / FILE, rows)
+    return str(folder)
+
+
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
