@@ -37,8 +37,10 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 PACKAGE = "lm-eval-grounded"
 
 LEFT_OUT = "documents_left_out"
-OF_SAMPLE = "the files are the bundled excerpt of the public ones (mirror=sample)"
 """Key of a task's metadata in the results: number of documents that were left out, by reason."""
+
+OF_SAMPLE = "the files are the bundled excerpt of the public ones (mirror=sample)"
+"""A reason why figures cannot be compared. No log repeats it, as the user named the excerpt."""
 
 UNTAGGED = "answers that the detector cannot read"
 """The reason that depends on the scoring: another detector may be able to read these answers."""
