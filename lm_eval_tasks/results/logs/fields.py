@@ -197,8 +197,13 @@ def _labels(path: FieldPath, record: Mapping[str, Any]) -> Iterator[tuple[str, s
             parts = label if isinstance(label, list) else [label]
             text = ", ".join(str(part) for part in parts if isinstance(part, (str, int, float)))
             if 0 < len(text) <= _LONGEST_LABEL:
-                ((shown, text),) = blank({str(key): text}).items()
-                yield without_surrogates(shown), without_surrogates(text)
+                yield _label(str(key), text)
+
+
+@lru_cache(maxsize=4096)
+def _label(name: str, value: str) -> tuple[str, str]:
+    ((shown, text),) = blank({name: value}).items()
+    return without_surrogates(shown), without_surrogates(text)
 
 
 # ------------------------------------------------------------------------------------------------------ where nothing fits

@@ -23,8 +23,8 @@ def summary_text(summary: LogSummary, source: str, detector: str, coloured: bool
     total = summary.total
     note = f"{on_one_line(source)}: {total.answers:,} answers, read by {on_one_line(detector)}."
     rates = "95 % bounds in brackets"
-    if summary.clusters < total.answers:
-        rates += f"; they take the answers of one question or conversation together ({summary.clusters:,})"
+    if total.clusters < total.answers:
+        rates += f"; they take the answers of one question or conversation together ({total.clusters:,})"
     usage = [name for name in USAGE if name in total.usage]
     header = (
         "group",
@@ -57,9 +57,7 @@ def _row(label: str, group: Group, usage: Sequence[str]) -> tuple[str, ...]:
 
 def _shown(place: int, one: FlaggedAnswer, marks: tuple[str, str]) -> str:
     names = ", ".join(filter(None, (f"line {one.line}", one.id, one.model, one.language)))
-    sure = (
-        "" if math.isnan(one.probability) else f": {100 * one.probability:.0f} % likely to hold something unsupported"
-    )
+    sure = "" if math.isnan(one.probability) else f": {_sure(one.probability)} to hold something unsupported"
     start = max(0, one.spans[0].start - _BEFORE) if len(one.answer) > _LONGEST_ANSWER else 0
     end = min(len(one.answer), start + _LONGEST_ANSWER)
     spans = [
@@ -70,7 +68,16 @@ def _shown(place: int, one: FlaggedAnswer, marks: tuple[str, str]) -> str:
     answer = "... " * (start > 0) + _marked(one.answer[start:end], spans, marks) + " ..." * (end < len(one.answer))
     lines = [f"{place}. {on_one_line(names)}{sure}"]
     lines += [f"   question  {_cut(one.question)}"] if one.question else []
-    return "\n".join([*lines, f"   answer    {answer}", f"   passage   {_cut(one.passage)}"])
+    lines += [f"   answer    {answer}"]
+    first, last, probability = one.sentence
+    if last - first < len(one.answer.strip()):
+        likely = "" if math.isnan(probability) else f" ({_sure(probability)})"
+        lines += [f"   sentence  {_cut(one.answer[first:last])}{likely}"]
+    return "\n".join([*lines, f"   passage   {_cut(one.passage)}"])
+
+
+def _sure(probability: float) -> str:
+    return f"{100 * probability:.0f} % likely"
 
 
 def _marked(text: str, spans: Sequence[Span], marks: tuple[str, str]) -> str:
