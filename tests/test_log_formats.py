@@ -193,7 +193,9 @@ def test_a_log_that_grows_is_read_on_whole_line_by_whole_line(tmp_path: Path) ->
                 stream.write(b'2}\n{"a": 3}\n')
         if event == "shorter":
             path.write_bytes(b'{"a": 4}\n')
-        elif event == "another":
+        elif event == "another":  # what came before, and half a line, is still in the old one
+            with path.open("ab") as stream:
+                stream.write(b'{"a": 44}\n{"a": 45}')
             (tmp_path / "new").write_bytes(b'{"a": 5}\n{"cut')
             (tmp_path / "new").replace(path)
         return event != "stop"
@@ -201,10 +203,20 @@ def test_a_log_that_grows_is_read_on_whole_line_by_whole_line(tmp_path: Path) ->
     given = read(path, b'{"a": 1}\n', wait)
     assert [record and (record.number, record.value["a"]) for record in given] == [
         *((1, 1), None, None, (2, 22), (3, 3)),
-        *(None, (4, 4), None, (5, 5), None),
+        *(None, (4, 4), None, (5, 44), (6, 45), (7, 5), None),
     ]
-    with pytest.raises(UsageError, match="is not JSON lines, or compressed: it cannot be followed"):
-        read(path, gzip.compress(b'{"a": 1}\n'), wait)
+
+
+@pytest.mark.parametrize(
+    ("content", "form"),
+    [
+        (gzip.compress(b'{"a": 1}\n'), "JSON lines, compressed"),
+        *((FORMATS[name][0], form) for name, form in (("an array", "JSON"), ("CSV", "CSV"), ("Parquet", "Parquet"))),
+    ],
+)
+def test_only_json_lines_are_followed(content: bytes, form: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"log: --follow reads JSON lines, one record a line; this is {form}$"):
+        read(tmp_path / "log", content, lambda: False)
 
 
 def test_a_log_that_is_empty_is_waited_for(tmp_path: Path) -> None:

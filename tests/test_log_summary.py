@@ -24,6 +24,9 @@ PASSAGE = "The bridge over the Elbe was opened in 1893. It is 141 metres long."
 GOOD, BAD = "The bridge was opened in 1893.", "Queen Victoria flew to Mars with purple elephants and bought a castle."
 
 
+UNREAD = {"hallucinated_share": None, "expected_share": None, "unsupported_evidence": 0.0}
+
+
 def row(number: int, answer: str, probability: float | None, detector: str = "lexical", **doc: Any) -> dict[str, Any]:
     """A row of the samples; the whole answer is flagged with the probability, or nothing."""
     spans = [] if probability is None else [[0, len(answer), HALLUCINATION, probability]]
@@ -153,6 +156,24 @@ def test_each_span_in_the_output_has_its_words(detect: Callable[..., int]) -> No
     rows = [json.loads(line) for line in Path("new.jsonl").read_text("utf-8").splitlines()]
     assert rows[0]["texts"] == [BAD[start:end] for start, end, *_ in rows[0]["spans"]]
     assert rows[0]["unsupported_probability"] > 0.9 > 0.5 > rows[-1]["unsupported_probability"]
+
+
+def test_each_sentence_has_its_probability_and_the_terminal_shows_the_worst(detect: Callable[..., int]) -> None:
+    record = {"question": "When?", "answer": f"{GOOD} {BAD}", "passages": [PASSAGE], "language": "en"}
+    Path("two.jsonl").write_text(json.dumps(record), "utf-8")
+    log = g.detect_log("two.jsonl")
+    (good, bad) = log.answers["sentences"][0]
+    assert (good[:2], bad[:2]) == ([0, len(GOOD)], [len(GOOD) + 1, len(GOOD) + 1 + len(BAD)])
+    assert good[2] < 0.5 < bad[2]
+    assert f"   sentence  {BAD} ({100 * bad[2]:.0f} % likely)\n" in str(log)
+    other = g.detect_log("two.jsonl", detector="flag-all")  # without a curve
+    assert [each[2] for each in other.answers["sentences"][0]] == [None, None]
+
+
+def test_of_an_answer_that_could_not_be_read_nothing_is_said() -> None:
+    tagged = {"answer": GOOD, "spans": None, "detector": {"name": "lexical", "version": LexicalDetector().version}}
+    entry = run._entry({"doc_id": 1, "doc": {"id": "", "language": "en"}, **UNREAD}, tagged, [(0, len(GOOD), 0.0)])
+    assert (entry["unsupported_probability"], entry["texts"], entry["sentences"]) == (None, None, [(0, 30, None)])
 
 
 @pytest.mark.parametrize(

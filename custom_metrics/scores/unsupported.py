@@ -34,18 +34,16 @@ _MOST_SURE = 0.9999  # of a word; spans have four decimals
 
 def evidence(answer: str, spans: Sequence[Sequence[Any]] | None, language: str | None) -> float:
     """The evidence against an answer, from 0 on: its spans are rows of start, end, category and probability."""
-    return evidence_of_parts(answer, spans, language, [(0, len(answer))])[0]
+    places = words(answer, language)
+    of_words = probabilities(places, [span_of(span) for span in spans or ()])
+    return evidence_of_parts(places, of_words, [(0, len(answer))])[0]
 
 
 def evidence_of_parts(
-    answer: str, spans: Sequence[Sequence[Any]] | None, language: str | None, parts: Sequence[tuple[int, int]]
+    places: Sequence[tuple[int, int]], of_words: Sequence[float], parts: Sequence[tuple[int, int]]
 ) -> list[float]:
-    """The evidence against parts of an answer, such as its sentences, each from its first to behind its last character. A
-    word belongs to the part that it begins in."""
-    if not spans:
-        return [0.0] * len(parts)
-    places = words(answer, language)
-    of_words = probabilities(places, [span_of(span) for span in spans])
+    """The evidence against parts of an answer, such as its sentences, from the places of its words and their probabilities.
+    A part ends behind its last character, and has the words that begin in it."""
     starts = [start for start, _ in places]
     inside = (of_words[bisect_left(starts, start) : bisect_left(starts, end)] for start, end in parts)
     return [math.sqrt(sum(-math.log1p(-min(p, _MOST_SURE)) for p in of_part)) for of_part in inside]

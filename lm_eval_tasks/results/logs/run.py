@@ -24,6 +24,8 @@ from typing import Any, TypeAlias
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate
+from custom_metrics.reading.spans import probabilities, span_of
+from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.scores.unsupported import (
     CURVES,
@@ -240,12 +242,13 @@ def _rows(lines: Iterable[_Tagged]) -> Iterator[_Row]:
         abstains = is_abstention(answer, language)
         share, counts = (None, None) if abstains else calibrated.TaggedAnswer.from_document(doc, tagged).values()
         values: dict[str, Any] = {_CORRECTED.name: counts, _SHARE.name: share}
-        bounds = sentence_bounds(answer, language)
-        of_sentences = evidence_of_parts(answer, spans, language, bounds)
+        places, bounds = words(answer, language), sentence_bounds(answer, language)
+        of_words = probabilities(places, [span_of(span) for span in spans or ()])
+        of_sentences = evidence_of_parts(places, of_words, bounds)
         against = round(math.hypot(*of_sentences), 4)
         values[FLAGGED_ANSWERS] = None if share is None else float(is_unsupported(against, tagged["detector"]))
         values["abstention_rate"] = float(abstains)
-        values["expected_share"] = None if share is None else marked.expected_share(answer, spans, language)
+        values["expected_share"] = None if share is None else sum(of_words) / len(places)
         filtered = [json.dumps(tagged, ensure_ascii=False)]
         row = {"doc_id": number, "doc": doc, "target": "", "resps": [[answer]], "filtered_resps": filtered}
         row[EVIDENCE] = against
@@ -320,8 +323,8 @@ def _write_rows(
             detectors[doc["language"]] = tagged["detector"]
             seen["models"][doc["model"] or name] += 1
             seen["kept"].update(answers=1, guessed=doc["guessed"], untagged=tagged["spans"] is None)
-            words = of_words["words"] if of_words else 0
-            counts.extend((of_words["flagged"], words, words * row["expected_share"]) if words else (0, 0, 0))
+            number = of_words["words"] if of_words else 0
+            counts.extend((of_words["flagged"], number, number * row["expected_share"]) if number else (0, 0, 0))
             for metric_name, share in answered.items():
                 share.append(
                     None if row[metric_name] is None else FloatWithCounts(row[metric_name], None, doc["article"])

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from custom_metrics.hallucination import estimate
-from custom_metrics.reading.spans import Span, span_of
+from custom_metrics.reading.spans import Span, probabilities, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.scores.unsupported import SENTENCE_CURVES, evidence_of_parts, unsupported_probability
@@ -161,9 +161,9 @@ def _field(doc: Mapping[str, Any], name: str) -> Any:
 def _to_look_at(row: Mapping[str, Any]) -> FlaggedAnswer:
     doc, tagged = row["doc"], json.loads(row["filtered_resps"][0])
     answer, spans, language = tagged["answer"], [span_of(span) for span in tagged["spans"]], doc["language"]
-    bounds = sentence_bounds(answer, language)
-    of_sentences = zip(evidence_of_parts(answer, spans, language, bounds), bounds, strict=True)
-    against, (start, end) = max(of_sentences, key=lambda one: one[0])
+    places, bounds = words(answer, language), sentence_bounds(answer, language)
+    of_sentences = evidence_of_parts(places, probabilities(places, spans), bounds)
+    against, (start, end) = max(zip(of_sentences, bounds, strict=True), key=lambda one: one[0])
     return FlaggedAnswer(
         row["doc_id"],
         str(doc.get("query_id", "")),
