@@ -96,6 +96,7 @@ CUT = {
     "objects, indented": (-4, 2, "not JSON"),
     "a list in an object": (-10, 2, "not JSON"),
     "Parquet": (-30, 0, "cut off or damaged from here on"),
+    "TSV": (-7, 2, "a row that is cut off"),
 }
 
 
@@ -134,7 +135,9 @@ def test_of_fields_of_one_name_json_has_the_last_and_a_table_all(tmp_path: Path)
     "content", [b"plain text\nand more", b"\x89PNG\r\n\x1a\n\0\0", "ä".encode("utf-16"), b"PK\x03\x04x"]
 )
 def test_what_is_no_log_is_said_in_printable_words(content: bytes, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is no log: neither JSON lines|is UTF-16; write it as UTF-8") as raised:
+    with pytest.raises(
+        UsageError, match=r"is no log: (neither JSON lines|a zip file)|is UTF-16; write it as UTF-8"
+    ) as raised:
         read(tmp_path / "log", content)
     assert str(raised.value).isprintable()
 

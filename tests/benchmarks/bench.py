@@ -408,10 +408,10 @@ def logs() -> None:
     """What `detect LOG` adds to the detector's own time, of 100,000 answers of RAGTruth, whole and of twenty words."""
     for name, longest in (("answers of 20 words", 20), ("RAGTruth's answers", None)):
         with tempfile.TemporaryDirectory() as folder:
-            in_a_process(_read_log, Path(folder), f"100,000 {name}", longest)
+            in_a_process(_read_log, Path(folder), f"100,000 {name}", longest, 100_000)
 
 
-def _read_log(folder: Path, name: str, longest: int | None) -> None:
+def _read_log(folder: Path, name: str, longest: int | None, answers: int) -> None:
     from detector_plugin.lexical import LexicalDetector
     from lm_eval_tasks.data.samples import read_samples
     from lm_eval_tasks.results.logs import detect_log, open_log
@@ -422,7 +422,7 @@ def _read_log(folder: Path, name: str, longest: int | None) -> None:
     file = SHARED / "hub" / "github" / "vectara" / "FaithJudge" / "eval_data" / "ragtruth_qa.jsonl"
     rows = [(row["source"], each["response"]) for row in map(json.loads, file.open("rb")) for each in row["responses"]]
     with (folder / "log.jsonl").open("w", encoding="utf-8") as stream:
-        for number in range(100_000):  # no two alike, or the detector would read one of them
+        for number in range(answers):  # no two alike, or the detector would read one of them
             source, answer = rows[number % len(rows)]
             record = {"question": f"{source['question']} ({number})", "language": "en", "label": {"tenant": number % 7}}
             record["passages"] = source["passages"][: longest and 20 * longest]
@@ -439,7 +439,7 @@ def _read_log(folder: Path, name: str, longest: int | None) -> None:
     setattr(LexicalDetector, "detect", timed_detect)  # noqa: B010  # mypy: a method
     log = open_log(folder / "log.jsonl", "log", {})
     with timed(time.process_time) as reading:
-        assert sum(1 for _ in log.answers(None, {})) == 100_000
+        assert sum(1 for _ in log.answers(None, {})) == answers
     with timed(time.process_time) as whole:
         samples = samples_of(detect_log([log], folder / "out.jsonl"))
     with timed(time.process_time) as grouping:

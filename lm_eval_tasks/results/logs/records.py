@@ -134,7 +134,11 @@ class LogFile:
         """The format of a file with this beginning; a head shorter than :data:`_HEAD` is a whole file."""
         if head.startswith(b"PAR1"):
             return Format("Parquet")
-        if head.startswith(b"PK\x03\x04") and is_zipfile(self.path):
+        if head.startswith(b"PK\x03\x04"):
+            if not is_zipfile(self.path):
+                raise UsageError(
+                    f"{self.name} is no log: a zip file, as Inspect writes them, that is cut off or damaged"
+                )
             return Format("Inspect")
         if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise UsageError(f"{self.name} is UTF-16; write it as UTF-8 (iconv -f UTF-16 -t UTF-8)")
@@ -195,9 +199,15 @@ class LogFile:
     def _table(self, stream: Stream, delimiter: str) -> Iterator[Record]:
         """The rows of a table with a header, each with the line on which it begins. Quoted cells may hold line breaks."""
         csv.field_size_limit(LONGEST)
-        numbered = (line for line in self._lines(stream) if line is not None)
-        texts = (line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape") for number, line in numbered)
-        rows = csv.reader((text.replace("\0", "") for text in texts), delimiter=delimiter, strict=True)
+        is_whole = True
+
+        def texts() -> Iterator[str]:
+            nonlocal is_whole
+            for number, line in filter(None, self._lines(stream)):
+                is_whole = line.endswith(b"\n")
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape").replace("\0", "")
+
+        rows = csv.reader(texts(), delimiter=delimiter, strict=True)
         header, start = list[str](), 1
         while True:
             problem, cells = "", list[str]()
@@ -211,6 +221,8 @@ class LogFile:
                 problem = "not UTF-8 text"
             elif header and len(cells) > len(header):
                 problem = "more cells than columns"
+            elif len(cells) < len(header) and not is_whole:
+                problem = "a row that is cut off"
             if not header:
                 header = _column_names(cells)
             elif cells or problem:
