@@ -18,7 +18,7 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.logs import run
 from lm_eval_tasks.results.logs.plot import groups_plot
 from lm_eval_tasks.results.logs.summary import MOST_GROUPS, nearest_passage, summarise
-from lm_eval_tasks.results.logs.text import summary_text
+from lm_eval_tasks.results.logs.text import _without_secrets, summary_text
 
 PASSAGE = "The bridge over the Elbe was opened in 1893. It is 141 metres long."
 GOOD, BAD = "The bridge was opened in 1893.", "Queen Victoria flew to Mars with purple elephants and bought a castle."
@@ -120,6 +120,18 @@ def test_hostile_text_reaches_no_terminal() -> None:
     assert "[[" in text
 
 
+def test_secrets_reach_no_terminal() -> None:
+    secret = "sk-abcdefgh12345678ijklmnop"
+    answer = f"Use {secret} here, password: hunter2000x, and fly to Mars."
+    of = row(1, answer, 0.9, query=f"Is it {secret}?", reference=f"key {secret}", model=secret, query_id=f"a-{secret}")
+    text = summary_text(summarise([of], ["model"]), "x.jsonl", "lexical")
+    assert secret[:12] not in text
+    assert "hunter2000x" not in text
+    assert "   answer    [[Use <secret> here, password: <secret>, and fly to Mars.]]\n" in text
+    shown, spans = _without_secrets(answer, [Span(4, 4 + len(secret)), Span(len(answer) - 5, len(answer) - 1)])
+    assert [shown[span.start : span.end] for span in spans] == ["<secret>", "Mars"]
+
+
 @pytest.fixture
 def detect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     monkeypatch.chdir(tmp_path)
@@ -147,8 +159,11 @@ def test_the_gate_fails_passes_and_is_undecided(detect: Callable[..., int], caps
     assert "FAILED: +30.0 points against the baseline" in out
     suite = ElementTree.parse("gate.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("2", "2")
-    assert detect("few.jsonl", "-o", "few_read.jsonl", "--fail-over", "20%") == 2
+    assert detect("few.jsonl", "-o", "few_read.jsonl", "--fail-over", "20%", "--junit", "gate.xml") == 2
     assert "undecided: 25.0 % of 4 answers" in capsys.readouterr().out
+    assert "<skipped" in Path("gate.xml").read_text("utf-8")
+    assert detect("nowhere.jsonl", "--fail-over", "20%", "--junit", "gate.xml") == 2  # as undecided
+    assert not Path("gate.xml").exists()
 
 
 def test_each_span_in_the_output_has_its_words(detect: Callable[..., int]) -> None:
