@@ -211,8 +211,8 @@ def _label(name: str, value: str) -> tuple[str, str]:
 
 def _listing(record: Mapping[str, Any]) -> str:
     """The fields of a record with their types, as an error shows them."""
-    shown = [f"{on_one_line(path[:80])} ({kind})" for path, kind in _leaves(record)]
-    return f"the first record has {shorten(shown, _LISTED)}"
+    shown = [f"{on_one_line(path[:80])} ({kind})" for path, kind in _leaves(record) if path]
+    return f"the first record has {shorten(shown, _LISTED) or 'no field'}"
 
 
 def _leaves(value: Any, path: str = "", depth: int = _DEPTH) -> Iterator[tuple[str, str]]:
