@@ -1,15 +1,15 @@
 """A share of all answers as people would label them, from their labels of some answers and our label of all.
 
-Our label is the reading of all answers; people's labels of drawn ones say how often it is wrong. Answers are in strata, by
-our label and by how sure it is. The size of each is known, and people's labels in it are a weighted mean over its draws
-(post-stratification: Särndal, Swensson and Wretman 1992, section 7.6; weights of Hansen and Hurwitz 1943). Where our label
-was never found wrong the share is that of our labels.
+People's labels of drawn answers say how often ours is wrong. Answers are grouped by our label and whether it is in doubt;
+the size of each group is known, and people's labels in it are a weighted mean over its draws (post-stratification: Särndal,
+Swensson and Wretman 1992, section 7.6, with the weights of Hansen and Hurwitz 1943). Of a group without draws ours are
+taken, and the bounds allow for all of them being wrong.
 
-A label that is nearly always right gives no spread to estimate bounds from. So each way to be wrong in a stratum has bounds
-of its own, by Jeffreys' interval of a share (Brown, Cai and DasGupta 2001, Statistical Science 16), which has a width where
-nothing was found. MOVER recombines them (Zou and Donner 2008): each counts by how far it would move the figure. The number
-of draws of a weighted share is the effective one, with one more hit of the largest weight: hits that were not drawn may be
-such (Fay and Feuer 1997, Statistics in Medicine 16).
+Of labels that are nearly always right few draws show a spread. So each way in which the labels of a group can be wrong has
+Jeffreys' bounds of a share (Brown, Cai and DasGupta 2001, Statistical Science 16), which are apart where none was found.
+The bound next to 0 or 1 is Clopper and Pearson's, as Jeffreys' is above a rare error whenever that is drawn once. MOVER
+recombines the bounds (Zou and Donner 2008), each by how far it moves the figure. A weighted share has an effective number
+of draws, which counts one more hit of the largest weight (Fay and Feuer 1997, Statistics in Medicine 16).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95
@@ -27,29 +27,24 @@ from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95
 Floats = NDArray[np.float64]
 
 
-class Stratum(NamedTuple):
-    """Answers with one label of ours. Arrays are (drawn, ...), with each drawn answer once."""
-
-    label: int  # ours
-    size: float  # its share of all answers
-    drawn: NDArray[np.int64]  # places of its drawn answers among all drawn ones
-    labels: Floats  # (drawn, labels): the share of annotators that give each label
-
-
 class Error(NamedTuple):
-    """A way in which our labels of a stratum can be wrong."""
+    """A way in which our labels of a group can be wrong."""
 
     most: float  # how far the figure would move if all of them were
     share: float  # of them that are, by the draws
     draws: float  # effective number
 
-    def bounds(self, level: float) -> tuple[float, float]:
-        """Jeffreys' bounds of the share."""
+    def reach(self, level: float) -> tuple[float, float]:
+        """How far the bounds of the share move the figure: down, and up."""
         from scipy.special import betaincinv
 
         hits, misses = self.share * self.draws, (1 - self.share) * self.draws
-        low = float(betaincinv(hits + 0.5, misses + 0.5, level / 2)) if hits > 0 else 0.0
-        return low, float(betaincinv(hits + 0.5, misses + 0.5, 1 - level / 2)) if misses > 0 or not hits else 1.0
+        fewer, more = sorted((hits, misses))
+        near = float(betaincinv(fewer, more + 1, level / 2)) if fewer > 0 else 0.0
+        far = float(betaincinv(fewer + 0.5, more + 0.5, 1 - level / 2))
+        low, high = (near, far) if hits <= misses else (1 - far, 1 - near)
+        down, up = sorted((self.most * (low - self.share), self.most * (high - self.share)))
+        return down, up
 
 
 class MarkedShare(NamedTuple):
@@ -59,88 +54,73 @@ class MarkedShare(NamedTuple):
     residuals: Floats  # (drawn,) by how much one draw of each answer differs from the mean
     errors: Sequence[Error]
 
+    @classmethod
+    def of(cls, value: float, residuals: Floats, errors: Sequence[Error], draws: int) -> MarkedShare:
+        """With 95 % bounds. The standard error is that of a normal distribution with bounds as wide."""
+        share = cls(Figure(value), residuals, errors)
+        low, high = share.bounds()
+        return share._replace(figure=Figure(value, low, high, (high - low) / 2 / Z95, draws))
+
     def bounds(self, level: float = SIGNIFICANCE) -> tuple[float, float]:
         """Bounds that miss the share with this probability."""
-        value, below, above = self.figure.value, 0.0, 0.0
-        for most, share, draws in self.errors:
-            ends = [most * (bound - share) for bound in Error(most, share, draws).bounds(level)]
-            below, above = below + min(ends) ** 2, above + max(ends) ** 2
-        return max(0.0, value - math.sqrt(below)), min(1.0, value + math.sqrt(above))
+        drawn = [error.reach(level) for error in self.errors if error.draws]
+        others = [error.most for error in self.errors if not error.draws]
+        down, up = np.sqrt(np.square([(0.0, 0.0), *drawn]).sum(axis=0)).tolist()
+        low = self.figure.value - down + sum(most for most in others if most < 0)
+        return max(0.0, low), min(1.0, self.figure.value + up + sum(most for most in others if most > 0))
 
 
 def marked_share(
-    strata: Sequence[Stratum], times: Floats, weights: Floats, numerator: Sequence[float], denominator: Sequence[float]
+    ours: NDArray[np.int64],
+    doubtful: NDArray[np.bool_],
+    times: Floats,
+    weights: Floats,
+    labels: Floats,
+    numerator: ArrayLike,
+    denominator: ArrayLike,
 ) -> MarkedShare | None:
     """The share of the answers with some labels among those with others, such as of claims among claims and refusals.
 
     Args:
-        strata: all answers.
-        times: (drawn,) how often each answer was drawn.
-        weights: (drawn,) in proportion to the inverse of its chance.
-        numerator, denominator: (labels,) 1 or 0.
+        ours, doubtful: (answers,) the number of our label, and whether it is in doubt.
+        times, weights: (answers,) how often each was drawn, and a number in proportion to the inverse of its chance.
+        labels: (answers, labels) the shares of annotators that give each label.
+        numerator: (labels,) whether a label counts, 1 or 0; or (labels, labels), for each label of ours.
+        denominator: (labels,)
 
     Returns:
-        ``None`` where no answer is in the denominator.
+        ``None`` without a draw, and where no answer is in the denominator.
     """
-    counted, of_all = np.asarray(numerator, float), np.asarray(denominator, float)
-    shares = sum(stratum.size * _mean_labels(stratum, times * weights, len(counted)) for stratum in strata)
-    bottom = float(of_all @ shares)
-    if not bottom > 0:
+    every, total = np.eye(labels.shape[1]), float(times.sum())
+    groups = []
+    for label, doubt in sorted({*zip(ours.tolist(), doubtful.tolist(), strict=True)}):
+        members = (ours == label) & (doubtful == doubt)
+        drawn = np.flatnonzero(members & (times > 0))
+        said = np.average(labels[drawn], axis=0, weights=(times * weights)[drawn]) if len(drawn) else every[label]
+        groups.append((label, float(members.mean()), drawn, said))
+    counted, of_all = np.broadcast_to(np.asarray(numerator, float), every.shape), np.asarray(denominator, float)
+    bottom = sum(size * float(of_all @ said) for _, size, _, said in groups)
+    if not total or not bottom > 0:
         return None
-    value = float(counted @ shares) / bottom
-    moves = (counted - value * of_all) / bottom
-    return _share(value, strata, [moves - moves[stratum.label] for stratum in strata], times, weights)
-
-
-def wrong_labels(strata: Sequence[Stratum], times: Floats, weights: Floats) -> MarkedShare:
-    """The share of all answers whose label is not ours."""
-    number = strata[0].labels.shape[1]
-    moves = [1.0 - np.eye(number)[stratum.label] for stratum in strata]
-    means = [move @ _mean_labels(stratum, times * weights, number) for move, stratum in zip(moves, strata, strict=True)]
-    value = sum(stratum.size * float(mean) for stratum, mean in zip(strata, means, strict=True))
-    return _share(value, strata, moves, times, weights)
+    value = sum(size * float(counted[label] @ said) for label, size, _, said in groups) / bottom
+    residuals, errors = np.zeros(len(times)), []
+    for label, size, drawn, said in groups:
+        move = (counted[label] - value * of_all) / bottom
+        move, number = move - move[label], times[drawn]  # how far each label in place of ours moves the share
+        draws = float(number.sum())
+        each = weights[drawn] * draws / float(number @ weights[drawn]) if draws else weights[drawn]
+        residuals[drawn] = size * total / max(draws, 1.0) * each * ((labels[drawn] - said) @ move)
+        for most in filter(None, (float(move.max()), float(move.min()))):
+            part = labels[drawn] @ np.maximum(0.0, move / most)
+            hits, heaviest = float((number * each) @ part), float(each.max(initial=1.0))
+            effective = draws * (hits + heaviest) / (float((number * each**2) @ part) + heaviest**2)
+            errors.append(Error(size * most, min(1.0, hits / max(draws, 1.0)), effective))
+    return MarkedShare.of(value, residuals[times > 0], errors, int(total))
 
 
 def mean_share(shares: Sequence[MarkedShare]) -> MarkedShare:
     """The mean of shares of different answers, each of which counts the same."""
-    number = len(shares)
-    errors = [error._replace(most=error.most / number) for share in shares for error in share.errors]
-    value = sum(share.figure.value for share in shares) / number
-    return _with_bounds(
-        value, np.concatenate([share.residuals for share in shares]), errors, sum(s.figure.n for s in shares)
-    )
-
-
-def _mean_labels(stratum: Stratum, weights: Floats, number: int) -> Floats:
-    """People's labels in a stratum; ours where none of it was drawn."""
-    if not len(stratum.drawn):
-        return np.asarray(np.eye(number)[stratum.label])
-    return np.asarray(np.average(stratum.labels, axis=0, weights=weights[stratum.drawn]))
-
-
-def _share(
-    value: float, strata: Sequence[Stratum], moves: Sequence[Floats], times: Floats, weights: Floats
-) -> MarkedShare:
-    """A share with bounds; `moves` has, of each stratum, how far each label in place of ours would move it."""
-    residuals, errors = np.zeros(len(times)), []
-    for stratum, move in zip(strata, moves, strict=True):
-        number, moved = times[stratum.drawn], stratum.labels @ move
-        draws = float(number.sum())
-        each = weights[stratum.drawn] * draws / max(float(number @ weights[stratum.drawn]), 1e-300)
-        if draws:
-            mean = float(number * each @ moved) / draws
-            residuals[stratum.drawn] = stratum.size * float(times.sum()) / draws * each * (moved - mean)
-        for most in (float(move.max()), float(move.min())):
-            if most:
-                part = np.maximum(0.0, stratum.labels @ np.maximum(0.0, move * np.sign(most))) / abs(most)
-                hits, squares, heaviest = number * each @ part, number * each**2 @ part, each.max(initial=1.0)
-                effective = draws * (hits + heaviest) / (squares + heaviest**2)
-                share = min(1.0, float(hits) / draws) if draws else 0.0
-                errors.append(Error(stratum.size * most, share, float(effective)))
-    return _with_bounds(value, residuals, errors, int(times.sum()))
-
-
-def _with_bounds(value: float, residuals: Floats, errors: Sequence[Error], draws: int) -> MarkedShare:
-    share = MarkedShare(Figure(value), residuals, errors)
-    low, high = share.bounds()
-    return share._replace(figure=Figure(value, low, high, (high - low) / 2 / Z95, draws))
+    errors = [error._replace(most=error.most / len(shares)) for share in shares for error in share.errors]
+    value, draws = (sum(share.figure[place] for share in shares) for place in (0, 4))
+    residuals = np.concatenate([share.residuals for share in shares])
+    return MarkedShare.of(value / len(shares), residuals, errors, int(draws))

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("spans", "ratings", "preferences", "labels"),
         default="spans",
         help="spans: people mark what is made up; of clapnq_* also ratings of an answer, from 1 to 4, and preferences "
-        "between the answers of two runs; of nomiracl_* and clapnq_* labels, which say whether an answer answers or declines "
+        "between the answers of two runs; of nomiracl_* and clapnq_* labels: whether an answer answers or declines "
         "(default: spans)",
     )
     parser.add_argument("--categories", action="store_true", help="mark parts with mFAVA's six categories")

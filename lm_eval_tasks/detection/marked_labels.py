@@ -6,45 +6,43 @@ A label says whether an answer answers the question, declines, or does neither. 
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from custom_metrics.scores.aggregations import Strata
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.marked import Draws, marked_difference
-from custom_metrics.statistics.marked_shares import MarkedShare, Stratum, marked_share, mean_share, wrong_labels
+from custom_metrics.statistics.marked_shares import MarkedShare, marked_share, mean_share
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, PairedDifference
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.detection.marked import LABELS_RECORD, PREFIX, MarkedRate, MarksOfTask, log_kappa
-
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+from lm_eval_tasks.detection.marked import LABELS_RECORD, PREFIX, MarkedRate
 
 LABELS = ("answers", "declines", "neither")
 FIELDS = ("answerable", "label", "times", "weight", *LABELS[:2], "doubtful")
-"""What an answer adds to a rate: whether its question can be answered; the number of our label; how often it was drawn, 0 if
-not; the inverse of its chance; the shares of annotators who say that it answers, and that it declines; and whether our label
-is doubtful."""
-_ANSWERABLE, _LABEL, _TIMES, _WEIGHT, _DOUBTFUL = 0, 1, 2, 3, 6
+"""What an answer adds to a rate: whether its question can be answered; the number of our label; how often it was drawn;
+the inverse of its chance; the shares of annotators who say that it answers, and that it declines; and whether our label is
+doubtful."""
 
 _ANSWERED, _DECLINED, _READABLE, _ALL = (1, 0, 0), (0, 1, 0), (1, 1, 0), (1, 1, 1)  # by label
 _NOT_ANSWERED, _NOT_DECLINED = (0, 1, 1), (1, 0, 1)
 
-Part = tuple[bool, Sequence[int], Sequence[int]]
-"""Whether its questions can be answered; the labels that are counted, and those in the denominator."""
-
 
 class MarkedLabels(MarkedRate):
-    """The mean of one or two shares by people's labels. Its rows are :data:`FIELDS`."""
+    """The mean of one or two shares by people's labels. Its rows are :data:`FIELDS`.
+
+    Attributes:
+        parts: of each share whether its questions can be answered, ``None`` for all; and its numerator and denominator.
+    """
 
     form = (len(FIELDS),)
     record = LABELS_RECORD
 
-    def __init__(self, name: str, *parts: Part) -> None:
+    def __init__(self, name: str, *parts: tuple[bool | None, ArrayLike, ArrayLike]) -> None:
         super().__init__(name)
         self.parts = parts
 
@@ -53,14 +51,17 @@ class MarkedLabels(MarkedRate):
         return [fields[name] for name in FIELDS]
 
     def shares(self, rows: Rows) -> list[tuple[Draws, MarkedShare]]:
-        """The share of each part, with its draws; empty where one is not known."""
+        """Each share with its draws; empty where one is not known."""
         shares = []
-        for answerable, numerator, denominator in self.parts:
-            strata, times, weights = strata_of(rows.only(rows.values[:, _ANSWERABLE] == answerable))
-            share = marked_share(strata, times, weights, numerator, denominator) if len(times) else None
+        for asked, numerator, denominator in self.parts:
+            asks = rows.values[:, 0]
+            values = rows.values[~np.isnan(asks) if asked is None else asks == asked]
+            _, ours, times, weights, answers, declines, doubtful = values.T
+            labels = np.column_stack([answers, declines, 1 - answers - declines])
+            share = marked_share(ours.astype(int), doubtful > 0, times, weights, labels, numerator, denominator)
             if share is None:
                 return []
-            shares.append((Draws.of(times), share))
+            shares.append((Draws.of(times[times > 0]), share))
         return shares
 
     def figure(self, rows: Rows) -> Figure:
@@ -71,24 +72,8 @@ class MarkedLabels(MarkedRate):
 
     def _difference(self, strata: Strata, first: int, second: int) -> PairedDifference:
         pairs = [(self.shares(stratum[first]), self.shares(stratum[second])) for stratum in strata]
-        of_parts = [
-            (draws, one, other) for pair in pairs if all(pair) for (draws, one), (_, other) in zip(*pair, strict=True)
-        ]
-        return marked_difference(*of_parts) if of_parts else NO_DIFFERENCE
-
-
-def strata_of(rows: Rows) -> tuple[list[Stratum], Any, Any]:
-    """All answers by our label and whether it is doubtful; how often each drawn answer was drawn; and its weight."""
-    values = rows.values[~np.isnan(rows.values[:, _ANSWERABLE])]
-    drawn = values[values[:, _TIMES] > 0]
-    answers, declines = drawn[:, 4:6].T
-    labels = np.column_stack([answers, declines, 1 - answers - declines])
-    columns, strata = [_LABEL, _DOUBTFUL], []
-    kinds, counts = np.unique(values[:, columns], axis=0, return_counts=True)
-    for kind, number in zip(kinds, counts.tolist(), strict=True):
-        places = np.flatnonzero((drawn[:, columns] == kind).all(axis=1))
-        strata.append(Stratum(int(kind[0]), number / len(values), places, labels[places]))
-    return strata, drawn[:, _TIMES], drawn[:, _WEIGHT]
+        parts = [(draws, one, other) for pair in pairs for (draws, one), (_, other) in zip(*pair, strict=False)]
+        return marked_difference(*parts) if parts else NO_DIFFERENCE
 
 
 marked_hallucination_rate = MarkedLabels(f"{PREFIX}hallucination_rate", (False, _ANSWERED, _READABLE))
@@ -98,28 +83,21 @@ marked_balanced_error = MarkedLabels(
 )
 marked_unanswerable_accuracy = MarkedLabels(f"{PREFIX}unanswerable_accuracy", (False, _DECLINED, _ALL))
 marked_answerable_abstention_rate = MarkedLabels(f"{PREFIX}answerable_abstention_rate", (True, _DECLINED, _ALL))
-KINDS = {
-    kind.name: kind
-    for kind in (
-        marked_balanced_error,
-        marked_hallucination_rate,
-        marked_error_rate,
-        marked_unanswerable_accuracy,
-        marked_answerable_abstention_rate,
-    )
-}
+wrong_label_rate = MarkedLabels("wrong_label_rate", (None, 1 - np.eye(len(LABELS)), _ALL))
+KINDS = {name: kind for name, kind in globals().items() if isinstance(kind, MarkedLabels)}
+"""Name to kind, of all of them."""
 
 
 def by_labels(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
-    """The metrics by people's labels that a table has beside its own."""
-    return tuple(
+    """The metrics by people's labels that a table has beside its own, and how often our label is wrong."""
+    beside = [
         replace(
             metric,
             name=f"{PREFIX}{metric.name}",
             aggregation=f"{__name__}.{PREFIX}{metric.name}",
             denominator=f"{metric.denominator}; people labelled some of the answers",
-            definition=f"{metric.in_prose} as people would read the answers: their labels of some, joined with ours "
-            " of all (with `lm-eval-grounded score --marks`)",
+            definition=f"{metric.in_prose} as people would read the answers: their labels of some, joined with ours of all "
+            "(with `lm-eval-grounded score --marks`)",
             label=f"{metric.in_prose} by people's labels",
             title=f"{metric.title}, by people's labels",
             sentence=f"As people would read its answers, {metric.sentence[0].lower()}{metric.sentence[1:]}",
@@ -130,34 +108,13 @@ def by_labels(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
         )
         for metric in metrics
         if f"{PREFIX}{metric.name}" in KINDS
+    ]
+    wrong = Metric(
+        wrong_label_rate.name,
+        f"{__name__}.{wrong_label_rate.name}",
+        False,
+        "all answers; people labelled some of them",
+        "share whose label people would not give (with `lm-eval-grounded score --marks`)",
+        filter=beside[0].filter,
     )
-
-
-def finer_figures(values: Sequence[Any]) -> Iterator[tuple[str, Figure, str]]:
-    """How often our label is wrong."""
-    strata, times, weights = strata_of(marked_balanced_error.rows(values))
-    if len(times):
-        yield (
-            "wrong_label_rate",
-            wrong_labels(strata, times, weights).figure,
-            "all answers; people label them otherwise",
-        )
-
-
-def description_of(values: Sequence[Any], marks: MarksOfTask) -> dict[str, Any]:
-    """For the results file: what the rates rest on."""
-    strata, times, _ = strata_of(marked_balanced_error.rows(values))
-    wrong = sum(float((1 - stratum.labels[:, stratum.label]).sum()) for stratum in strata)
-    design = "half from each kind of question, doubtful labels with twice the chance"
-    return {**marks.description, "design": design, "draws": int(times.sum()), "answers": len(times), "wrong": wrong}
-
-
-def log_basis(task: str, figures: Mapping[str, Figure], basis: Mapping[str, Any]) -> None:
-    """Log each rate with its bounds, and how often our label was wrong; warn where annotators agree little."""
-    for name, figure in figures.items():
-        log.info(
-            "%s: %s %.1f %%, 95 %% bounds %.1f to %.1f, by people's labels of %d answers, %g of them not ours",
-            *(task, name, *(100 * number for number in figure[:3]), basis["answers"], basis["wrong"]),
-        )
-    message = f"{basis['answers_of_several']} of the answers were labelled by several annotators, with kappa {{:.2f}}"
-    log_kappa(task, basis["kappa"], message, "what an answer says is not one thing to them")
+    return (*beside, wrong)

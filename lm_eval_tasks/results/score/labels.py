@@ -4,6 +4,7 @@ needed."""
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,13 +16,16 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import locked_folder, move_whole
 from lm_eval_tasks.data.provenance import strict_json
 from lm_eval_tasks.data.samples import read_rows_with_offsets, without_secrets
-from lm_eval_tasks.detection.marked import LABELS_RECORD, MarksOfTask
-from lm_eval_tasks.detection.marked_labels import KINDS, description_of, finer_figures, log_basis
+from lm_eval_tasks.detection.marked import LABELS_RECORD, MarksOfTask, log_kappa
+from lm_eval_tasks.detection.marked_labels import KINDS
+from lm_eval_tasks.results.formats import with_bounds
 from lm_eval_tasks.results.marks.draw import TaskAnswers
 from lm_eval_tasks.results.marks.lines import Mark, join_labels
 from lm_eval_tasks.runs import TaskRun, read_runs
 from lm_eval_tasks.runs.answers import key_of
 from lm_eval_tasks.runs.results_file import read_results
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _Labelled = tuple[TaskRun, TaskAnswers, MarksOfTask]
 
@@ -84,29 +88,33 @@ def _add(results: dict[str, Any], task: TaskRun, answers: TaskAnswers, labels: M
     name, filter_name = task.task, task.headline_filter
     values = answers.label_values(labels.answers)
     by_id = dict(zip(answers.ids, values, strict=True))
-    metrics = [metric for metric in task.table.metrics.values() if metric.name in KINDS] if task.table else []
-    figures = {metric.name: KINDS[metric.name].figure_of(values) for metric in metrics}
-    metrics = [metric for metric in metrics if not math.isnan(figures[metric.name].value)]
+    listed = task.table.metrics.values() if task.table else ()
+    every = [(metric, KINDS[metric.name].figure_of(values)) for metric in listed if metric.name in KINDS]
+    figures = [(metric, figure) for metric, figure in every if not math.isnan(figure.value)]
+    names = [metric.name for metric, _ in figures]
     with to.open("w", encoding="utf-8") as stream:
         for _, row in read_rows_with_offsets(answers.logged.path, lambda line: without_secrets(json.loads(line))):
             if row.get("filter", "none") == filter_name:
-                value = by_id[str(row["doc"].get("id", key_of(row["doc"])))]
-                row |= {metric.name: value for metric in metrics}
-                row["metrics"] = [*dict.fromkeys([*(metric.name for metric in metrics), *row["metrics"]])]
+                row |= dict.fromkeys(names, by_id[str(row["doc"].get("id", key_of(row["doc"])))])
+                row["metrics"] = [*dict.fromkeys([*names, *row["metrics"]])]
             stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-    config = results["configs"][name]
+    config, table = results["configs"][name], results["results"][name]
     others = [entry for entry in config["metric_list"] if entry["metric"] not in KINDS]
-    config["metric_list"] = [*(metric.entry(metric.aggregation) for metric in metrics), *others]
-    basis = description_of(values, labels)
+    config["metric_list"] = [*(metric.entry(metric.aggregation) for metric, _ in figures), *others]
+    basis = {
+        **labels.description,
+        "design": "half from each kind of question, doubtful labels with twice the chance",
+        "draws": sum(answer.times for answer in labels.answers.values()),
+        "answers": len(labels.answers),
+    }
     config["metadata"].setdefault("provenance", {})[LABELS_RECORD] = basis
     of_filter = config["metadata"].setdefault("figures", {}).setdefault(filter_name, {})
-    for metric in metrics:
-        figure = figures[metric.name]
+    for metric, figure in figures:
         of_filter[metric.name] = figure.as_json(metric.denominator)
-        results["results"][name] |= {
-            f"{metric.name},{filter_name}": figure.value,
-            f"{metric.name}_stderr,{filter_name}": figure.standard_error,
-        }
-        results.setdefault("higher_is_better", {}).setdefault(name, {})[metric.name] = metric.higher_is_better
-    of_filter |= {key: figure.as_json(words) for key, figure, words in finer_figures(values)}
-    log_basis(name, {metric.name: figures[metric.name] for metric in metrics}, basis)
+        table[f"{metric.name},{filter_name}"] = figure.value
+        table[f"{metric.name}_stderr,{filter_name}"] = figure.standard_error
+        results["higher_is_better"].setdefault(name, {})[metric.name] = metric.higher_is_better
+    texts = (f"{metric.name} {with_bounds(figure, metric.unit)}" for metric, figure in figures)
+    log.info("%s: by people's labels of %d answers: %s", name, basis["answers"], "; ".join(texts))
+    message = f"{basis['answers_of_several']} of the answers were labelled by several annotators, with kappa {{:.2f}}"
+    log_kappa(name, basis["kappa"], message, "what an answer says is not one thing to them")
