@@ -14,7 +14,6 @@ of draws, which counts one more hit of the largest weight (Fay and Feuer 1997, S
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -72,6 +72,7 @@ class DrawnAnswer(NamedTuple):
     )  # mean of the annotators' shares of its words, or ratings; None where nobody could tell; of labels
     # the share of annotators who say that it answers
     declines: float = 0.0  # of labels the share of those who say that it declines
+    spans: Sequence[Sequence[Any]] = ()  # that any annotator marked
 
 
 class MarksOfTask(NamedTuple):
@@ -134,8 +135,8 @@ def value_of(
         counts: whether the answer's words count; those of one that abstains do not.
 
     Returns:
-        What the answer adds to the rate (:data:`FIELDS`), and its article, without what is ``None``. ``None`` where no word
-        counts, unless the answer was drawn: it then keeps its place among the draws, with weight 0.
+        What the answer adds to the rate (:data:`FIELDS`), its article and people's spans, without what is ``None``.
+        ``None`` where no word counts, unless the answer was drawn: it then keeps its place among the draws, with weight 0.
     """
     answer, language = tagged["answer"], doc["language"]
     number = len(words(answer, language)) if counts else 0
@@ -153,6 +154,7 @@ def value_of(
         "times": times,
         "weight": weight,
         "marked": share,
+        "spans": [*map(list, drawn.spans)] if drawn is not None else None,
     }
     return {name: field for name, field in value.items() if field is not None}
 

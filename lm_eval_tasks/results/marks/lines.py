@@ -246,7 +246,11 @@ def join(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = 
             drawn[name] = DrawnAnswer(text, times, 0.0, 0.0)
             continue
         marked = [mark.share for mark in by_id[name] if mark.spans is not None]
-        drawn[name] = DrawnAnswer(text, times, shares[name] / by_id[name][0].chance, fmean(marked) if marked else None)
+        weight, spans = (
+            shares[name] / by_id[name][0].chance,
+            sorted({s for mark in by_id[name] for s in mark.spans or ()}),
+        )
+        drawn[name] = DrawnAnswer(text, times, weight, fmean(marked) if marked else None, spans=spans)
     counting = [mark for mark in mine if mark.id in drawn]
     kappa, several = kappa_of_words(counting)
     more = {"kappa": kappa, "answers_of_several": several, "suggested": sum(mark.suggested for mark in counting)}
