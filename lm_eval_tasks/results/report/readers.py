@@ -198,13 +198,14 @@ class TaskReader:
             text, spans = self._tagged(answer)
             layers = [covered(words(text, self.language), spans_in(each)) for each in (spans, marks.get("spans"))]
             differing = [(flagged is None) != (marked is None) for flagged, marked in zip(*layers, strict=True)]
-            says.append(f"{as_text(marks['marked'], 'share')} of the words marked")
+            says.append(f"{as_text(marks['marked'], 'share')} marked")
             differs.append(sum(differing) / max(1, len(differing)))
         if not says:
             return judged
         kinds = judged.kinds | _nonempty("marked", "differ" if max(differs) > 0 else "")
         verdict = f"{judged.verdict}; people: {', '.join(says)}"
-        return judged._replace(verdict=verdict, kinds=kinds, differs=max(differs))
+        tone = "unsure" if labels and differs[0] >= 0.5 else judged.tone
+        return judged._replace(verdict=verdict, tone=tone, kinds=kinds, differs=max(differs))
 
     def _by_people(self, answer: Answer, metric: str, *numbers: str) -> Mapping[str, Any]:
         """What people said of an answer, as a rate by their marks has it; empty where it was not drawn."""
