@@ -86,7 +86,7 @@ class TaskAnswers(NamedTuple):
 
         def measure(answer: Answer, filter_name: str, _: bool) -> dict[str, Any]:
             if with_labels:
-                return labelled(task, answer, filter_name)._asdict() if filter_name == task.headline_filter else {}
+                return labelled(task, answer, filter_name)._asdict()
             text, spans = tagged_answer(answer.readings[filter_name].answer, answer.response)
             language = str(answer.doc.get("language") or task.language or "en")
             number = 0 if given and is_abstention(text, language) else len(words(text, language))

@@ -354,7 +354,8 @@ def _difference(mark: Mark, answers: TaskAnswers, places: Mapping[str, int]) -> 
     least, most = share / runs, (share + runs - 1) / runs
     if not least - 1e-9 <= mark.chance <= most + 1e-9:
         span = "" if runs == 1 else f", which makes it {least:.6f} to {most:.6f} for {runs} runs"
-        was = f"{mark.id} was drawn with chance {mark.chance:.6f}, but its share in this run is {share:.6f}{span}"
+        things = "words" if mark.kind == "spans" else "chances"
+        was = f"{mark.id} was drawn with chance {mark.chance:.6f}, but has {share:.6f} of the {things}{span}"
         return f"{was}; take the line as the page saved it"
     return changed_chance(mark)
 
