@@ -221,7 +221,7 @@ def of_scored(scoring: Mapping[str, Any], earlier: Mapping[str, Any], arguments:
         "versions": made.get("versions", {}),
         "predict_only": [entry.get("metric") for entry in earlier.get("metric_list") or ()] == ["bypass"],
     }
-    of_scoring = ("versions", "detector", "calibration", "words", "marks")
+    of_scoring = ("versions", "detector", "calibration", "words", "marks", "label_marks")
     of_answers = {name: part for name, part in made.items() if name not in (*of_scoring, "local_files", "answers")}
     of_options = {file.get("option") for file in scoring.get("local_files") or ()}
     earlier_files = [file for file in made.get("local_files") or () if file.get("option") not in of_options]
