@@ -126,7 +126,7 @@ def test_figures_are_those_of_the_results_file(results: Path) -> None:
                 figure = task.figures[filter_name][metric]
                 assert (row["value"], row["n"], row["denominator"]) == (value, figure["n"], figure["denominator"])
     finer = table.xs("ndcg@3", level="metric").iloc[0]
-    assert (finer["n"], finer["unit"], finer["measurable"]) == (18, "score", True)
+    assert (finer["n"], finer["unit"], finer["measurable"]) == (30, "score", True)
     assert json.loads(finer["settings"])["options"] == {"split": "validation", "retriever": "bm25", "top_k": 3}
 
 
@@ -152,7 +152,7 @@ def test_a_group_is_a_mean_and_what_is_not_defined_is_absent(tmp_path: Path) -> 
 
 def test_answers_are_those_of_the_samples_and_the_rates_follow_from_them(results: Path) -> None:
     runs = g.read(results / "results")
-    assert len(runs.answers) == 2 * (2 * 8 + 32)  # NoMIRACL has two filters
+    assert len(runs.answers) == 2 * (2 * 120 + 60)  # NoMIRACL has two filters
     means = runs.answers.groupby(["model", "task", "filter"])[["error_rate", "rougeL"]].mean().stack().dropna()
     figures = runs.figures.set_index(["model", "task", "filter", "metric"])["value"]
     assert len(means) == 6
