@@ -812,6 +812,6 @@ def test_labels_by_keys_from_the_page_to_the_report(
     verdicts = report.locator(".answer .label").all_inner_texts()
     assert "people: " in verdicts[0]  # where people differ comes first
     report.select_option("#by-kind", "differ")
-    shown = [text for text in report.locator(".document:visible .verdict-of").all_inner_texts()]
+    shown = list(report.locator(".document:visible .verdict-of").all_inner_texts())
     assert shown
     assert all("people: " in text for text in shown)
