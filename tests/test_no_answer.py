@@ -219,7 +219,10 @@ def test_one_answer_to_sixty_questions_is_read_as_a_person_would(
 def test_an_answer_that_has_nothing_to_do_with_the_document_is_none(sixty: list[dict[str, Any]]) -> None:
     answer = "zerbla kondri wumqui falzo grintu plexva"
     assert {robust_label(answer, "de", doc["query"], doc["passages"]) for doc in sixty} == {INVALID}
-    assert robust_label(f"{answer} {sixty[0]['query'].rstrip('?')}", "de", sixty[0]["query"], sixty[0]["passages"]) == ANSWER
+    assert (
+        robust_label(f"{answer} {sixty[0]['query'].rstrip('?')}", "de", sixty[0]["query"], sixty[0]["passages"])
+        == ANSWER
+    )
     assert robust_label(answer, "de") == ANSWER  # it may be a name
     for short in ("zerbla kondri wumqui a b c d e f", "ze bla kon dri wum qui fal zo gri"):
         assert robust_label(short, "de", sixty[0]["query"], sixty[0]["passages"]) == ANSWER

@@ -67,9 +67,7 @@ def _only_prepares(text: str, lexicon: Lexicon) -> bool:
             continue
         if "restates" in details and "but" not in hits:
             prepares = True
-        elif abstains and not (asks and "prepares" in details):
-            return False
-        elif _VALUE.search(sentence) and not asks:
+        elif (_VALUE.search(sentence) and not asks) or (abstains and not (asks and "prepares" in details)):
             return False
         elif "prepares" in details and "but" not in hits and not _STATES.search(sentence):
             prepares = not numbered(sentence)
@@ -135,7 +133,11 @@ def leaves_open(text: str, language: str | None, question: str | None) -> bool:
     sentences = [Sentence(sentence, asks, lexicon) for sentence, asks in split(without_quotations(folded, lexicon))]
     if any(_sets_against(sentence, lexicon) for sentence in sentences):
         return True
-    if (named or "asks_name" not in asked) and told != text and any(tells_something_else(s, lexicon) for s in sentences):
+    if (
+        (named or "asks_name" not in asked)
+        and told != text
+        and any(tells_something_else(s, lexicon) for s in sentences)
+    ):
         return True
     details = lexicon.details(folded)
     # "Only the year, 1715, is told, not who it was"

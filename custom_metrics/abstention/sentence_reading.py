@@ -288,8 +288,8 @@ class Sentence:
         return ALONE if by_itself else BESIDE if beside else SILENT
 
     def _denies_silence(self) -> bool:
-        """Whether the sentence denies a clause that abstains: "It is not true that the texts are silent"; in one phrase with
-        it: "Dass nichts dazu dasteht, stimmt nicht"."""
+        """Whether the sentence denies a clause that abstains, in front of it or in one phrase with it: "It is not true that
+        the texts are silent", "Dass nichts dazu dasteht, stimmt nicht"."""
         text = self.text
         return any(
             not _BREAK.search(text, stop, start)
