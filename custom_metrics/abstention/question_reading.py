@@ -24,6 +24,7 @@ _NUMBER = re.compile(
 )
 _VALUE = re.compile(r"(?<![\d\[(])(?!10(?!\d))\d{2,}")  # "the 10 passages"
 _STATES = re.compile(r"[:：] ?\S")  # "I can help: Paris"
+_PREPARING = frozenset(("requests", "prepares", "restates"))
 _ASKING = frozenset(("asks", "asks_number", "asks_name", "asks_date"))
 _UNIT = (
     r"[\s\-]?(?:[ck]?m(?![\w.])|km|[%€$]|met(?:er|r)|mèt|mét|мет|км|м(?![\w.])|kilom|килом|米|公里|公尺|キロ|メートル|미터|킬로|متر|ميٽر|میٹر"
@@ -50,6 +51,8 @@ def only_prepares(text: str, language: str | None) -> bool:
 
 
 def _only_prepares(text: str, lexicon: Lexicon) -> bool:
+    if "?" not in text and "؟" not in text and _PREPARING.isdisjoint(lexicon.details(text)):
+        return False
     prepares, answers = False, False
     for sentence, asks in split(text):
         details = lexicon.details(sentence)
