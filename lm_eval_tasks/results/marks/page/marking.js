@@ -118,6 +118,7 @@
     if (!isState(state, item) || state.changed <= item.state.changed) return false;
     item.state = state;
     steps = steps.filter((step) => step.every(([other]) => other !== item));
+    renderUndo();
     return true;
   }
 
@@ -147,6 +148,7 @@
     isSaved = false;
     changed.forEach(refresh);
     if (isStep) steps.push(changed.map((item) => [item, structuredClone(item.state)]));
+    renderUndo();
     for (const item of changed) {
       edit(item.state, item);
       item.state.changed = Math.max(Date.now(), item.state.changed + 1);
@@ -169,7 +171,12 @@
     change(Array.from(before.keys()), restored, false);
     if (before.size === 1 && current !== step[0][0]) go(items.indexOf(step[0][0]));
     render();
+    if (current && !steps.length) panes[0].element.focus({ preventScroll: true }); // the button cannot hold the focus any more
     say("Undone.");
+  }
+
+  function renderUndo() {
+    for (const button of all(".undo")) button.disabled = !steps.length;
   }
 
   const say = (text) => {
@@ -215,10 +222,10 @@
 
   const category = () => id("choices").elements.category?.value || categories[0] || "hallucination";
 
-  // Marks a part of the answer, in UTF-16 units.
-  function mark([from, to]) {
+  // Marks a part of the answer, in UTF-16 units. What the arrows have selected is exact.
+  function mark([from, to], isExact = false) {
     const [pane] = panes;
-    if (id("whole").checked)
+    if (id("whole").checked && !isExact)
       for (const [start, end] of pane.words) {
         if (start < from && from < end) from = start;
         if (start < to && to < end) to = end;
@@ -496,7 +503,8 @@
       renderEnd();
       id("end-title").focus();
     }
-    scrollTo(0, 0);
+    if (current && matchMedia("(max-width: 56rem)").matches) id("work").scrollIntoView(); // all of a phone is for reading
+    else scrollTo(0, 0);
   }
 
   function renderTexts() {
@@ -630,7 +638,7 @@
     const by = { ArrowRight: isLeftward ? -1 : 1, ArrowLeft: isLeftward ? 1 : -1, ArrowUp: -1, ArrowDown: 1 }[key];
     const part = selected();
     const remove = () => part && unmark(part);
-    const actions = { Enter: () => part && mark(part), Backspace: remove, Delete: remove, n: nothing, t: unknown };
+    const actions = { Enter: () => part && mark(part, !held), Backspace: remove, Delete: remove, n: nothing, t: unknown };
     const edge = { Home: pane.words[0], End: pane.words.at(-1) }[key];
     if (edge) setCursor({ pane, anchor: shiftKey && cursor?.pane === pane ? cursor.anchor : edge, focus: edge });
     else if (by) {
@@ -859,6 +867,7 @@
       refresh(item);
     }
     if (!isCorrected) steps = [];
+    renderUndo();
     keepAll();
     keep(name);
     id("help").open = false;
@@ -903,7 +912,7 @@
   });
 
   if (kind === "spans") {
-    id("whole").checked = kept("whole words") === true;
+    id("whole").checked = kept("whole words") !== false;
     if (categories.length) id("choices").elements.category[0].checked = true;
   }
   if (kept()) begin(kept());
