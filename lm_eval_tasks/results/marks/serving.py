@@ -1,8 +1,7 @@
-"""Serves pages of marks to browsers of this machine, and saves into a folder what a person marks, step by step.
+"""Serves marking pages to a browser of this machine, and saves what a person marks into a folder, step by step.
 
-The server listens on 127.0.0.1 alone. Other programs and web pages of this machine could reach it there, too: it knows
-requests by a random path, by the header ``Host``, which a web page that had its own name point here could not forge, and by
-``Origin``.
+The server listens on 127.0.0.1 alone. What else runs on the machine reaches it there, too: a request needs the random path,
+the ``Host`` (another one where a web page lets its name point here) and, to save, the ``Origin`` of the page itself.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,79 +18,68 @@ from typing import Any
 from urllib.parse import unquote
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data.atomic import finished, whole_file
-from lm_eval_tasks.results.marks.lines import read_marks
+from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.results.marks.lines import read_marks, read_rows
 from lm_eval_tasks.results.marks.page import marking_page
-
-_LARGEST = 200_000_000  # bytes of a saved file, as the page takes it
 
 
 class MarkingServer(ThreadingHTTPServer):
-    """Serves one page for each content of :func:`lm_eval_tasks.results.marks.page.page_content`.
+    """Serves a page for each content that ``page_content`` gives, by its name. Saves a file for each task and annotator in
+    `folder`, and goes on with those there; a UsageError names one with marks of another draw."""
 
-    Args:
-        contents: by the name of their page, such as ``marking.html``.
-        folder: where marks are saved, one file for each task and annotator. The pages go on with those it holds.
-
-    Raises:
-        UsageError: a file of marks in the folder has answers that its page has not, and would lose them.
-    """
-
-    daemon_threads = False  # closing waits for what is being saved
+    daemon_threads = True  # a browser opens connections that it may never use
 
     def __init__(self, contents: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
         self.contents, self.folder, self.lock = contents, folder, Lock()
-        self.path = f"/{secrets.token_urlsafe(24)}/"
         for content in contents.values():
             on_page = {_key(item["line"]) for item in content["items"]}
-            for file in self.saved_files(content):
-                if any(_key(json.loads(line)) not in on_page for line in file.read_text("utf-8").splitlines()):
-                    raise UsageError(f"{file} has marks of another draw than this one; name another folder with -o")
+            for file, rows in self._saved(content).items():
+                if not on_page.issuperset(map(_key, rows)):
+                    raise UsageError(f"{file} has marks of another draw; name another folder with -o")
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.origin = f"http://127.0.0.1:{self.server_port}"
+        self.origin, self.path = f"http://127.0.0.1:{self.server_port}", f"/{secrets.token_urlsafe(24)}/"
 
-    @property
-    def addresses(self) -> list[str]:
-        return [f"{self.origin}{self.path}{name}" for name in self.contents]
+    def _saved(self, content: Mapping[str, Any]) -> dict[Path, list[Mapping[str, Any]]]:
+        """The lines of each file of the task's marks, the latest at the end. Other tasks' files may be named alike."""
+        files = sorted(self.folder.glob(f"{content['file']}_*.jsonl"), key=lambda file: file.stat().st_mtime)
+        rows = {file: [row for _, row in read_rows(file)] for file in files}
+        task = content["items"][0]["line"]["task"]
+        return {file: lines for file, lines in rows.items() if lines and lines[0].get("task") == task}
 
-    def saved_files(self, content: Mapping[str, Any]) -> Iterator[Path]:
-        """The files of one task's marks, the one saved last first."""
-        files = finished(self.folder.glob(f"{content['file']}_*.jsonl"))
-        return iter(sorted(files, key=lambda file: file.stat().st_mtime, reverse=True))
-
-    def page(self, content: Mapping[str, Any]) -> str:
-        """The page, with the lines of each annotator, and the versions of their files."""
-        saved = {}
-        for file in self.saved_files(content):
-            lines = file.read_text("utf-8").splitlines()
-            saved[json.loads(lines[0])["annotator"]] = {"lines": lines, "version": _version(file)}
-        return marking_page({**content, "saved": saved}, connects=True)
-
-    def save(self, name: str, version: str, body: bytes) -> tuple[HTTPStatus, str]:
-        """Save an annotator's file, or remove it where nothing is left; the answer's status and text, which is the file's
-        new version. `version` is the one that the page knows: nothing is saved over what another browser has saved since."""
-        is_name = any(name.startswith(f"{content['file']}_") for content in self.contents.values())
-        if not is_name or not name.endswith(".jsonl") or name != Path(name).name or "\\" in name:
-            return HTTPStatus.NOT_FOUND, "no such file"
-        file = self.folder / name
+    def page(self, name: str) -> tuple[HTTPStatus, str]:
+        """A status and the HTML of a page, with the saved lines of each annotator and the version of their file."""
+        if name not in self.contents:
+            return HTTPStatus.NOT_FOUND, "not found"
         with self.lock:
-            if version != _version(file):
-                return HTTPStatus.CONFLICT, "another browser has saved marks of this name since; reload this page"
-            if not body:
-                file.unlink(missing_ok=True)
+            files = self._saved(self.contents[name]).items()
+            saved = {rows[0]["annotator"]: {"lines": rows, "version": _version(file)} for file, rows in files}
+        return HTTPStatus.OK, marking_page({**self.contents[name], "saved": saved}, is_served=True)
+
+    def save(self, name: str, body: bytes, version: str) -> tuple[HTTPStatus, str]:
+        """Save an annotator's file, or remove it where no mark is left; a status, and the new version or what is wrong. The
+        page knows `version`, and does not save over what another browser has saved since."""
+        prefixes = tuple(f"{content['file']}_" for content in self.contents.values())
+        if not (name.startswith(prefixes) and name.endswith(".jsonl")) or {*name} & {*"/\\:"}:
+            return HTTPStatus.NOT_FOUND, "not found"
+        file = self.folder / name
+        try:
+            with self.lock:
+                if version != _version(file):
+                    return HTTPStatus.CONFLICT, "this name has marks from elsewhere; reload the page"
+                if body:
+                    with whole_file(file) as partial:
+                        partial.write_bytes(body)
+                        read_marks([partial])
+                else:
+                    file.unlink(missing_ok=True)
                 return HTTPStatus.OK, _version(file)
-            try:
-                with whole_file(file) as partial:
-                    partial.write_bytes(body)
-                    read_marks([partial])
-            except (ValueError, OSError) as error:
-                return HTTPStatus.BAD_REQUEST, str(error)
-            return HTTPStatus.OK, _version(file)
+        except (ValueError, OSError) as error:
+            return HTTPStatus.BAD_REQUEST, str(error)
 
 
-def _key(line: Mapping[str, Any]) -> str:
-    draw = line["draw"]
-    return json.dumps([line["task"], line["kind"], line["id"], line.get("run", line.get("runs")), draw["seed"], draw["runs"]])
+def _key(row: Mapping[str, Any]) -> str:
+    draw = row.get("draw") or {}
+    return json.dumps([*map(row.get, ("task", "kind", "id", "run", "runs")), draw.get("seed"), draw.get("runs")])
 
 
 def _version(file: Path) -> str:
@@ -102,21 +90,23 @@ class _Handler(BaseHTTPRequestHandler):
     server: MarkingServer
 
     def do_GET(self) -> None:
-        content = self.server.contents.get(self._name() or "")
-        if content is None:
-            return self._answer(HTTPStatus.NOT_FOUND, "not found")
-        self._answer(HTTPStatus.OK, self.server.page(content), "text/html")
+        server, is_page, size = self.server, self.command == "GET", self.headers.get("Content-Length", "0")
+        is_own = is_page or self.headers.get("Origin") == server.origin
+        is_known = secrets.compare_digest(self.path[: len(server.path)].encode(), server.path.encode())
+        name = unquote(self.path[len(server.path) :])
+        if not is_known or not is_own or self.headers.get("Host") != server.origin.removeprefix("http://"):
+            status, text = HTTPStatus.NOT_FOUND, "not found"
+        elif is_page:
+            status, text = server.page(name)
+        else:
+            status, text = server.save(name, self.rfile.read(int(size)), self.headers.get("If-Match", ""))
+        self.send_response(status)
+        self.send_header("Content-Type", f"text/{'html' if is_page else 'plain'}; charset=utf-8")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(text.encode("utf-8"))
 
-    def do_PUT(self) -> None:
-        name, length = self._name(), self.headers.get("Content-Length", "")
-        if name is None:
-            return self._answer(HTTPStatus.NOT_FOUND, "not found")
-        if self.headers.get("Origin") != self.server.origin:
-            return self._answer(HTTPStatus.FORBIDDEN, "only the page itself may save")
-        if not length.isdecimal() or int(length) > _LARGEST:
-            return self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too large")
-        self._answer(*self.server.save(name, self.headers.get("If-Match", ""), self.rfile.read(int(length))))
+    do_PUT = do_GET
 
-    def _name(self) -> str | None:
-        """The name below the random path; ``None`` for a request that does not know it, or the host."""
-        ...
+    def log_message(self, *_: Any) -> None:
+        """Log nothing: requests hold the random path."""

@@ -32,9 +32,7 @@ _ESCAPED = re.compile(
     "[<>&\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufeff\ufffe\uffff]"
 )
 # Of Markdown, in a line: **bold**, ==marked words== and `keys`. The names are those of HTML's elements.
-_INLINE = re.compile(
-    r"\*\*(?P<strong>\S|\S.*?\S)\*\*|==(?P<mark>\S|\S.*?\S)==|`(?P<kbd>[^`]+)`", re.DOTALL
-)
+_INLINE = re.compile(r"\*\*(?P<strong>\S|\S.*?\S)\*\*|==(?P<mark>\S|\S.*?\S)==|`(?P<kbd>[^`]+)`", re.DOTALL)
 _SIGN = re.compile(r"^(#+|[-*] )\s*")  # of a heading or an item
 
 # The questions of CLAPnq's human evaluation (Rosenthal et al. 2025, section 5), with a sentence for each value.
@@ -166,14 +164,14 @@ def _texts() -> dict[str, dict[str, str]]:
     return texts
 
 
-def marking_page(content: Mapping[str, Any], connects: bool = False) -> str:
-    """The HTML of a page to mark answers on, with a content of :func:`page_content`. It loads nothing, and may send only to
-    the server that it comes from, if it `connects`."""
+def marking_page(content: Mapping[str, Any], is_served: bool = False) -> str:
+    """The HTML of a page to mark answers on, with a content of :func:`page_content`. It loads nothing. One
+    that `is_served` has what was ``saved``, and sends marks to its server (:mod:`lm_eval_tasks.results.marks.serving`)."""
     from markupsafe import Markup, escape
 
     kind, aspects = content["kind"], _ASPECTS if content["kind"] == "ratings" else []
     written = json.dumps({**content, "aspects": aspects}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    environment = environment_of(__name__, "marking", cleaned, "; connect-src 'self'" if connects else "")
+    environment = environment_of(__name__, "marking", cleaned, "; connect-src 'self'" if is_served else "")
     environment.filters["inline"] = lambda text: Markup(_INLINE.sub(_element, str(escape(cleaned(text)))))  # noqa: S704
     language = content["language"] if kind in _texts().get(content["language"], ()) else "en"
     texts, own = _texts()[language], content["instructions"].strip()
@@ -187,6 +185,7 @@ def marking_page(content: Mapping[str, Any], connects: bool = False) -> str:
         direction=direction(language),
         instructions_title=texts["title"],
         is_own=bool(own),
+        is_served=is_served,
         instructions=[*_blocks(own or texts[kind])],
         by_hand=[*_blocks(texts["hand" if kind == "spans" else "reading"])],
     )
