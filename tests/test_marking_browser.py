@@ -150,6 +150,7 @@ MOUSE = [
 @pytest.mark.parametrize(("language", "part"), MOUSE)
 def test_marked_by_mouse_reloaded_and_saved_to_the_character(started: Start, language: str, part: str) -> None:
     page = started(content(language))
+    page.uncheck("#whole")
     drag(page, part)
     assert marked(page) == [part]
     page.reload()
@@ -253,11 +254,33 @@ def test_a_click_removes_a_mark_and_marks_that_overlap_become_one(started: Start
     assert marked(page) == ["Zola"]
     page.click("#marks button")
     assert marked(page) == []
-    page.check("#whole")  # an option that is kept
-    drag(page, "urde von 18")
-    assert marked(page) == ["wurde von 1885"]
+
+
+WHOLE = [
+    ("de", "urde von 18", "wurde von 1885"),
+    ("ar", "يف بين سن", "إيفل بين سنة"),
+    ("hi", "मिल ज़ो", "एमिल ज़ोला"),
+    ("ja", "成しました。🗼設", "完成しました。🗼設計者"),
+]
+
+
+@pytest.mark.parametrize(("language", "part", "words"), WHOLE)
+def test_whole_words_are_marked_unless_that_is_switched_off(
+    started: Start, language: str, part: str, words: str
+) -> None:
+    page = started(content(language))
+    drag(page, part)
+    assert marked(page) == [words]
+    page.click("#marks button")
+    page.mouse.click(*middle(page, words.split()[0]))  # selects a word, which is where the middle is
+    page.click("#mark")
+    assert len(marked(page)) == 1
+    page.click(".undo")
+    page.uncheck("#whole")
+    drag(page, part)
+    assert marked(page) == [part]
     page.reload()
-    assert page.is_checked("#whole")
+    assert not page.is_checked("#whole")
 
 
 @pytest.mark.parametrize("begins", ["first", "last"])
@@ -356,7 +379,9 @@ def test_what_counts_as_done(started: Start) -> None:
 
 def test_undo_takes_back_step_by_step_over_all_answers(started: Start) -> None:
     page = started(content("de", "ja"))
+    assert page.is_disabled(".undo")
     drag(page, "1885")
+    assert page.is_enabled(".undo")
     drag(page, "Zola")
     page.click("#next")
     page.click("#nothing")
@@ -373,10 +398,12 @@ def test_undo_takes_back_step_by_step_over_all_answers(started: Start) -> None:
     page.locator(".answer").focus()
     press(page, "2*Control+z")
     assert (marked(page), page.input_value("#note")) == ([], "")
+    assert page.is_disabled(".undo")
     press(page, "Control+z")
     assert page.inner_text("#message") == "There is nothing to undo."
     page.reload()
     assert marked(page) == []
+    assert page.is_disabled(".undo")
 
 
 @pytest.mark.parametrize("language", ["ar", "ja"])
@@ -445,6 +472,18 @@ def test_a_browser_without_segmenter_finds_words_between_spaces(started: Start) 
     press(page, "8*ArrowRight 2*Shift+ArrowRight Enter End Alt+ArrowLeft Enter")
     assert marked(page) == ["errichtet 🗼👩", "e"]
     assert page.locator(".near").count() > 0
+
+
+def test_a_localstorage_that_a_browser_shows_empty_loses_nothing(started: Start) -> None:
+    """As Chromium does now and then, where it takes the page to another process when it is loaded again."""
+    page = started(content("de", "ja"))
+    drag(page, "1885")
+    page.evaluate("localStorage.clear()")
+    page.reload()
+    assert marked(page) == ["1885"]
+    page.evaluate("sessionStorage.clear()")
+    page.reload()
+    assert marked(page) == ["1885"]
 
 
 FULL = """() => {
@@ -585,6 +624,62 @@ def test_lines_that_do_not_fit_are_refused_in_words(started: Start) -> None:
         assert message in said, changes
         assert page.inner_text("#progress").startswith("1 of 2 done")
     assert drop(page, *["no"] * 5, name="<b>.txt").endswith("; line 3 of <b>.txt is none of a saved file, and 2 more.")
+
+
+# ------------------------------------------------------------------------------------------------------ where things are
+
+BOXES = """() => ['.answer', '#question', '#reference', '.decision', '#mark'].map(name => {
+    const {x, y, width, height} = document.querySelector(name).getBoundingClientRect();
+    return [name, x, y, width, height];
+})"""
+MESSAGES: dict[str, Callable[[Any], Any]] = {
+    "There is nothing to undo.": lambda page: press(page, "Control+z"),
+    "1 answer restored, of which 1 had been done here (Undo brings them back).": lambda page: drop(
+        page, {**page.line, "annotator": "Anna", "spans": [], "seconds": 1.0}
+    ),
+    "Skipped so far: Answer 1.": lambda page: saved(page),
+    "This browser has no room left to keep your work.": lambda page: page.evaluate(FULL) or page.fill("#note", "x"),
+}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_message_moves_the_answer(started: Start, width: int) -> None:
+    given = content("de", "ja", "de")
+    page = started(given, width=width)
+    page.click("#next")
+    page.click("#nothing")
+    page.line = given["items"][1]["line"]
+    page.click("#back")
+    page.click("#back")
+    for message, cause in MESSAGES.items():
+        page.evaluate("document.getElementById('message').textContent = ''")
+        before = page.evaluate(BOXES)
+        cause(page)
+        assert message in page.inner_text(".said"), message
+        assert page.evaluate(BOXES) == before, message
+
+
+@pytest.mark.parametrize("height", [640, 844])
+def test_the_answer_and_the_reference_share_a_phone(started: Start, height: int) -> None:
+    given = content("de", "ar", "ja")
+    for item in given["items"]:
+        item["line"]["answer"] = " ".join([item["line"]["answer"]] * 12)
+        item["line"]["reference"] = "\n\n".join([item["line"]["reference"]] * 12)
+    page = started(given, width=400, has_touch=True, is_mobile=True)
+    page.set_viewport_size({"width": 400, "height": height})
+    for _ in given["items"]:
+        page.click("#next")
+        page.click("#back")
+        page.evaluate("scrollBy(0, 300)")  # in the midst of a long answer, and of a long reference
+        page.evaluate("document.getElementById('reference').scrollTop = 500")
+        boxes = {name: (top, bottom) for name, _, top, _, bottom in page.evaluate(BOXES)}
+        tops = {name: (top, top + size) for name, (top, size) in boxes.items()}
+        answer = min(tops[".answer"][1], tops[".decision"][0]) - max(tops[".answer"][0], 0)
+        reference = min(tops["#reference"][1], height) - tops["#reference"][0]
+        assert answer > 0.3 * height
+        assert reference > 0.25 * height
+        assert tops[".decision"][1] <= tops["#reference"][0]
+        page.click("#nothing")
 
 
 # ---------------------------------------------------------------------------------------------- ratings and preferences
@@ -773,5 +868,5 @@ def test_from_the_demo_by_ten_marks_to_the_report(tmp_path: Path, monkeypatch: p
     assert rate[:4] == pytest.approx(by_hand.figure[:4])
     assert main(report) == 0
     headline = opened(tmp_path / "report.html").page.locator("table:has(.value)").first
-    assert "by people's marks: marked_rate" in headline.inner_text()
+    assert "Words that are made up, by people's marks" in headline.inner_text()
     assert headline.locator(".value").first.inner_text() == f"{100 * rate.value:.1f} %"

@@ -27,8 +27,6 @@ class MarkingServer(ThreadingHTTPServer):
     """Serves a page for each content that ``page_content`` gives, by its name. Saves a file for each task and annotator in
     `folder`, and goes on with those there; a UsageError names one with marks of another draw."""
 
-    daemon_threads = True  # a browser opens connections that it may never use
-
     def __init__(self, contents: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
         self.contents, self.folder, self.lock = contents, folder, Lock()
         for content in contents.values():
@@ -78,8 +76,8 @@ class MarkingServer(ThreadingHTTPServer):
 
 
 def _key(row: Mapping[str, Any]) -> str:
-    draw = row.get("draw") or {}
-    return json.dumps([*map(row.get, ("task", "kind", "id", "run", "runs")), draw.get("seed"), draw.get("runs")])
+    draw = {**row.get("draw", {}), "order": None}  # which a line of a longer draw has longer
+    return json.dumps([*map(row.get, ("task", "kind", "id", "run", "runs")), draw], sort_keys=True)
 
 
 def _version(file: Path) -> str:
@@ -89,11 +87,14 @@ def _version(file: Path) -> str:
 class _Handler(BaseHTTPRequestHandler):
     server: MarkingServer
 
+    def log_message(self, *_: Any) -> None:
+        """Log nothing: requests hold the random path."""
+
     def do_GET(self) -> None:
         server, is_page, size = self.server, self.command == "GET", self.headers.get("Content-Length", "0")
         is_own = is_page or self.headers.get("Origin") == server.origin
-        is_known = secrets.compare_digest(self.path[: len(server.path)].encode(), server.path.encode())
-        name = unquote(self.path[len(server.path) :])
+        path, name = self.path[: len(server.path)], unquote(self.path[len(server.path) :])
+        is_known = secrets.compare_digest(path.encode(), server.path.encode())
         if not is_known or not is_own or self.headers.get("Host") != server.origin.removeprefix("http://"):
             status, text = HTTPStatus.NOT_FOUND, "not found"
         elif is_page:
@@ -107,6 +108,3 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(text.encode("utf-8"))
 
     do_PUT = do_GET
-
-    def log_message(self, *_: Any) -> None:
-        """Log nothing: requests hold the random path."""
