@@ -258,9 +258,9 @@ def test_a_click_removes_a_mark_and_marks_that_overlap_become_one(started: Start
 
 WHOLE = [
     ("de", "urde von 18", "wurde von 1885"),
-    ("ar", "يف بين سن", "إيفل بين سنة"),
+    ("ar", "فل بين سن", "إيفل بين سنة"),
     ("hi", "मिल ज़ो", "एमिल ज़ोला"),
-    ("ja", "成しました。🗼設", "完成しました。🗼設計者"),
+    ("ja", "成しました。🗼設", "完成しました。🗼設計"),
 ]
 
 
@@ -634,23 +634,17 @@ BOXES = """() => ['.answer', '#question', '#reference', '.decision', '#mark'].ma
 })"""
 MESSAGES: dict[str, Callable[[Any], Any]] = {
     "There is nothing to undo.": lambda page: press(page, "Control+z"),
-    "1 answer restored, of which 1 had been done here (Undo brings them back).": lambda page: drop(
-        page, {**page.line, "annotator": "Anna", "spans": [], "seconds": 1.0}
+    "1 answer restored. Not taken: line 2": lambda page: drop(
+        page, {**content("de", "ja")["items"][1]["line"], "annotator": "Anna", "spans": []}, *["no"] * 5
     ),
-    "Skipped so far: Answer 1.": lambda page: saved(page),
+    "Skipped so far: Answer 1.": lambda page: page.evaluate("document.getElementById('save').click()"),
     "This browser has no room left to keep your work.": lambda page: page.evaluate(FULL) or page.fill("#note", "x"),
 }
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_message_moves_the_answer(started: Start, width: int) -> None:
-    given = content("de", "ja", "de")
-    page = started(given, width=width)
-    page.click("#next")
-    page.click("#nothing")
-    page.line = given["items"][1]["line"]
-    page.click("#back")
-    page.click("#back")
+    page = started(content("de", "ja"), width=width)
     for message, cause in MESSAGES.items():
         page.evaluate("document.getElementById('message').textContent = ''")
         before = page.evaluate(BOXES)
@@ -668,17 +662,12 @@ def test_the_answer_and_the_reference_share_a_phone(started: Start, height: int)
     page = started(given, width=400, has_touch=True, is_mobile=True)
     page.set_viewport_size({"width": 400, "height": height})
     for _ in given["items"]:
-        page.click("#next")
-        page.click("#back")
         page.evaluate("scrollBy(0, 300)")  # in the midst of a long answer, and of a long reference
         page.evaluate("document.getElementById('reference').scrollTop = 500")
-        boxes = {name: (top, bottom) for name, _, top, _, bottom in page.evaluate(BOXES)}
-        tops = {name: (top, top + size) for name, (top, size) in boxes.items()}
-        answer = min(tops[".answer"][1], tops[".decision"][0]) - max(tops[".answer"][0], 0)
-        reference = min(tops["#reference"][1], height) - tops["#reference"][0]
-        assert answer > 0.3 * height
-        assert reference > 0.25 * height
-        assert tops[".decision"][1] <= tops["#reference"][0]
+        ends = {name: (top, top + high) for name, _, top, _, high in page.evaluate(BOXES)}
+        assert min(ends[".answer"][1], ends[".decision"][0]) - max(ends[".answer"][0], 0) > 0.3 * height
+        assert min(ends["#reference"][1], height) - ends["#reference"][0] > 0.25 * height
+        assert ends[".decision"][1] <= ends["#reference"][0]
         page.click("#nothing")
 
 
