@@ -20,6 +20,7 @@ import numpy as np
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, span_of
 from detector_plugin.detector import RAG
 from detector_plugin.labelled import REAL
+from lm_eval_tasks.detection.marked_labels import LABELS
 from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, reference_of
 from lm_eval_tasks.results.report.page import cleaned, direction, environment_of
 from lm_eval_tasks.results.report.readers import tagged_answer
@@ -64,6 +65,7 @@ _NAMES = {  # kind to the things to do, and the beginning of the saved file's na
     "spans": ("answers to mark", "marks"),
     "ratings": ("answers to rate", "ratings"),
     "preferences": ("pairs to compare", "preferences"),
+    "labels": ("answers to label", "labels"),
 }
 
 
@@ -123,7 +125,7 @@ def _items(
             yield {"line": {**line, "answers": texts, "models": models, "runs": digests}, "suggested": []}
             continue
         for run, answer, place in shown:
-            if kind == "ratings" or run.words[place]:  # an answer without words has nothing to mark
+            if kind in ("ratings", "labels") or run.words[place]:  # an answer without words has nothing to mark
                 yield {
                     "line": {**line, "answer": run.texts[place], "model": run.model, "run": run.digest},
                     "suggested": _suggested(answer, categories) if suggest else [],
@@ -139,7 +141,7 @@ def _line(answer: Answer, name: str, run: TaskAnswers, drawn: Draw, kind: str) -
         "kind": kind,
         "language": str(doc.get("language") or run.language),
         "question": str(doc.get("query") or doc.get("question") or ""),
-        "reference": reference_of(doc),
+        "reference": reference_of(answer),
         "article": str(doc["article"]) if "article" in doc else None,
         "annotations": RAG if run.task.startswith("clapnq_") else REAL,
         **drawn.fields(name),
@@ -181,13 +183,14 @@ def marking_page(content: Mapping[str, Any], is_served: bool = False) -> str:
         title=content["title"],
         categories=content["categories"],
         aspects=aspects,
+        labels=LABELS,
         language=language,
         direction=direction(language),
         instructions_title=texts["title"],
         is_own=bool(own),
         is_served=is_served,
         instructions=[*_blocks(own or texts[kind])],
-        by_hand=[*_blocks(texts["hand" if kind == "spans" else "reading"])],
+        by_hand=[*_blocks(texts[{"spans": "hand", "labels": "labelling"}.get(kind, "reading")])],
     )
     return html
 
