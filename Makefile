@@ -20,7 +20,7 @@ PIP := -m pip install -q --no-compile
 WORKERS ?= 2
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --durations-min=10
 
-.PHONY: demo picture leaderboard leaderboard-picture detectors test test-all test-pythons test-next test-newest test-report lint bench check-marks check-statistics test-vllm test-leaderboard train-lexical train-tiny clean
+.PHONY: demo picture leaderboard leaderboard-picture detectors test test-all test-pythons test-next test-newest test-report lint bench check-marks check-statistics test-vllm test-integrations test-leaderboard train-lexical train-tiny clean
 
 # Which model is better, on the bundled excerpt of the public data, without model weights: the stored answers of two models to
 # NoMIRACL and of Mu-SHROOM's models, which people marked, and two baselines. What the harness prints is in $(RESULTS)/demo/log.
@@ -146,6 +146,10 @@ $(DEV)/.browser: $(DEV)/.done
 test-vllm: $(VLLM)/.done
 	VLLM_CPU_KVCACHE_SPACE=1 OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind \
 	  $(VLLM)/bin/python -m pytest --durations=8 -m vllm tests/test_backends.py tests/test_vllm_engine.py
+
+# LangChain and Inspect themselves, in an environment of their own.
+test-integrations: $(DEV)/.done
+	$(DEV)/bin/nox -s integrations
 
 # Results through the converter of the shared leaderboards, which needs Python 3.12; skipped, with the reason, without it.
 test-leaderboard: $(DEV)/.done

@@ -262,7 +262,7 @@ def test_the_calibration_error_in_ten_bins() -> None:
 
 
 def test_the_readme_says_what_the_calibration_says() -> None:
-    """The table of mFAVA's MEASUREMENTS.md, its documents, precision and recall, against the shipped calibration."""
+    """Columns of mFAVA's MEASUREMENTS.md: documents, precision and recall, against the shipped calibration."""
     from detector_plugin import calibration
     from lm_eval_tasks import mfava
 

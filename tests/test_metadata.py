@@ -21,6 +21,7 @@ from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset as mfava
+from lm_eval_tasks.mtragun import dataset as mtragun
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.nomiracl import dataset as nomiracl
 from tests.miniature import MINIATURE
@@ -33,6 +34,7 @@ OF_TASKS = {
     detection: ("mirror",),
     mushroom: ("split", "reference", "mirror"),
     memerag: ("annotators", "mirror"),
+    mtragun: ("mirror",),
 }
 ALL = sorted({"retriever", *(name for of in OF_TASKS.values() for name in of), *judge._OPTIONS})
 

@@ -308,10 +308,10 @@ def test_samples_of_the_harness_have_their_task_from_the_files_name(tmp_path: Pa
     [
         ("{", "Expecting property name"),
         ("7", "iterable"),
-        ('{"response": "a"}', "'none of query_id, id'"),
+        ('{"response": "a"}', "'none of query_id, id, task_id'"),
         ('{"id": 1}', "'response'"),
         ('{"id": 1, "results": 5}', "no attribute 'items'"),
-        ('{"doc": {}, "resps": [["a"]]}', "'none of query_id, id in doc'"),
+        ('{"doc": {}, "resps": [["a"]]}', "'none of query_id, id, task_id in doc'"),
         ('{"doc": {"id": 1}, "resps": []}', "list index out of range"),
     ],
 )
@@ -388,8 +388,8 @@ def test_arguments_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         Replay(str(nothing))
     assert str(refused.value) == (
-        f"replay: none of the 2 lines of {nothing} is a stored answer. A line is a JSON object with `query_id` or `id`, "
-        f"and `response`, `results` ({{model: answer}}), or the harness's `doc` and `resps`."
+        f"replay: none of the 2 lines of {nothing} is a stored answer. A line is a JSON object with `query_id`, `id` or "
+        f"`task_id`, and `response`, `results` ({{model: answer}}), or the harness's `doc` and `resps`."
     )
     empty = write(tmp_path / "e.jsonl", "")
     with pytest.raises(UsageError, match=rf"^replay: no answers in {empty}$"):

@@ -15,6 +15,7 @@ from lm_eval_tasks.definition.loading import TaskLoader, needed_files, require_f
 from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset as mfava
+from lm_eval_tasks.mtragun import dataset as mtragun
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.nomiracl import dataset as nomiracl
 from tests.conftest import evaluate
@@ -42,6 +43,7 @@ LOADS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (mushroom.load_task, {"task_language": "sv"}),
     (mushroom.load_task, {"task_language": "ca"}),
     (memerag.load_task, {"task_language": "fr"}),
+    (mtragun.load_task, {"task_domain": "govt"}),
     (memerag.load_judge_task, {"task_language": "hi", "annotators": "majority"}),
 ]
 

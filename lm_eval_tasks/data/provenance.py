@@ -37,8 +37,10 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 PACKAGE = "lm-eval-grounded"
 
 LEFT_OUT = "documents_left_out"
-OF_SAMPLE = "the files are the bundled excerpt of the public ones (mirror=sample)"
 """Key of a task's metadata in the results: number of documents that were left out, by reason."""
+
+OF_SAMPLE = "the files are the bundled excerpt of the public ones (mirror=sample)"
+"""A reason why figures cannot be compared. No log repeats it, as the user named the excerpt."""
 
 UNTAGGED = "answers that the detector cannot read"
 """The reason that depends on the scoring: another detector may be able to read these answers."""
@@ -219,7 +221,7 @@ def of_scored(scoring: Mapping[str, Any], earlier: Mapping[str, Any], arguments:
         "versions": made.get("versions", {}),
         "predict_only": [entry.get("metric") for entry in earlier.get("metric_list") or ()] == ["bypass"],
     }
-    of_scoring = ("versions", "detector", "calibration", "words", "marks")
+    of_scoring = ("versions", "detector", "calibration", "words", "marks", "label_marks")
     of_answers = {name: part for name, part in made.items() if name not in (*of_scoring, "local_files", "answers")}
     of_options = {file.get("option") for file in scoring.get("local_files") or ()}
     earlier_files = [file for file in made.get("local_files") or () if file.get("option") not in of_options]
