@@ -245,6 +245,10 @@ def test_the_command_prints_or_writes_a_file(
 
 
 def test_the_command_says_what_is_wrong(runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, says in ((["--tasks", "yours"], "no two runs have the task yours"), (["--calibration", "x"], "x")):
+    for arguments, says in (
+        (["--tasks", "yours"], "no two runs have the task yours"),
+        (["--calibration", "x"], "x"),
+        (["--short", "--format", "csv"], "--short is for readers"),
+    ):
         assert main(["compare", *runs, *arguments]) == 2
         assert says in capsys.readouterr().err
