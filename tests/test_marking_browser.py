@@ -895,9 +895,9 @@ def test_labels_by_keys_from_the_page_to_the_report(
     assert main(["report", "labelled", "-o", "report.html"]) == 0
     report = opened(tmp_path / "report.html").page
     assert "by people's labels" in report.locator("table:has(.value)").first.inner_text()
-    verdicts = report.locator(".answer .label").all_inner_texts()
+    verdicts = report.locator(".answer .label").all_text_contents()
     assert "people: " in verdicts[0]  # where people differ comes first
     report.select_option("#by-kind", "differ")
-    shown = list(report.locator(".document:visible .verdict-of").all_inner_texts())
+    shown = list(report.locator(".document:visible .verdict-of").all_text_contents())
     assert shown
     assert all("people: " in text for text in shown)
