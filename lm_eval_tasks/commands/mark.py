@@ -1,16 +1,15 @@
 """Draw answers of runs, and write the page that people mark them on.
 
-Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log that `detect LOG` read, with known chances,
-and writes a page that an annotator opens in any browser, marks, and saves: no server, no network. With `--serve` the page
-is on 127.0.0.1, and saves marks as one goes. `lm-eval-grounded score
-RUN --marks FILE...` then estimates the rate of the whole run. `--answers 50` gives fifty different answers to mark. A long
-answer may be drawn several times, and counts as often. A draw of 100 answers begins with the draw of 50, if the seed is
-the same. All runs get the same questions. `--kind ratings` and `--kind preferences` are the CLAPnq paper's human
-evaluation. `--kind labels` asks whether an answer of NoMIRACL or CLAPnq answers or declines.
+Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log that `detect LOG` read, with known chances, and
+writes a page that an annotator opens in any browser, marks, and saves: no server, no network. With `--serve` the page is
+on 127.0.0.1, and saves marks as one goes. `lm-eval-grounded score RUN --marks FILE...` then estimates the rate of the
+whole run. `--answers 50` gives fifty different answers to mark. A long answer may be drawn several times, and counts as
+often. A draw of 100 answers begins with the draw of 50, if the seed is the same. All runs get the same questions.
+`--kind ratings` and `--kind preferences` are the CLAPnq paper's human evaluation. `--kind labels` asks whether an answer
+of NoMIRACL or CLAPnq answers or declines.
 
 Examples:
   lm-eval-grounded mark results/MODEL --tasks mfava_de --answers 50 -o marking
-  lm-eval-grounded mark results/MODEL --tasks nomiracl_sw --kind labels -o labelling
   lm-eval-grounded mark results/MODEL_A results/MODEL_B --tasks clapnq_rag --kind preferences -o marking
 """
 
