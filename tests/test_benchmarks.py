@@ -42,6 +42,7 @@ WRITTEN = {
     "mfava": 3 + 31 + 1 + 2 * (5 + 30 + 2),
     "mushroom": 1 + 14 + 1,
     "nomiracl": 1 + 4 * (18 + 1) + 9 + 1,
+    "ragtruth": 2 + 1 + 4,
 }
 
 

@@ -90,8 +90,8 @@ class HallucinationDetector(DocumentAnswerer):
                 raise UsageError(
                     f"hallucination-detector: {request.task_name} asks for answers, and a detector writes none (the "
                     f"document has no {' and no '.join(missing)}, only {sorted(request.doc)}). Run it on "
-                    f"mfava_detection_*, mushroom_* or memerag_* tasks, or let another model answer mfava_* or clapnq_* "
-                    f'tasks and name it with `--metadata \'{{"detector": "NAME"}}\'`.'
+                    f"mfava_detection_*, mushroom_*, memerag_* or ragtruth_* tasks, or let another model answer mfava_* or "
+                    f'clapnq_* tasks and name it with `--metadata \'{{"detector": "NAME"}}\'`.'
                 )
         answers = [str(doc["answer"]) for doc in docs]
         began = time.monotonic()
