@@ -31,7 +31,7 @@ GROUPS = {
     "Before a run": "check sources path retrieve",
     "Answers that exist": "score mark detect abstention",
     "What a run says": "compare report leaderboard agreement reproduce",
-    "Detectors and data": "calibrate train make export",
+    "Detectors and data": "arena calibrate train make export",
 }
 _MOVED = {"separate": "export tasks", "--model-card": "export model-card", "--model_card": "export model-card"}
 """What earlier releases took, to the command that does it now."""

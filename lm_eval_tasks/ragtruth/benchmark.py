@@ -23,20 +23,20 @@ tags around what people marked as unsupported.""",
     reply="copied_answer",
     metrics=(
         Metric(
+            *("span_f1", f"{_COUNTED}.f1", True, f"{_ANSWERS}; counted in characters"),
+            definition="harmonic mean of precision and recall of the marked characters",
+            label="span F1",
+            title="Finds the unsupported characters",
+            sentence="Its F1 on the characters that people marked is {value}",
+            **_HEADLINE,
+        ),
+        Metric(
             *("example_f1", f"{_COUNTED}.f1", True, _ANSWERS),
             definition="harmonic mean of precision and recall of the answers with a marked span; any span flags one",
             label="example F1",
             title="Finds answers with something unsupported",
             sentence="By any flag, its F1 on the answers with something unsupported is {value}",
             prominence=2,
-            **_HEADLINE,
-        ),
-        Metric(
-            *("span_f1", f"{_COUNTED}.f1", True, f"{_ANSWERS}; counted in characters"),
-            definition="harmonic mean of precision and recall of the marked characters",
-            label="span F1",
-            title="Finds the unsupported characters",
-            sentence="Its F1 on the characters that people marked is {value}",
             **_HEADLINE,
         ),
         Metric(
