@@ -45,7 +45,7 @@ HELD_OUT = f"{DEFAULT_DETECTOR},held_out=True"  # its weights that ship were tra
 REFERENCES = (HELD_OUT, "flag-unseen", "flag-all", "flag-none")
 _BYTES = {"GB": 1e9, "MB": 1e6, "kB": 1e3}
 _OF_COLUMN = ("benchmark", "group", "column", "metric")
-_WEIGHTS = ("*.safetensors", "*.bin", "*")  # the first pattern that finds a file; a repository may have several forms
+_WEIGHTS = ("*.safetensors", "*.bin", "*")  # the first that finds a file: a repository may have several forms
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         *(["--metadata", json.dumps({"mirror": arguments.mirror})] if arguments.mirror else []),
         *arguments.unknown,
     ]
-    runs: Path = arguments.output / "runs"
+    runs: Path = arguments.output / "results"
     for number, typed in enumerate(detectors := [*dict.fromkeys((*named, *REFERENCES))], 1):
         detector = tried(typed, tasks, shared)
         if finished(runs, typed, detector, every, arguments.limit):
@@ -230,7 +230,7 @@ def size_of(name: str) -> str:
             folder = Path(snapshot_download(name, local_files_only=True))
         except (OSError, ValueError):
             return ""
-    sizes = [[file.stat().st_size for file in folder.rglob(pattern) if file.is_file()] for pattern in _WEIGHTS]
+    sizes = [[file.stat().st_size for file in folder.glob(pattern) if file.is_file()] for pattern in _WEIGHTS]
     total = sum(next(filter(None, sizes), [])) if name and folder.is_dir() else 0
     return next((f"{total / size:.3g} {unit}" for unit, size in _BYTES.items() if total >= size), "")
 
