@@ -3,11 +3,11 @@
 Runs each detector by `lm_eval` over the sets whose files are there: Mu-SHROOM, MEMERAG, mFAVA gold, RAGTruth, FaithBench. A
 detector is first tried on one answer of each set. A run that was stopped goes on where it stopped, and a finished one is
 kept. DIR/index.html ranks all detectors that DIR has, beside published figures; the command prints where the named ones
-stand. Four that need no download are always among them. Further options are those of `lm_eval`, such as --device.
+stand. Four that need no download are always among them. Further options are those of `lm_eval`.
 
 Examples:
   lm-eval-grounded arena KRLabsOrg/lettucedect-v2-mmbert-base -o arena
-  lm-eval-grounded arena my/detector,threshold=0.4 another/detector --mirror mirror --device cuda:0
+  lm-eval-grounded arena my/detector,threshold=0.4 another/detector --mirror mirror
 """
 
 from __future__ import annotations
