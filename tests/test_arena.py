@@ -14,6 +14,7 @@ from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands import arena
 from tests.conftest import command, run
+from tests.miniature import MINIATURE
 
 
 class Harness:
@@ -43,7 +44,7 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
 def test_detectors_are_tried_run_once_and_ranked_beside_published_figures(
     harness: Harness, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--mirror", "sample", "--tasks", "ragtruth_qa", "-o", str(tmp_path / "a")]
+    words = ["--mirror", MINIATURE, "--tasks", "ragtruth_qa", "-o", str(tmp_path / "a")]
     assert main(["arena", "flag-unseen", *words]) == 0
     assert harness.calls == [("flag-unseen", 1, True), ("flag-unseen", 1, False)]
     harness.calls.clear()
@@ -68,7 +69,7 @@ def test_what_does_not_fit_ends_before_any_run(
         ("lexical,treshold=1", "treshold"),
         (str(tmp_path), "does not fit|config.json"),
     ):
-        assert main(["arena", detector, "--mirror", "sample", "--tasks", "faithbench", "-o", str(tmp_path / "a")]) == 2
+        assert main(["arena", detector, "--mirror", MINIATURE, "--tasks", "faithbench", "-o", str(tmp_path / "a")]) == 2
         told = capsys.readouterr().err
         assert any(part in told for part in message.split("|"))
         assert "Traceback" not in told
@@ -83,8 +84,8 @@ def test_the_sets_that_are_not_there_are_named(hub: str, capsys: pytest.CaptureF
     assert "faithbench: without faithbench, whose files are not here" in told
 
 
-def test_every_set_is_in_the_sample() -> None:
-    there = arena.tasks_there(None, "sample")
+def test_every_set_is_in_the_miniature() -> None:
+    there = arena.tasks_there(None, MINIATURE)
     assert {title: len(tasks) for title, tasks in there.items()} == {
         **{"Mu-SHROOM": 14, "MEMERAG": 5, "mFAVA gold": 5, "RAGTruth": 3, "FaithBench": 1}
     }

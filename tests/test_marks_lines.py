@@ -77,7 +77,7 @@ def test_answers_are_joined_with_how_often_they_were_drawn(tmp_path: Path) -> No
     )
     joined = join(marks, RUN)
 
-    assert {key: drawn[1:] for key, drawn in joined.answers.items()} == {
+    assert {key: drawn[1:4] for key, drawn in joined.answers.items()} == {
         "a": (3, 1.0, 0.125),  # a quarter of the words by one annotator, none by the other
         "b": (1, 1.0, 1.0),
         "c": (1, 1.0, None),
@@ -111,7 +111,7 @@ def test_what_only_another_run_says_something_about_needs_no_mark_and_keeps_its_
     """The answer to d has words in the other run of the draw alone."""
     both = {"seed": 1, "runs": [DIGEST, "other"], "order": ["d", "a", "d", "b"]}
     marks = read(tmp_path, *(line(identity, draw=both, spans=[]) for identity in "ab"))
-    joined = {key: drawn[1:] for key, drawn in join(marks, RUN).answers.items()}
+    joined = {key: drawn[1:4] for key, drawn in join(marks, RUN).answers.items()}
     assert joined == {"d": (2, 0.0, 0.0), "a": (1, 1.0, 0.0), "b": (1, 1.0, 0.0)}
     with pytest.raises(UsageError, match=r"1 drawn answers are not marked: b\. .* --complete-to 3"):
         join(marks[:1], RUN)

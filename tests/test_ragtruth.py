@@ -26,9 +26,10 @@ from lm_eval_tasks.ragtruth import dataset
 from lm_eval_tasks.ragtruth.dataset import BATCHES, FAITHBENCH, FAITHJUDGE, PARTS, disjoint
 from lm_eval_tasks.ragtruth.scores import process_results
 from tests.logged_runs import in_this_process
+from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": "sample"}
+SAMPLE = {"mirror": MINIATURE}
 
 
 def documents(part: str, **options: Any) -> list[dict[str, Any]]:
@@ -90,7 +91,7 @@ def test_the_authors_files_and_faithbench(part: str, spans: dict[str, list[str]]
 
 
 def faithjudge(folder: Path, part: str) -> str:
-    """A mirror that has a part of the sample in FaithJudge's form alone."""
+    """A mirror that has a part of the miniature in FaithJudge's form alone."""
     lines: dict[str, dict[str, Any]] = {}
     for row in documents(part, **SAMPLE):
         source = row["passage"].partition("/")[2]
@@ -303,7 +304,7 @@ def labelled(row: dict[str, Any], **other: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("part", "mirror", "changed", "refused"),
     [
-        ("qa", "hub", {}, True),  # by digests that ship: the sample's files hold other answers
+        ("qa", "hub", {}, True),  # by digests that ship: the miniature's files hold other answers
         ("qa", "hub", {"answer": "An answer that somebody wrote.", "spans": []}, True),
         ("qa", "hub", {"question": "", "reference": "another"}, True),
         (
@@ -314,7 +315,7 @@ def labelled(row: dict[str, Any], **other: Any) -> dict[str, Any]:
         ),
         (
             "summary",
-            "sample",
+            MINIATURE,
             {"answer": "A summary that somebody wrote.", "spans": []},
             True,
         ),  # by files of the mirror
@@ -331,9 +332,9 @@ def test_training_refuses_the_test_set_by_content(
         with pytest.raises(
             UsageError, match=r"mine\.jsonl: 2 of its 2 answers are of RAGTruth's test set, or about its"
         ):
-            read_data([str(tmp_path / "mine.jsonl")], "sample", Counter())
+            read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())
     else:
-        assert len(read_data([str(tmp_path / "mine.jsonl")], "sample", Counter())[0]) == 2
+        assert len(read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())[0]) == 2
 
 
 def test_answers_of_the_training_split_that_begin_alike_are_taken(hub: str, tmp_path: Path) -> None:
@@ -341,7 +342,7 @@ def test_answers_of_the_training_split_that_begin_alike_are_taken(hub: str, tmp_
     row = labelled(documents("data2txt", mirror=hub)[3], reference='{"name": "Elsewhere"}', spans=[])
     row["answer"] = row["answer"][:150] + " Everything that follows is about another business."
     (tmp_path / "mine.jsonl").write_text(json.dumps(row), "utf-8")
-    assert len(read_data([str(tmp_path / "mine.jsonl")], "sample", Counter())[0]) == 1
+    assert len(read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())[0]) == 1
 
 
 @pytest.mark.one_python("what the public data hold")
