@@ -169,6 +169,18 @@ def test_what_is_no_marked_answer_is_refused_with_its_line(tmp_path: Path, row: 
     assert message in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "source", ["half \ud800", {"name": "half \ud800"}, {"question": "\ud800?", "passages": "half \ud800"}]
+)
+def test_halves_of_surrogate_pairs_do_no_harm(tmp_path: Path, source: Any) -> None:
+    path = tmp_path / "github" / FAITHJUDGE / "eval_data" / "ragtruth_qa.jsonl"
+    path.parent.mkdir(parents=True)
+    told = [{"model": "m", "response": "r \ud800 s", "labels": [{"start": 4, "end": 5}]}]
+    path.write_text(json.dumps({"source_id": 1, "source": source, "responses": told}), "utf-8")
+    (row,) = documents("qa", mirror=str(tmp_path))
+    assert marked(row) == ["s"]
+
+
 def test_a_damaged_batch_of_faithbench_is_named(mirror: Path) -> None:
     (mirror / "github" / FAITHBENCH / BATCHES[2]).write_text('{"samples": [{"sample_id": 1}]}', "utf-8")
     with pytest.raises(CorruptSource, match=r"batch_3\.json: no marked answer: ValueError"):

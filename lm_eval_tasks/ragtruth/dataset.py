@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.reading.spans import Span, as_columns
 from custom_metrics.reading.tagged_text import merged, render
+from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.detector import DEFAULT_DETECTOR
 from detector_plugin.labelled import LabelledAnswer
@@ -283,17 +284,17 @@ def _row_at(where: str) -> Iterator[None]:
     """Says of an error in a row where that stands."""
     try:
         yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise sources.CorruptSource(f"{where}: no marked answer: {error!r}") from error
 
 
 def _source(told: Any) -> tuple[str, str]:
     """Question and reference of a source: an article, a question with its passages, or a record."""
     if isinstance(told, str):
-        return "", told.strip()
+        return "", without_surrogates(told).strip()
     if "passages" in told:
         return text_of(told, "question").strip(), text_of(told, "passages").strip()
-    return "", json.dumps(told, ensure_ascii=False)
+    return "", without_surrogates(json.dumps(told, ensure_ascii=False))
 
 
 def _labels(row: Mapping[str, Any]) -> list[tuple[int, int]]:
