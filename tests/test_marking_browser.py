@@ -773,8 +773,8 @@ def test_from_the_demo_by_ten_marks_to_the_report(tmp_path: Path, monkeypatch: p
     assert rate[:4] == pytest.approx(by_hand.figure[:4])
     assert main(report) == 0
     headline = opened(tmp_path / "report.html").page.locator("table:has(.value)").first
-    assert "by people's marks: marked_rate" in headline.inner_text()
-    assert headline.locator(".value").first.inner_text() == f"{100 * rate.value:.1f} %"
+    assert "Words that are made up, by people's marks" in headline.inner_text()
+    assert f"{100 * rate.value:.1f}\u00a0%" in headline.inner_text()
     assert opened(tmp_path / "report.html").page.locator(".answer .people").count() > 0
 
 
@@ -809,9 +809,9 @@ def test_labels_by_keys_from_the_page_to_the_report(
     assert main(["report", "labelled", "-o", "report.html"]) == 0
     report = opened(tmp_path / "report.html").page
     assert "by people's labels" in report.locator("table:has(.value)").first.inner_text()
-    verdicts = report.locator(".answer .label").all_inner_texts()
+    verdicts = report.locator(".answer .label").all_text_contents()
     assert "people: " in verdicts[0]  # where people differ comes first
     report.select_option("#by-kind", "differ")
-    shown = list(report.locator(".document:visible .verdict-of").all_inner_texts())
+    shown = report.locator(".document:visible .verdict-of").all_inner_texts()
     assert shown
     assert all("people: " in text for text in shown)
