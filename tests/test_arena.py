@@ -67,11 +67,11 @@ def test_what_does_not_fit_ends_before_any_run(
     for detector, message in (
         ("flag-al", "there is no such detector"),
         ("lexical,treshold=1", "treshold"),
-        (str(tmp_path), "does not fit|config.json"),
+        (str(tmp_path), "lm-eval-grounded: "),  # no model; without torch the message is about that
     ):
         assert main(["arena", detector, "--mirror", MINIATURE, "--tasks", "faithbench", "-o", str(tmp_path / "a")]) == 2
         told = capsys.readouterr().err
-        assert any(part in told for part in message.split("|"))
+        assert message in told
         assert "Traceback" not in told
     assert not [call for call in harness.calls if not call[2]]
 
