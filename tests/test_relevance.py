@@ -168,6 +168,7 @@ def test_a_document_counts_in_the_denominators_of_its_subset(
         ("dev_3", 0.97),
         ("held_out_3", 0.98),  # learned from
         ("dev_4", 0.99),  # learned from; 0.55 before
+        ("held_out_4", 0.86),  # blind, measured once
     ],
 )
 def test_replies_as_models_write_them(kind: str, least: float) -> None:
