@@ -106,6 +106,7 @@ bench: $(DEV)/.done
 # Whether bounds from a few marked answers hold, on the annotated answers of a mirror.
 check-marks: $(DEV)/.done
 	$(DEV)/bin/python -m tests.benchmarks.marks $(MIRROR)
+	$(DEV)/bin/python -m tests.benchmarks.labels $(dir $(RELEASED))..
 
 # Whether p and bounds of shares hold where users are: low rates, small strata, traded rates.
 check-statistics: $(DEV)/.done
