@@ -898,6 +898,6 @@ def test_labels_by_keys_from_the_page_to_the_report(
     verdicts = report.locator(".answer .label").all_text_contents()
     assert "people: " in verdicts[0]  # where people differ comes first
     report.select_option("#by-kind", "differ")
-    shown = report.locator(".document:visible .verdict-of").all_inner_texts()
+    shown = report.locator(".document:visible .verdict-of").all_text_contents()
     assert shown
     assert all("people: " in text for text in shown)
