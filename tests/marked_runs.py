@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from custom_metrics.reading.words import words
 from custom_metrics.statistics.marked import Draws, MarkedMean, marked_mean
 from lm_eval_tasks.detection.marked import expected_share
@@ -63,7 +65,7 @@ def annotated(
     runs: Sequence[Path],
     say: Callable[[Mapping[str, Any]], Mapping[str, Any]] = first_word,
     kind: str = "spans",
-    number: int = 12,
+    number: int = 7,
     task: str = "mfava_de",
     annotator: str = "anna",
 ) -> Path:
@@ -83,14 +85,18 @@ def annotated(
 
 def rate_by_hand(task: TaskRun, rows: Sequence[Row]) -> MarkedMean:
     """The rate of answers whose first word was marked, by the lines of a marks file; answers that decline count nothing."""
-    language, order = rows[0]["language"], rows[0]["draw"]["order"]
+    language, threshold = rows[0]["language"], rows[0]["draw"]["thresholds"][-1]
     tagged = {answer.doc["id"]: json.loads(answer.readings["answer"].answer) for answer in task.answers()}
     counted = {name: each for name, each in tagged.items() if each["answer"] != DECLINES}
     numbers = {name: len(words(each["answer"], language)) for name, each in counted.items()}
     expected = {name: expected_share(each["answer"], each["spans"], language) for name, each in counted.items()}
-    articles = [row["article"] for row in rows]
+    articles, ones, included = [row["article"] for row in rows], np.ones(len(rows)), np.ones(len(rows))
+    if threshold is not None:  # not all were drawn
+        included = np.minimum(1, threshold * np.array([row["chance"] for row in rows]))
+    left_out = 0 * ones if threshold is None else np.maximum(1 - included, 1 / len(rows))
+    weights = [numbers[row["id"]] for row in rows] / included
     return marked_mean(
-        Draws.of([order.count(row["id"]) for row in rows], clusters=None if None in articles else articles),
+        Draws.of(ones, weights, None if None in articles else articles, left_out),
         [1 / numbers[row["id"]] for row in rows],
         [expected[row["id"]] for row in rows],
         sum(expected[name] * numbers[name] for name in counted) / sum(numbers.values()),

@@ -78,9 +78,9 @@ def test_answers_are_joined_with_how_often_they_were_drawn(tmp_path: Path) -> No
     joined = join(marks, RUN)
 
     assert {key: drawn[1:] for key, drawn in joined.answers.items()} == {
-        "a": (3, 1.0, 0.125),  # a quarter of the words by one annotator, none by the other
-        "b": (1, 1.0, 1.0),
-        "c": (1, 1.0, None),
+        "a": (3, 1.0, 0.125, 1.0),  # a quarter of the words by one annotator, none by the other
+        "b": (1, 1.0, 1.0, 1.0),
+        "c": (1, 1.0, None, 1.0),
     }
     assert len(joined.description.pop("draw")) == 12
     numbers = {"seed": 1, "runs": 1, "annotators": 2, "kappa": 0.0, "answers_of_several": 1, "suggested": 0}
@@ -91,6 +91,25 @@ def test_weights_are_the_share_of_words_over_the_chance_of_a_draw_of_several_run
     draw = draw_of(["a", "b"], runs=[DIGEST, "0" * 16])
     marks = read(tmp_path, line("a", draw=draw, chance=0.25), line("b", draw=draw, chance=0.5))
     assert [each.weight for each in join(marks, RUN).answers.values()] == [2.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("complete_to", "of_a", "of_b"),
+    [(None, (0.5, 0.0), (0.25, 0.0)), (2, (0.625, 1 / 2), (0.625, 0.6)), (1, (2.0, 1.0), None)],
+)
+def test_of_draws_without_replacement_the_threshold_says_how_probable_an_answer_is(
+    tmp_path: Path, complete_to: int | None, of_a: tuple[float, float], of_b: tuple[float, float] | None
+) -> None:
+    """An answer's share of the words is its chance. Its probability is that times the threshold, 1 at most, and the weight
+    the share over this. Until all are drawn, of n draws one in n is the least that counts as left out."""
+    draw = {**draw_of(["a", "b", "c"]), "thresholds": [0.5, 1.6, None]}
+    marks = read(tmp_path, *(line(identity, draw=draw) for identity in "abc"))
+    joined = join(marks, RUN, complete_to).answers
+    assert (joined["a"].weight, joined["a"].left_out) == of_a
+    assert (joined["b"].weight, joined["b"].left_out) == pytest.approx(of_b) if of_b else "b" not in joined
+    for thresholds in ([0.5], 3, ["a", 1, 1], [-1, 1, 1]):
+        with pytest.raises(CorruptSource, match="threshold"):
+            read(tmp_path, line("a", draw={**draw, "thresholds": thresholds}))
 
 
 @pytest.mark.parametrize(("complete_to", "times"), [(2, {"a": 1, "b": 1}), (3, {"a": 2, "b": 1})])
@@ -111,7 +130,7 @@ def test_what_only_another_run_says_something_about_needs_no_mark_and_keeps_its_
     """The answer to d has words in the other run of the draw alone."""
     both = {"seed": 1, "runs": [DIGEST, "other"], "order": ["d", "a", "d", "b"]}
     marks = read(tmp_path, *(line(identity, draw=both, spans=[]) for identity in "ab"))
-    joined = {key: drawn[1:] for key, drawn in join(marks, RUN).answers.items()}
+    joined = {key: drawn[1:4] for key, drawn in join(marks, RUN).answers.items()}
     assert joined == {"d": (2, 0.0, 0.0), "a": (1, 1.0, 0.0), "b": (1, 1.0, 0.0)}
     with pytest.raises(UsageError, match=r"1 drawn answers are not marked: b\. .* --complete-to 3"):
         join(marks[:1], RUN)

@@ -9,7 +9,13 @@ The difference of two such means has bounds by MOVER: the distances of each mean
 correlation of both (Zou and Donner 2008, "Construction of confidence limits about effect measures", Statistics in Medicine
 27). Student's t would collapse where rates are low: of two models without a mark it says that they differ by 0 to 0.
 
-Assumptions: answers were drawn one after the other, with replacement and known probabilities (Hansen and Hurwitz 1943).
+Answers are drawn without replacement: those whose random number over their chance is smallest, which is priority sampling
+(Duffield, Lund and Thorup 2007, Journal of the ACM 54; sequential Poisson sampling: Ohlsson 1998, Journal of Official
+Statistics 14). Given the smallest of these quotients that was not drawn, each answer is in the draw independently of the
+others with a known probability, which its weight is the inverse of, and a mean varies only by what a draw leaves out. Of
+draws with replacement (Hansen and Hurwitz 1943), as earlier versions made them, all of the spread counts.
+
+Assumptions: the probabilities are as the draw says.
 Nothing is assumed of the detector: one that guesses leaves the bounds as wide as marks alone have them. The bounds are for
 the answers of this run and for marks like these.
 """
@@ -50,30 +56,43 @@ class Draws(NamedTuple):
     clusters: (
         Sequence[Any] | None
     )  # names of what answers hang together with, such as the article; None: each by itself
+    left_out: NDArray[np.float64]  # probability that the draw leaves each out; 1: drawn with replacement
 
     @classmethod
-    def of(cls, times: ArrayLike, weights: ArrayLike | None = None, clusters: Sequence[Any] | None = None) -> Draws:
-        """Without weights the answers were drawn in proportion to what they count, such as their words.
+    def of(
+        cls,
+        times: ArrayLike,
+        weights: ArrayLike | None = None,
+        clusters: Sequence[Any] | None = None,
+        left_out: ArrayLike | None = None,
+    ) -> Draws:
+        """Without weights the answers were drawn in proportion to what they count, such as their words; without `left_out`
+        with replacement.
 
         An answer of weight 0 adds nothing to a mean. It keeps its place beside the answer of another run to the same
         question, so that both runs have the same draws.
 
         Raises:
-            ValueError: lengths differ, an answer was not drawn, or a weight is negative, or all are 0.
+            ValueError: lengths differ, an answer was not drawn, a weight is negative, or all are 0, or a probability is
+                none.
         """
         numbers = np.asarray(times, float)
         each = np.ones(numbers.shape) if weights is None else np.asarray(weights, float)
-        if numbers.ndim != 1 or each.shape != numbers.shape or (clusters is not None and len(clusters) != len(numbers)):
-            raise ValueError("times, weights and clusters have one value for each drawn answer")
+        left = np.ones(numbers.shape) if left_out is None else np.asarray(left_out, float)
+        lengths = {len(numbers), len(left), len(numbers if clusters is None else clusters)}
+        if numbers.ndim != 1 or each.shape != numbers.shape or len(lengths) > 1:
+            raise ValueError("times, weights, clusters and left_out have one value for each drawn answer")
         if not ((numbers >= 1).all() and (each >= 0).all() and (each.any() or not len(each))):
             raise ValueError("each answer was drawn once or more, and its weight is not negative, nor are all 0")
-        return cls(numbers, each, clusters)
+        if not ((left >= 0) & (left <= 1)).all():
+            raise ValueError("a probability of being left out is not between 0 and 1")
+        return cls(numbers, each, clusters, left)
 
     def only(self, chosen: NDArray[np.bool_]) -> Draws:
         """Some of the answers."""
         names = self.clusters
         clusters = None if names is None else [names[place] for place in np.flatnonzero(chosen).tolist()]
-        return Draws(self.times[chosen], self.weights[chosen], clusters)
+        return Draws(self.times[chosen], self.weights[chosen], clusters, self.left_out[chosen])
 
 
 class MarkedMean(NamedTuple):
@@ -85,7 +104,7 @@ class MarkedMean(NamedTuple):
     residuals: NDArray[
         np.float64
     ]  # (answers,) by how much one draw of each differs from the mean; 0 of one of weight 0
-    freedom: float  # degrees of freedom of the standard error
+    freedom: float  # degrees of freedom of the standard error; inf: all answers were drawn, which leaves no error
     scale: tuple[float, float]
 
     def bounds(self, level: float = SIGNIFICANCE) -> tuple[float, float]:
@@ -117,8 +136,9 @@ def marked_mean(
     Returns:
         The mean with 95 % bounds by Student's t on the logit of its place on the scale. At the ends of the scale, and where
         all draws say the same, they are by t alone, and no narrower than those of a share without a hit (Clopper and
-        Pearson 1934). The standard error is the one for small samples, HC3 (MacKinnon and White 1985). There are no bounds
-        below five draws; without a draw all is ``nan``.
+        Pearson 1934). The standard error is the one for small samples, HC3 (MacKinnon and White 1985). Where all answers
+        were drawn it is 0, and both bounds are the value. There are no bounds below five of several draws; without a draw
+        all is ``nan``.
 
     Raises:
         ValueError: not one value for each drawn answer, or one outside the scale.
@@ -255,6 +275,7 @@ def _mean(
     residuals = draws.weights / np.average(draws.weights, weights=draws.times) * _deviations(draws, values)
     if leverage is not None:
         residuals = residuals / (1 - np.minimum(leverage, 1 - 1 / number))
+    residuals = residuals * np.sqrt(draws.left_out)
     mean = float(np.average(values, weights=draws.times * draws.weights)) + shift
     error, freedom = _standard_error(draws, residuals, leverage is not None)
     figure = _figure(mean, error, freedom, number, scale)
@@ -276,8 +297,8 @@ def _bounds(
     smaller level hold those of a larger one."""
     from scipy.special import expit, logit
 
-    if math.isnan(error):
-        return math.nan, math.nan
+    if math.isnan(error) or math.isinf(freedom):
+        return place + error, place + error
     reach = _t(freedom, SIGNIFICANCE) * error
     slope = place * (1 - place)
     if reach > 1e-9 and reach < _FAR * slope:
@@ -296,6 +317,8 @@ def _standard_error(draws: Draws, residuals: NDArray[np.float64], learned: bool)
     n draws there are at most 2n / (k - (n - 3) / (n - 1)) degrees of freedom, n - 1 of a normal distribution (O'Neill
     2014, "Some useful moment results in sampling problems").
     """
+    if not draws.left_out.any():
+        return 0.0, math.inf
     number = int(draws.times.sum())
     freedom = float(number - 1 - learned)
     squares = float(draws.times @ residuals**2)

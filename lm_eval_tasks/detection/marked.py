@@ -53,10 +53,11 @@ REMEDY = "People's marks of fifty of its answers would measure it: lm-eval-groun
 """Of corrected rates: what :class:`lm_eval_tasks.definition.schema.Metric` has under these names."""
 
 
-FIELDS = ("words", "expected", "times", "weight", "marked")
+FIELDS = ("words", "expected", "times", "weight", "marked", "left_out")
 """What an answer adds to the rate: the number of its words; the share that the detector expects to be made up; how often it
-was drawn, 0 if it was not; its weight; and the share that people call made up, ``nan`` where nobody could tell."""
-_WORDS, _, _TIMES, _WEIGHT, _MARKED = range(len(FIELDS))
+was drawn, 0 if it was not; its weight; the share that people call made up, ``nan`` where nobody could tell; and the
+probability that the draw leaves it out, 1 of draws with replacement."""
+_WORDS, _, _TIMES, _WEIGHT, _MARKED, _LEFT_OUT = range(len(FIELDS))
 
 
 class DrawnAnswer(NamedTuple):
@@ -64,8 +65,9 @@ class DrawnAnswer(NamedTuple):
 
     answer: str
     times: int  # how often it was drawn
-    weight: float  # its share of all words over the chance of one draw; 0 without words that count; of ratings 1
+    weight: float  # its share of all words over its probability; 0 without words that count; of ratings 1
     marked: float | None  # mean of the annotators' shares of its words, or ratings; None where nobody could tell
+    left_out: float = 1.0  # probability that the draw leaves it out; 1 of draws with replacement
 
 
 class MarksOfTask(NamedTuple):
@@ -139,7 +141,7 @@ def value_of(
     expected = expected_share(answer, tagged["spans"], language) if number else 0.0
     if drawn is not None and drawn.answer != answer:  # `score` has checked it, other ways to a task have not
         raise ValueError(f"document {doc['id']}: the marks are of another answer")
-    times, weight, share = drawn[1:] if drawn is not None else (0, 1.0, None)
+    times, weight, share, left_out = drawn[1:] if drawn is not None else (0, 1.0, None, None)
     value = {
         "words": number,
         "expected": expected,
@@ -147,6 +149,7 @@ def value_of(
         "times": times,
         "weight": weight,
         "marked": share,
+        "left_out": left_out,
     }
     return {name: field for name, field in value.items() if field is not None}
 
@@ -161,7 +164,7 @@ class MarkedRate(Aggregation):
     form = (len(FIELDS),)
 
     def statistics(self, value: Any) -> list[float]:
-        fields = {"times": 0, "weight": 1.0, "marked": math.nan, **value}
+        fields = {"times": 0, "weight": 1.0, "marked": math.nan, "left_out": 1.0, **value}
         return [fields[name] for name in FIELDS]
 
     def cluster_names(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -183,12 +186,12 @@ class MarkedRate(Aggregation):
         rows = rows.only(~np.isnan(rows.values[:, _WORDS]))
         drawn = rows.only(rows.values[:, _TIMES] > 0)
         words, expected = rows.values[:, :2].T
-        _, of_drawn, times, weights, marked = drawn.values.T
+        _, of_drawn, times, weights, marked, left_out = drawn.values.T
         if unknown is None:
             weights = np.where(np.isnan(marked), 0.0, weights)
         if not weights.any():
             return None
-        draws = Draws.of(times, weights, drawn.clusters if drawn.clusters and all(drawn.clusters) else None)
+        draws = Draws.of(times, weights, drawn.clusters if drawn.clusters and all(drawn.clusters) else None, left_out)
         shares = np.nan_to_num(marked, nan=unknown or 0.0)
         return draws, marked_mean(draws, shares, of_drawn, float(np.average(expected, weights=words)))
 
@@ -238,7 +241,7 @@ class MarkedRate(Aggregation):
 def _with_draws(rows: Rows, other: Rows) -> Rows:
     """Rows with the answers that were drawn and the other model alone has, with weight 0."""
     lacking = np.isnan(rows.values[:, _WORDS]) & (other.values[:, _TIMES] > 0)
-    empty = np.column_stack([*np.zeros((2, len(lacking))), other.values[:, _TIMES], *np.zeros((2, len(lacking)))])
+    empty = np.where(np.isin(range(len(FIELDS)), (_TIMES, _LEFT_OUT)), other.values, 0.0)
     names = zip(*(of.clusters or [""] * len(lacking) for of in (rows, other)), strict=True)
     clusters = [theirs if lacks else own for (own, theirs), lacks in zip(names, lacking.tolist(), strict=True)]
     return rows._replace(values=np.where(lacking[:, None], empty, rows.values), clusters=clusters)
@@ -283,7 +286,7 @@ def description_of(values: Sequence[Any], marks: MarksOfTask) -> dict[str, Any]:
     judged = rows.values[marked_rate.counted(rows) & (rows.values[:, _WEIGHT] > 0)]
     return {
         **marks.description,
-        "design": "with replacement, in proportion to words",
+        "design": f"with{'' if (judged[:, _LEFT_OUT] == 1).all() else 'out'} replacement, in proportion to words",
         "draws": rate[1].figure.n,
         "answers": len(judged),
         "words": int(judged[:, _WORDS].sum()),

@@ -1,8 +1,8 @@
 """Do bounds from a few marked answers hold? ``python -m tests.benchmarks.marks [MIRROR]``, or ``make check-marks``.
 
-Of each language of the mirror that has annotated answers, some are drawn by their words 1,000 times, their annotations
-taken for marks and joined with what a detector expects of all. The truth is the share over all. `lexical` reads each
-language by weights that never saw it. Two more detectors guess, and say the opposite of the truth.
+Of each language of the mirror that has annotated answers, some are drawn as `mark` draws them, 1,000 times, their
+annotations taken for marks and joined with what a detector expects of all. The truth is the share over all. `lexical`
+reads each language by weights that never saw it. Two more detectors guess, and say the opposite of the truth.
 
 Models that make up 1 to 12 % of their words are simulated: of the real answers of all languages, whose lengths are spread
 wider, most lose their marks. Two halves of them are two models that answered the same questions.
@@ -26,6 +26,7 @@ from custom_metrics.hallucination import estimate
 from custom_metrics.statistics.marked import Draws, marked_difference, marked_mean
 from custom_metrics.statistics.random_effects import expected_errors
 from lm_eval_tasks.detection.marked import expected_share
+from lm_eval_tasks.results.marks.draw import Draw, ranking
 
 ROUNDS, MORE_ROUNDS = 1_000, 10_000
 NUMBERS = (25, 50, 100)
@@ -34,6 +35,7 @@ LOW_RATES = ((0.01, 0.01), (0.01, 0.03), (0.02, 0.06), (0.06, 0.12), (0.12, 0.12
 LEAST, MOST, LOW = 0.93, 0.999, 0.05
 """How often bounds are to hold; at most only from this rate on."""
 _SEED = 24
+_ALL = "all"
 
 Floats = NDArray[np.float64]
 
@@ -91,20 +93,28 @@ def annotated_answers(mirror: str) -> dict[tuple[str, str], Answers]:
     }
 
 
-def rounds(chances: Floats, number: int, times: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Which answers are drawn in each of so many rounds, and how often."""
-    rng = np.random.default_rng(_SEED)
-    for _ in range(times):
-        yield np.unique(rng.choice(len(chances), number, p=chances), return_counts=True)
+def rounds(chances: Floats, number: int, times: int) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
+    """Which answers are drawn in each of so many rounds, with which probability, and that of leaving them out."""
+    for seed in range(times):
+        places, thresholds = ranking(chances, seed)
+        drawn, draw = np.array(places[:number]), Draw(seed, (), (), thresholds[:number])
+        included, left_out = np.transpose([draw.inclusion(chance, number) for chance in chances[drawn].tolist()])
+        yield drawn, included, left_out
 
 
-def of_rates(answers: Answers, expected: Floats, number: int, times: int = ROUNDS) -> tuple[Held, Held]:
-    """Bounds of draws of this size: of marks joined with what is expected, and of marks alone."""
+def of_rates(
+    answers: Answers, expected: Floats, number: int, times: int = ROUNDS
+) -> tuple[Held, Held] | tuple[str, str]:
+    """Bounds of draws of this size: of marks joined with what is expected, and of marks alone; of all answers there are
+    none to speak of."""
+    if number >= len(answers.words):
+        return _ALL, _ALL
     share = answers.words / answers.words.sum()
     of_all = float(share @ expected)
     joined, alone = [], []
-    for drawn, counts in rounds(share, number, times):
-        draws = Draws.of(counts, clusters=[answers.texts[place] for place in drawn])
+    for drawn, included, left_out in rounds(share, number, times):
+        texts = [answers.texts[place] for place in drawn]
+        draws = Draws.of(np.ones(number), share[drawn] / included, texts, left_out)
         mean = marked_mean(draws, answers.marked[drawn], expected[drawn], of_all)
         joined.append(mean.figure[1:3])
         alone.append(mean.alone[1:3])
@@ -126,21 +136,25 @@ def halves(answers: Answers) -> tuple[Answers, Answers]:
     return first, second
 
 
-def of_pair(models: tuple[Answers, Answers], number: int, times: int = ROUNDS) -> tuple[Held, Held, Held, Held]:
+def of_pair(
+    models: tuple[Answers, Answers], number: int, times: int = ROUNDS
+) -> tuple[Held, Held, Held, Held] | tuple[str, ...]:
     """Bounds of both rates and of their difference, by draws for both; and of the difference by Student's t."""
+    if number >= len(models[0].words):
+        return (_ALL,) * 4
     shares = [each.words / each.words.sum() for each in models]
     chances = (shares[0] + shares[1]) / 2
     of_all = [float(share @ each.expected) for share, each in zip(shares, models, strict=True)]
     truths = [float(share @ each.marked) for share, each in zip(shares, models, strict=True)]
     bounds: list[list[tuple[float, float]]] = [[], [], [], []]
-    for drawn, counts in rounds(chances, number, times):
-        draws = [Draws.of(counts, share[drawn] / chances[drawn]) for share in shares]
+    for drawn, included, left_out in rounds(chances, number, times):
+        draws = [Draws.of(np.ones(number), share[drawn] / included, None, left_out) for share in shares]
         means = [
             marked_mean(draw, each.marked[drawn], each.expected[drawn], expected)
             for draw, each, expected in zip(draws, models, of_all, strict=True)
         ]
         result = marked_difference((draws[0], *means))
-        residuals = np.repeat(means[0].residuals - means[1].residuals, counts)
+        residuals = means[0].residuals - means[1].residuals
         half = t.ppf(0.975, number - 1) * float(np.sqrt(residuals @ residuals / number / (number - 1)))
         by_t = result.difference - half, result.difference + half
         for each, (low, high) in zip(bounds, [*(m.bounds() for m in means), result[3:5], by_t], strict=True):
