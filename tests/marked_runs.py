@@ -92,11 +92,10 @@ def rate_by_hand(task: TaskRun, rows: Sequence[Row]) -> MarkedMean:
     expected = {name: expected_share(each["answer"], each["spans"], language) for name, each in counted.items()}
     articles, ones, included = [row["article"] for row in rows], np.ones(len(rows)), np.ones(len(rows))
     if threshold is not None:  # not all were drawn
-        included = np.minimum(1, threshold * np.array([row["chance"] for row in rows]))
-    left_out = 0 * ones if threshold is None else np.maximum(1 - included, 1 / len(rows))
+        included = 1 - np.exp(-threshold * np.array([row["chance"] for row in rows]))
     weights = [numbers[row["id"]] for row in rows] / included
     return marked_mean(
-        Draws.of(ones, weights, None if None in articles else articles, left_out),
+        Draws.of(ones, weights, None if None in articles else articles, 1 - included),
         [1 / numbers[row["id"]] for row in rows],
         [expected[row["id"]] for row in rows],
         sum(expected[name] * numbers[name] for name in counted) / sum(numbers.values()),

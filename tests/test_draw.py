@@ -27,7 +27,6 @@ ROWS = [mfava_row(number, " ".join(["Wort"] * length)) for number, length in enu
 
 
 def test_chances_are_shares_of_the_words(tmp_path: Path) -> None:
-    """The most words stand first more often than in half of the draws, as short answers rarely have a small quotient."""
     rows = [*ROWS, mfava_row(5, ""), mfava_row(6, " \n")]
     answers = task_answers(tmp_path / "run", rows)
     drawn = draw([answers], 1_000, 7)
@@ -35,7 +34,8 @@ def test_chances_are_shares_of_the_words(tmp_path: Path) -> None:
     assert sum(drawn.chances.values()) == pytest.approx(1)
     assert sorted(drawn.order) == answers.ids[:5]  # each once, and none without a word
     first = Counter(draw([answers], 5, seed).order[0] for seed in range(1_000))
-    assert [name for name, _ in first.most_common()] == answers.ids[4::-1]
+    for name, chance in drawn.chances.items():
+        assert abs(first[name] - 1_000 * chance) < 50
 
 
 def test_a_longer_draw_begins_with_a_shorter_one(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_longer_draw_begins_with_a_shorter_one(tmp_path: Path) -> None:
         assert [item["line"]["id"] for item in short] == [item["line"]["id"] for item in long[: len(short)]]
     assert draw([answers], 20, 8).order != longest.order[:20]
     # the draw as its module says it, without the code that is tested
-    quotients = (1 - np.random.default_rng(7).random(30)) * sum(lengths) / lengths
+    quotients = np.random.default_rng(7).standard_exponential(30) * sum(lengths) / lengths
     assert longest.order == tuple(answers.ids[place] for place in np.argsort(quotients))
     assert longest.thresholds == pytest.approx((*sorted(quotients)[1:], math.inf))
 
@@ -211,7 +211,7 @@ def test_what_to_expect(tmp_path: Path) -> None:
     expected = expectations([answers], 1)
     assert [(row.answers, row.items) for row in expected] == [(25, 25), (50, 50), (100, 100), (200, 200)]
     # a quarter of the words are expected to be made up
-    assert [round(row.width, 2) for row in expected] == [0.19, 0.12, 0.08, 0.04]
+    assert [round(row.width, 2) for row in expected] == [0.19, 0.13, 0.08, 0.04]
     plain = task_answers(tmp_path / "plain", [mfava_row(n, "a b c e", None) for n in range(300)])
     assert [round(row.width, 2) for row in expectations([plain], 1)] == [0.24, 0.16, 0.11, 0.07]
     assert expectations([plain, answers], 1)[0].width == expectations([plain], 1)[0].width
@@ -230,7 +230,8 @@ def test_of_fewer_answers_than_were_asked_for_all_are_drawn(tmp_path: Path) -> N
 
 @pytest.mark.one_python("how an estimate is distributed")
 def test_a_draw_is_unbiased_and_its_errors_are_as_large_as_it_says(tmp_path: Path) -> None:
-    """Five of nine, the longest of which has a third of the words, and so is nearly always drawn: 4,000 draws."""
+    """Five of nine, the longest of which has a third of the words, and so is nearly always drawn: 4,000 draws. The short
+    ones, which are drawn rarely and count much then, leave the variance 15 % to chance."""
     lengths = [1, 1, 2, 3, 4, 6, 9, 14, 20]
     rows = [mfava_row(n, " ".join(["Wort"] * length)) for n, length in enumerate(lengths)]
     answers = task_answers(tmp_path / "run", rows)
@@ -242,10 +243,9 @@ def test_a_draw_is_unbiased_and_its_errors_are_as_large_as_it_says(tmp_path: Pat
         parts = np.array([drawn.chances[name] * made_up[name] for name in drawn.order]) / included
         totals.append(parts.sum())
         variances.append(parts**2 @ (1 - included))
-    assert np.mean(totals) == pytest.approx(
-        float(answers.shares @ [*made_up.values()]), abs=0.002
-    )  # three standard errors
-    assert np.mean(variances) == pytest.approx(np.var(totals), rel=0.1)
+    truth = float(answers.shares @ [*made_up.values()])
+    assert np.mean(totals) == pytest.approx(truth, abs=0.003)  # three standard errors
+    assert np.mean(variances) == pytest.approx(np.var(totals), rel=0.15)
 
 
 @pytest.mark.one_python("how wide bounds are")

@@ -9,11 +9,12 @@ The difference of two such means has bounds by MOVER: the distances of each mean
 correlation of both (Zou and Donner 2008, "Construction of confidence limits about effect measures", Statistics in Medicine
 27). Student's t would collapse where rates are low: of two models without a mark it says that they differ by 0 to 0.
 
-Answers are drawn without replacement: those whose random number over their chance is smallest, which is priority sampling
-(Duffield, Lund and Thorup 2007, Journal of the ACM 54; sequential Poisson sampling: Ohlsson 1998, Journal of Official
-Statistics 14). Given the smallest of these quotients that was not drawn, each answer is in the draw independently of the
-others with a known probability, which its weight is the inverse of, and a mean varies only by what a draw leaves out. Of
-draws with replacement (Hansen and Hurwitz 1943), as earlier versions made them, all of the spread counts.
+Answers are drawn one after the other, each in proportion to its chance among those not yet drawn, which is to draw those
+whose exponential random number over their chance is smallest (Efraimidis and Spirakis 2006, Information Processing Letters
+97). Given the smallest of these quotients that was not drawn, each answer is drawn independently of the others with a known
+probability (Cohen and Kaplan 2007, "Summarizing data using bottom-k sketches"). Its weight is the inverse, and a mean
+varies only by what the draw leaves out. Of draws with replacement (Hansen and Hurwitz 1943), as earlier versions made
+them, all of the spread counts.
 
 Assumptions: the probabilities are as the draw says.
 Nothing is assumed of the detector: one that guesses leaves the bounds as wide as marks alone have them. The bounds are for
@@ -315,7 +316,8 @@ def _standard_error(draws: Draws, residuals: NDArray[np.float64], learned: bool)
 
     A few answers with most of the spread tell less of it than many with the same: with the kurtosis k of the residuals, of
     n draws there are at most 2n / (k - (n - 3) / (n - 1)) degrees of freedom, n - 1 of a normal distribution (O'Neill
-    2014, "Some useful moment results in sampling problems").
+    2014, "Some useful moment results in sampling problems"). Where next to all were drawn there are at most as many as the
+    answers left out, by the probabilities of those drawn.
     """
     if not draws.left_out.any():
         return 0.0, math.inf
@@ -326,6 +328,8 @@ def _standard_error(draws: Draws, residuals: NDArray[np.float64], learned: bool)
         freedom -= len(residuals) - len({*draws.clusters})
     if number < FEWEST_DRAWS or freedom < 2 - learned:
         return math.nan, freedom
+    if (draws.left_out < 1).all():
+        freedom = min(freedom, max(1.0, float(draws.times @ (draws.left_out / (1 - draws.left_out)))))
     if squares**2 > 0:  # of residuals of 1e-100 it is 0
         kurtosis = number * float(draws.times @ residuals**4) / squares**2
         freedom = min(freedom, 2 * number / (kurtosis - (number - 3) / (number - 1)))

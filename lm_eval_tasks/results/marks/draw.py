@@ -4,11 +4,10 @@ Answers are drawn without replacement, in proportion to their words, so that few
 those drawn. Ratings and preferences count answers, not words: for them each answer has the same chance. All runs get the
 same documents, so that differences between models are paired.
 
-Each document has a random number over its chance; documents are marked in the order of these quotients. So a longer draw
-begins with a shorter one, and ``score --complete-to`` counts as many of the first as are marked. The threshold of a draw is
-the quotient of the next document. Given the threshold, each document is among the draws with a known probability, which
-the estimator needs (:mod:`custom_metrics.statistics.marked`). Earlier versions drew with replacement; their files have no
-thresholds.
+Each document has an exponential random number, over its chance; documents are marked in the order of these quotients. So a
+longer draw begins with a shorter one, and ``score --complete-to`` counts as many of the first as are marked. The threshold
+of a draw is the quotient of the next document. It says with which probability each document is drawn, which the estimator
+needs (:mod:`custom_metrics.statistics.marked`). Earlier versions drew with replacement; their files have no thresholds.
 """
 
 from __future__ import annotations
@@ -114,16 +113,11 @@ class Draw(NamedTuple):
 
     def inclusion(self, chance: float, number: int) -> tuple[float, float]:
         """The probability that a document with this chance is among the first draws, and the probability that they leave it
-        out; of draws with replacement the chance, and 1.
-
-        The latter is at least 1 / `number` until all documents are drawn. Of the last few left out, long documents that are
-        sure to be drawn would otherwise say that nothing is uncertain, and bounds would hold 80 % of the time.
-        """
+        out; of draws with replacement the chance, and 1."""
         if not self.thresholds:
             return chance, 1.0
-        threshold = self.thresholds[number - 1]
-        probability = min(1.0, chance * threshold)
-        return probability, max(1 - probability, 0.0 if math.isinf(threshold) else 1 / number)
+        reach = chance * self.thresholds[number - 1]
+        return -math.expm1(-reach), math.exp(-reach)
 
     def fields(self, name: str) -> dict[str, Any]:
         """The fields of a document's line about the draw; one line of a file has :attr:`listed`, too."""
@@ -203,7 +197,7 @@ def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans
 def ranking(chances: NDArray[np.float64], seed: int) -> tuple[list[int], tuple[float, ...]]:
     """The places of all documents that can be drawn, in the order drawn, and the threshold of each number of draws."""
     possible = np.flatnonzero(chances)
-    quotients = (1 - np.random.default_rng(seed).random(len(chances)))[possible] / chances[possible]
+    quotients = np.random.default_rng(seed).standard_exponential(len(chances))[possible] / chances[possible]
     order = np.argsort(quotients, kind="stable")
     return possible[order].tolist(), (*quotients[order].tolist()[1:], math.inf)
 
