@@ -213,7 +213,7 @@ def test_what_to_expect(tmp_path: Path) -> None:
     # a quarter of the words are expected to be made up
     assert [round(row.width, 2) for row in expected] == [0.19, 0.13, 0.08, 0.04]
     plain = task_answers(tmp_path / "plain", [mfava_row(n, "a b c e", None) for n in range(300)])
-    assert [round(row.width, 2) for row in expectations([plain], 1)] == [0.24, 0.16, 0.11, 0.07]
+    assert [round(row.width, 2) for row in expectations([plain], 1)] == [0.22, 0.15, 0.1, 0.05]
     assert expectations([plain, answers], 1)[0].width == expectations([plain], 1)[0].width
     assert [math.isnan(row.width) for row in expectations([plain], 1, "ratings")] == [True] * 4
     items = [expectations([plain, answers], 1, kind)[0].items for kind in ("spans", "ratings", "preferences")]
