@@ -1,4 +1,4 @@
-"""The table of metrics in ``lm_eval_tasks/README.md``, written from the tables of the benchmarks.
+"""The table of metrics in ``lm_eval_tasks/METRICS.md``, written from the tables of the benchmarks.
 
 ``python -m tests.metric_table`` writes it anew, between two marks of the page.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lm_eval_tasks.definition import catalogue
 
-PAGE = Path(__file__).parents[1] / "lm_eval_tasks" / "README.md"
+PAGE = Path(__file__).parents[1] / "lm_eval_tasks" / "METRICS.md"
 BEGIN = "<!-- metrics: written by `python -m tests.metric_table` -->"
 END = "<!-- end of the metrics -->"
 _GOOD = {True: "high", False: "low", None: ""}

@@ -143,14 +143,14 @@ def test_each_cell_is_estimated_by_what_saw_neither_its_language_nor_its_model()
 
 def test_the_bounds_hold_the_truth_of_nine_cells_in_ten_of_real_answers() -> None:
     """Of the calibration that ships: counts of weights that saw neither language nor family, corrected by the other
-    languages and models. The README prints the same table."""
+    languages and models. MEASUREMENTS.md prints the same table."""
     found = cells.cells(load("lexical"))
     assert len(found) == 28
     held = [cell.rates.rogan_gladen.low <= cell.truth <= cell.rates.rogan_gladen.high for cell in found]
     assert sum(held) >= 0.9 * len(found)
-    readme = Path(dataset.__file__).with_name("README.md").read_text("utf-8")
-    assert cells.table(found).splitlines()[-4:] == readme.split("mean of other languages")[0].splitlines()[-3:] + [
-        line for line in readme.splitlines() if line.startswith("mean of other languages")
+    page = Path(dataset.__file__).with_name("MEASUREMENTS.md").read_text("utf-8")
+    assert cells.table(found).splitlines()[-4:] == page.split("mean of other languages")[0].splitlines()[-3:] + [
+        line for line in page.splitlines() if line.startswith("mean of other languages")
     ]
 
 

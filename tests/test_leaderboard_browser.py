@@ -60,13 +60,13 @@ def test_a_column_is_ordered_by_the_keyboard(opened: Any, site: Path) -> None:
     head = table.locator("thead th").nth(1)
     head.locator("button").focus()
     page.keyboard.press("Enter")
-    falling = table.locator("tbody tr").evaluate_all(values)
-    assert head.get_attribute("aria-sort") == "descending"  # of a metric of which more is better
-    assert falling == sorted(falling, reverse=True)
-    assert falling[0] > falling[-1]
+    best_first = table.locator("tbody tr").evaluate_all(values)
+    assert head.get_attribute("aria-sort") == "ascending"  # of an error, of which less is better
+    assert best_first == sorted(best_first)
+    assert best_first[0] < best_first[-1]
     page.keyboard.press("Enter")
-    assert head.get_attribute("aria-sort") == "ascending"
-    assert table.locator("tbody tr").evaluate_all(values) == falling[::-1]
+    assert head.get_attribute("aria-sort") == "descending"
+    assert table.locator("tbody tr").evaluate_all(values) == best_first[::-1]
     table.locator("thead th").nth(0).locator("button").press("Enter")
     assert head.get_attribute("aria-sort") is None
     names = table.locator("tbody th a:first-child").all_inner_texts()
