@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custom_metrics.reading.words import words
 from custom_metrics.statistics.marked import Draws, MarkedMean, marked_mean
@@ -83,19 +85,22 @@ def annotated(
     return path
 
 
+def left_out(rows: Sequence[Row]) -> NDArray[np.float64]:
+    """The probability that the draw of a file's lines leaves the answer of each out; 0 where all were drawn."""
+    threshold = rows[0]["draw"]["thresholds"][-1]
+    return np.exp([-math.inf if threshold is None else -threshold * row["chance"] for row in rows])
+
+
 def rate_by_hand(task: TaskRun, rows: Sequence[Row]) -> MarkedMean:
     """The rate of answers whose first word was marked, by the lines of a marks file; answers that decline count nothing."""
-    language, threshold = rows[0]["language"], rows[0]["draw"]["thresholds"][-1]
+    language, articles = rows[0]["language"], [row["article"] for row in rows]
     tagged = {answer.doc["id"]: json.loads(answer.readings["answer"].answer) for answer in task.answers()}
     counted = {name: each for name, each in tagged.items() if each["answer"] != DECLINES}
     numbers = {name: len(words(each["answer"], language)) for name, each in counted.items()}
     expected = {name: expected_share(each["answer"], each["spans"], language) for name, each in counted.items()}
-    articles, ones, included = [row["article"] for row in rows], np.ones(len(rows)), np.ones(len(rows))
-    if threshold is not None:  # not all were drawn
-        included = 1 - np.exp(-threshold * np.array([row["chance"] for row in rows]))
-    weights = [numbers[row["id"]] for row in rows] / included
+    weights = np.array([numbers[row["id"]] for row in rows]) / (1 - left_out(rows))
     return marked_mean(
-        Draws.of(ones, weights, None if None in articles else articles, 1 - included),
+        Draws.of(np.ones(len(rows)), weights, None if None in articles else articles, left_out(rows)),
         [1 / numbers[row["id"]] for row in rows],
         [expected[row["id"]] for row in rows],
         sum(expected[name] * numbers[name] for name in counted) / sum(numbers.values()),
