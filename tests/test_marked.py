@@ -56,6 +56,27 @@ def test_exact_cases(
     assert (found.figure.n, found.slope) == (sum(times), pytest.approx(slope))
 
 
+@pytest.mark.parametrize(
+    ("left_out", "error", "freedom"), [(1.0, 0.158114, 4), (0.5, 0.111803, 4), (0.25, 0.079057, 5 / 3)]
+)
+def test_only_what_a_draw_may_leave_out_is_uncertain(left_out: float, error: float, freedom: float) -> None:
+    """Of five answers that are each left out a quarter of the time 5 / 3 more are there, and as many degrees of freedom."""
+    found = marked_mean(Draws.of(ONES, left_out=[left_out] * 5), HALVES, [0.3] * 5, 0.3)
+    assert (found.figure.value, found.figure.standard_error) == pytest.approx((0.5, error), abs=1e-6)
+    assert found.freedom == pytest.approx(freedom)
+    assert found.figure.high == pytest.approx(1 / (1 + math.exp(-t.ppf(0.975, freedom) * error / 0.25)), abs=1e-5)
+
+
+def test_of_all_answers_nothing_is_uncertain() -> None:
+    draws = Draws.of([1] * 3, [3, 2, 1], left_out=[0] * 3)
+    first, second = (marked_mean(draws, marked, [0.3] * 3, 0.3) for marked in ([1, 0.5, 0], [1, 0.5, 0.6]))
+    assert first.figure[:4] == pytest.approx((2 / 3, 2 / 3, 2 / 3, 0))
+    result = marked_difference((draws, first, second))
+    assert (result.difference, result.low, result.high) == pytest.approx((-0.1,) * 3)
+    assert result.p < 1e-6
+    assert marked_difference((draws, first, first)).p == 1
+
+
 def test_answers_of_one_article_make_the_bounds_wider() -> None:
     marked, reading = [0.0, 0.0, 1.0, 1.0, 0.5, 0.5], [0.4] * 6
     apart, together, one = (
@@ -84,6 +105,7 @@ def test_worth_is_the_number_of_draws_without_the_reading() -> None:
         (lambda: Draws.of([1, 1], [1.0, -0.1]), [0, 0], [0, 0], "its weight is not negative"),
         (lambda: Draws.of([1, 1], [0.0, 0.0]), [0, 0], [0, 0], "nor are all 0"),
         (lambda: Draws.of([1, 1], [1.0]), [0, 0], [0, 0], "one value for each drawn answer"),
+        (lambda: Draws.of([1, 1], left_out=[0, 1.1]), [0, 0], [0, 0], "left out is not between 0 and 1"),
         (lambda: Draws.of([1, 1], clusters=["a"]), [0, 0], [0, 0], "one value for each drawn answer"),
         (
             lambda: Draws.of([1, 1]),
