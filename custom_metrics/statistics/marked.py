@@ -157,11 +157,12 @@ def marked_mean(
         residuals[counts] = mean.residuals * draws.times.sum() / draws.times[counts].sum()
         return mean._replace(residuals=residuals)
     alone = _mean(draws, h, 0.0, scale)
-    deviations = draws.weights * _deviations(draws, f)
+    parts = draws.weights * np.sqrt(draws.left_out)  # of what a draw never leaves out the slope need not fit
+    deviations = parts * _deviations(draws, f)
     squares = float(draws.times * deviations @ deviations)
     if squares < 1e-12 * (scale[1] - scale[0]) ** 2 or alone.figure.n < FEWEST_DRAWS:
         return alone
-    slope = min(1.0, max(0.0, float(draws.times * draws.weights * deviations @ _deviations(draws, h)) / squares))
+    slope = min(1.0, max(0.0, float(draws.times * parts * deviations @ _deviations(draws, h)) / squares))
     leverage = deviations**2 / squares if 0 < slope < 1 else None
     return _mean(draws, h - slope * f, slope * of_all, scale, leverage)._replace(slope=slope, alone=alone.figure)
 
