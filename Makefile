@@ -20,28 +20,31 @@ PIP := -m pip install -q --no-compile
 WORKERS ?= 2
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --durations-min=10
 
-.PHONY: demo picture leaderboard leaderboard-picture detectors test test-all test-pythons test-next test-newest test-report lint bench check-marks check-statistics test-vllm test-leaderboard train-lexical train-tiny clean
+.PHONY: demo picture leaderboard leaderboard-picture detectors test test-all test-pythons test-next test-newest test-report lint bench check-marks check-statistics test-vllm test-integrations test-leaderboard train-lexical train-tiny clean
 
-# An evaluation without model weights, on the bundled sample: of a baseline, which quotes the articles and makes up nothing, and
-# of stored answers that make up some of what they say.
+# Which model is better, on the bundled excerpt of the public data, without model weights: the stored answers of two models to
+# NoMIRACL and of Mu-SHROOM's models, which people marked, and two baselines. What the harness prints is in $(RESULTS)/demo/log.
+SAMPLE := lm_eval_tasks/sample
+RUN_SAMPLE := $(DEMO)/bin/lm_eval --metadata '{"mirror": "sample"}' --log_samples --output_path $(RESULTS)/demo
+REPLAY_SAMPLE := $(RUN_SAMPLE) --model replay --model_args path=$(SAMPLE)/answers.jsonl
+DEMO_RUNS := $(addprefix $(RESULTS)/demo/,GPT-4 Mistral-7B baseline-lexical baseline-full_passage marked)
 demo: $(DEMO)/.done
-	$(DEMO)/bin/lm_eval --model grounded-baseline --model_args strategy=lexical --tasks nomiracl_de,clapnq_rag,mfava_de \
-	  --metadata '{"mirror": "sample"}' --output_path $(RESULTS) --log_samples
-	$(DEMO)/bin/lm_eval --model replay --model_args path=lm_eval_tasks/sample/answers.jsonl --tasks mfava_de \
-	  --metadata '{"mirror": "sample"}' --output_path $(RESULTS) --log_samples
-	@echo "The results and every answer lie in $(RESULTS)/:"
-	@ls -t $(RESULTS)/*/*.json* | head -6
-	@$(DEMO)/bin/lm-eval-grounded report $(RESULTS)/baseline-lexical $(RESULTS)/sample__closed-book -o $(RESULTS)/report.html > /dev/null
-	@echo "The report of these runs, a page for your browser: $(RESULTS)/report.html"
+	@rm -rf $(RESULTS)/demo; mkdir -p $(RESULTS)/demo
+	@echo "Scoring stored answers to NoMIRACL, CLAPnq and mFAVA ..."
+	@{ $(REPLAY_SAMPLE),model=gpt-4-azure,name=GPT-4 --tasks nomiracl_de,nomiracl_sw && \
+	  $(REPLAY_SAMPLE),model=Mistral-7B-Instruct-v0.2,name=Mistral-7B --tasks nomiracl_de,nomiracl_sw && \
+	  $(RUN_SAMPLE) --model grounded-baseline --model_args strategy=lexical --tasks clapnq_gold,mfava_de && \
+	  $(RUN_SAMPLE) --model grounded-baseline --model_args strategy=full_passage --tasks clapnq_gold && \
+	  $(REPLAY_SAMPLE),model=Mu-SHROOM-models --tasks mfava_de && \
+	  $(DEMO)/bin/lm-eval-grounded score $(RESULTS)/demo/Mu-SHROOM-models --marks $(SAMPLE)/marks.jsonl \
+	  -o $(RESULTS)/demo/marked; } > $(RESULTS)/demo/log 2>&1 || { cat $(RESULTS)/demo/log; exit 1; }
+	@$(DEMO)/bin/lm-eval-grounded compare $(DEMO_RUNS) --short
+	@$(DEMO)/bin/lm-eval-grounded report $(DEMO_RUNS) -o $(RESULTS)/report.html > /dev/null
+	@echo "Bounds, examples and every answer, a page for your browser: $(RESULTS)/report.html"
 
-# The README's picture of a report, from two models without weights on the bundled sample.
-picture: $(DEV)/.browser
-	rm -rf $(RESULTS)/picture
-	for strategy in lexical answer; do $(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=$$strategy \
-	  --tasks nomiracl_de,clapnq_rag,mfava_de --metadata '{"mirror": "sample"}' --output_path $(RESULTS)/picture --log_samples || exit 1; done
-	$(DEV)/bin/lm-eval-grounded report $(RESULTS)/picture/baseline-lexical $(RESULTS)/picture/baseline-answer \
-	  -o $(RESULTS)/picture/report.html
-	$(DEV)/bin/python -m tests.environment.page_picture $(RESULTS)/picture/report.html .github report
+# The README's picture of a report: the demo's.
+picture: $(DEV)/.browser demo
+	$(DEV)/bin/python -m tests.environment.page_picture $(RESULTS)/report.html .github report
 
 MIRROR ?= ../shared/hub
 RELEASED ?= ../shared/reference/nomiracl_outputs
@@ -112,18 +115,19 @@ check-statistics: $(DEV)/.done
 train-lexical: $(DEV)/.done
 	$(DEV)/bin/python -m tests.development.lexical --mirror $(MIRROR)
 
-# A detector of one's own on the sample, all the way: train a tiny encoder, measure and calibrate it on the language that was
+# A detector of one's own on the miniature, all the way: train a tiny encoder, measure and calibrate it on the language that was
 # left out, evaluate it as the detection tasks do, and use it. It shows that every step works; its figures say nothing.
+MINIATURE := tests/data/miniature
 TINY := $(RESULTS)/tiny
 train-tiny: $(DEV)/.done
 	rm -rf $(TINY)
 	$(DEV)/bin/python -m tests.tiny_models bert $(TINY)/base
-	OMP_NUM_THREADS=1 $(DEV)/bin/lm-eval-grounded train --detector transformers --base $(TINY)/base --mirror sample --without de \
+	OMP_NUM_THREADS=1 $(DEV)/bin/lm-eval-grounded train --detector transformers --base $(TINY)/base --mirror $(MINIATURE) --without de \
 	  --calibrate -o $(TINY)/detector --max_length 512 --num_train_epochs 4 --learning_rate 3e-3 --disable_tqdm true
 	$(DEV)/bin/lm_eval --model hallucination-detector --model_args detector=$(TINY)/detector \
-	  --tasks mfava_detection_de_gold,mushroom_de --metadata '{"mirror": "sample"}' --log_samples --output_path $(TINY)/detection
+	  --tasks mfava_detection_de_gold,mushroom_de --metadata '{"mirror": "$(MINIATURE)"}' --log_samples --output_path $(TINY)/detection
 	$(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de --log_samples \
-	  --metadata '{"mirror": "sample", "detector": "$(TINY)/detector"}' --output_path $(TINY)/wild
+	  --metadata '{"mirror": "$(MINIATURE)", "detector": "$(TINY)/detector"}' --output_path $(TINY)/wild
 
 # Reports, leaderboards and the page to mark answers on, in a browser: Debian's Chromium, which root installs where it is missing;
 # skipped, with the reason, without it. SCREENSHOTS=DIR keeps a picture of each page.
@@ -142,6 +146,10 @@ $(DEV)/.browser: $(DEV)/.done
 test-vllm: $(VLLM)/.done
 	VLLM_CPU_KVCACHE_SPACE=1 OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind \
 	  $(VLLM)/bin/python -m pytest --durations=8 -m vllm tests/test_backends.py tests/test_vllm_engine.py
+
+# LangChain and Inspect themselves, in an environment of their own.
+test-integrations: $(DEV)/.done
+	$(DEV)/bin/nox -s integrations
 
 # Results through the converter of the shared leaderboards, which needs Python 3.12; skipped, with the reason, without it.
 test-leaderboard: $(DEV)/.done

@@ -1,8 +1,8 @@
-"""The environments that tests need beside the developers' own: other Pythons, other versions of the harness, and the
-converter of the shared leaderboards.
+"""The environments that tests need beside the developers' own: other Pythons, other versions of the harness, LangChain and
+Inspect, and the converter of the shared leaderboards.
 
-``make test-pythons``, ``make test-next``, ``make test-newest`` and ``make test-leaderboard`` run it. A Python that the
-machine lacks is skipped, with that reason.
+``make test-pythons``, ``make test-next``, ``make test-newest``, ``make test-integrations`` and ``make test-leaderboard``
+run it. A Python that the machine lacks is skipped, with that reason.
 """
 
 from __future__ import annotations
@@ -76,3 +76,11 @@ def harness(session: nox.Session, harness: str) -> None:
 def leaderboard(session: nox.Session) -> None:
     """The environment of the leaderboards' converter, which ``tests/test_every_eval_ever.py`` starts."""
     session.install("-q", "--no-compile", "every-eval-ever==0.3.0")
+
+
+@nox.session(python=OWN, default=False)
+def integrations(session: nox.Session) -> None:
+    """The doors to LangChain and Inspect, and a log that Inspect has written, with the real packages."""
+    session.install("-q", "--no-compile", "-e", ".[integrations]", "pytest>=8.3")
+    files = "tests/test_integrations.py", "tests/test_log_formats.py"
+    session.run("pytest", "-q", "-k", "langchain or inspect", *files, *session.posargs)

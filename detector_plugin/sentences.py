@@ -25,7 +25,7 @@ class Layout:
     def __init__(self, text: str, places: list[tuple[int, int]]) -> None:
         self.texts = [text[start:end] for start, end in places]  # with their punctuation
         self.n_words = len(places)
-        new_lines = [False] + ["\n" in text[before:after] for (_, before), (after, _) in pairwise(places)]
+        new_lines = _new_lines(text, places)
         # (n_words,) whether a word numbers the item of a list, and states nothing
         self.item_numbers = np.array(
             [_ITEM_NUMBER.match(word) is not None and fresh for word, fresh in zip(self.texts, new_lines, strict=True)],
@@ -37,6 +37,11 @@ class Layout:
         self.clause_words = np.diff(self.clause_starts, append=self.n_words)
         self.sentence_of = np.repeat(np.arange(len(self.sentence_starts)), self.sentence_words)
         self.clause_of = np.repeat(np.arange(len(self.clause_starts)), self.clause_words)
+
+
+def _new_lines(text: str, places: list[tuple[int, int]]) -> list[bool]:
+    """Whether a line ends before a word, for each."""
+    return [False] + ["\n" in text[before:after] for (_, before), (after, _) in pairwise(places)]
 
 
 def _segment_starts(words: list[str], new_lines: list[bool]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -66,6 +71,7 @@ def _segment_starts(words: list[str], new_lines: list[bool]) -> tuple[NDArray[np
 def sentence_bounds(answer: str, language: str | None) -> list[tuple[int, int]]:
     """First and end character of each sentence of an answer that is not blank, without white space at its ends."""
     places = words(answer, language)
-    starts = Layout(answer, places).sentence_starts.tolist() if places else [0]
+    texts = [answer[start:end] for start, end in places]
+    starts = _segment_starts(texts, _new_lines(answer, places))[0].tolist()
     edges = [0, *(places[word][0] for word in starts[1:]), len(answer)]
     return [without_space(answer, *edge) for edge in pairwise(edges)]

@@ -43,7 +43,7 @@ class FlaggedLog:
     @property
     def answers(self) -> pandas.DataFrame:
         """A row for each answer: ``line``, ``id``, ``language``, ``flagged_share`` (of its words), ``expected_share``,
-        ``unsupported_probability``, ``spans`` and their ``texts``."""
+        ``unsupported_probability``, ``spans`` and their ``texts``, ``sentences`` (start, end and probability of each)."""
         import pandas
 
         return pandas.DataFrame(self._rows)

@@ -24,8 +24,8 @@ from lm_eval_tasks import commands
 from lm_eval_tasks.harness import short_errors
 
 ABOUT = (
-    "Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*, mushroom_*, memerag_*. To evaluate a model, run "
-    "`lm_eval`."
+    "Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*, mushroom_*, memerag_*, mtragun_*. To evaluate a model, "
+    "run `lm_eval`."
 )
 GROUPS = {
     "Before a run": "check sources path retrieve",

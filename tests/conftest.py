@@ -17,6 +17,7 @@ import pytest
 
 from tests.environment import harness_start
 from tests.environment.started import Started
+from tests.miniature import MINIATURE_FOLDER
 from tests.somebodys_package import package, theirs  # noqa: F401
 from tests.tiny_models import llama, llama_classifier, lookup, minilm, tiny_encoder, tiny_models  # noqa: F401
 
@@ -65,7 +66,7 @@ def hub(shared: Path) -> str:
 @pytest.fixture
 def mirror(tmp_path: Path) -> Path:
     """A copy of the bundled sample, to be damaged."""
-    return Path(shutil.copytree(ROOT / "lm_eval_tasks" / "sample", tmp_path / "mirror"))
+    return Path(shutil.copytree(MINIATURE_FOLDER, tmp_path / "mirror"))
 
 
 _started: list[Started] = []  # what runs the commands of this session

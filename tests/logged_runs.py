@@ -7,11 +7,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import ROOT, command, evaluate, run
+from tests.conftest import command, evaluate, run
+from tests.miniature import MINIATURE, MINIATURE_FOLDER
 from tests.shared_once import SharedOnce
 
 TASKS = "mfava_de,mfava_zh"
-ANSWERS = ROOT / "lm_eval_tasks" / "sample" / "answers.jsonl"
+ANSWERS = MINIATURE_FOLDER / "answers.jsonl"
 """Of the model ``sample/closed-book`` to :data:`TASKS`. It makes up some of what it says, which ``lexical`` flags."""
 
 
@@ -28,7 +29,7 @@ def generate(
         [
             *(command("lm_eval"), "--tasks", tasks, "--model", model, *options),
             *(("--model_args", model_args) if model_args else ()),
-            *("--log_samples", "--output_path", str(folder), "--metadata", "mirror=sample", *metadata),
+            *("--log_samples", "--output_path", str(folder), "--metadata", f"mirror={MINIATURE}", *metadata),
         ],
         folder.parent,
     )
@@ -40,7 +41,7 @@ def in_this_process(tasks: list[str], model: str, model_args: str, folder: Path 
     from lm_eval.loggers import EvaluationTracker
 
     tracker = EvaluationTracker(output_path=folder and str(folder))
-    known = {"metadata": {"mirror": "sample"}, "log_samples": True, "evaluation_tracker": tracker}
+    known = {"metadata": {"mirror": MINIATURE}, "log_samples": True, "evaluation_tracker": tracker}
     results = evaluate(tasks, model, model_args, **{**known, **options})
     samples = results.pop("samples")
     tracker.save_results_aggregated(results=results, samples=samples)

@@ -48,12 +48,12 @@ def logged_run(folder: Path, rows: Sequence[Row], task: str = "mfava_de") -> Pat
     return folder
 
 
-def task_answers(folder: Path, rows: Sequence[Row], task: str = "mfava_de") -> Any:
-    """The answers of such a run."""
+def task_answers(folder: Path, rows: Sequence[Row], task: str = "mfava_de", kind: str = "spans") -> Any:
+    """The answers of such a run, for a kind of marks."""
     from lm_eval_tasks.results.marks.draw import TaskAnswers
 
     (run,) = read_runs([logged_run(folder, rows, task)])
-    return TaskAnswers.of(run.model, run.tasks[task])
+    return TaskAnswers.of(run.model, run.tasks[task], kind)
 
 
 def first_word(line: Mapping[str, Any]) -> Row:

@@ -17,6 +17,7 @@ from lm_eval_tasks.mfava.dataset import LANGUAGES
 from tests.changed_runs import change_results
 from tests.conftest import command, run
 from tests.logged_runs import files_of, lines, only_predicted, replay
+from tests.miniature import MINIATURE
 from tests.shared_once import SharedOnce
 
 Row = dict[str, Any]
@@ -48,7 +49,15 @@ def _make(folder: Path) -> None:
         done = run(
             [
                 *(command("lm_eval"), "--model", "grounded-baseline", "--model_args", f"strategy={strategy}"),
-                *("--tasks", ",".join(TASKS), "--metadata", "mirror=sample", "--output_path", ".", "--log_samples"),
+                *(
+                    "--tasks",
+                    ",".join(TASKS),
+                    "--metadata",
+                    f"mirror={MINIATURE}",
+                    "--output_path",
+                    ".",
+                    "--log_samples",
+                ),
             ],
             folder,
         )

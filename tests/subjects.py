@@ -15,6 +15,7 @@ from lm_eval_tasks.data.tables import plain_files
 from lm_eval_tasks.mushroom import references as pages
 from lm_eval_tasks.mushroom.dataset import LANGUAGES, REPOSITORY, title_of
 from lm_eval_tasks.mushroom.references import decoded, read_page
+from tests.miniature import MINIATURE_FOLDER
 
 TABLE = Path(pages.__file__).with_name("subjects.tsv")
 _LINK = re.compile(rb'<a href="(https://(\w+)\.wikipedia\.org/wiki/[^"]+)"[^>]* class="interlanguage-link-target"')
@@ -23,7 +24,7 @@ _LINK = re.compile(rb'<a href="(https://(\w+)\.wikipedia\.org/wiki/[^"]+)"[^>]* 
 def table(mirror: str) -> str:
     """The table's content, by the archives of a mirror and of the sample."""
     by_item: dict[str, dict[str, str]] = defaultdict(dict)
-    folders = [Path(place, "github", REPOSITORY) for place in (mirror, TABLE.parents[1] / "sample")]
+    folders = [Path(place, "github", REPOSITORY) for place in (mirror, MINIATURE_FOLDER)]
     archives = [(code, folder / entry.pages_file) for folder in folders for code, entry in LANGUAGES.items()]
     for code, archive in archives:
         for _, content in plain_files(archive, pages.LARGEST_PAGE, Counter(), "") if archive.is_file() else ():

@@ -38,6 +38,7 @@ from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.mushroom.dataset import load as load_mushroom
 from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl
 from tests.conftest import results_of
+from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
 
@@ -81,12 +82,12 @@ answers = st.one_of(
 @lru_cache(maxsize=1)
 def documents() -> dict[str, dict[str, Any]]:
     return {
-        "nomiracl": load_nomiracl("de", mirror="sample")["evaluation"][1],
-        "clapnq": load_clapnq(task_name="clapnq_rag", task_retriever="bm25", mirror="sample")["evaluation"][0],
-        "tagged": load_clapnq(task_name="clapnq_gold", mirror="sample", detector="lexical")["evaluation"][0],
-        "wild": wild.load("ja", mirror="sample")["evaluation"][0],
-        "real": load_mushroom("hi", mirror="sample")["evaluation"][0],
-        "annotated": annotated.load("de", mirror="sample")["evaluation"][0],
+        "nomiracl": load_nomiracl("de", mirror=MINIATURE)["evaluation"][1],
+        "clapnq": load_clapnq(task_name="clapnq_rag", task_retriever="bm25", mirror=MINIATURE)["evaluation"][0],
+        "tagged": load_clapnq(task_name="clapnq_gold", mirror=MINIATURE, detector="lexical")["evaluation"][0],
+        "wild": wild.load("ja", mirror=MINIATURE)["evaluation"][0],
+        "real": load_mushroom("hi", mirror=MINIATURE)["evaluation"][0],
+        "annotated": annotated.load("de", mirror=MINIATURE)["evaluation"][0],
     }
 
 
@@ -203,13 +204,13 @@ def test_half_a_character_in_an_answer_costs_no_sample(
     """Through the harness's own writer, which lost the samples from there on, and ended with 0."""
     from lm_eval.loggers import EvaluationTracker
 
-    task, docs = "nomiracl_de", load_nomiracl("de", mirror="sample")["evaluation"]
+    task, docs = "nomiracl_de", load_nomiracl("de", mirror=MINIATURE)["evaluation"]
     rows = [{"id": doc["query_id"], "response": f"half \ud800 {number}"} for number, doc in enumerate(docs)]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     tracker = EvaluationTracker(output_path=str(tmp_path / "out"))
     with caplog.at_level(logging.WARNING):
         results = harness(
-            [task], "replay", f"path={tmp_path / 'a.jsonl'}", metadata={"mirror": "sample"}, evaluation_tracker=tracker
+            [task], "replay", f"path={tmp_path / 'a.jsonl'}", metadata={"mirror": MINIATURE}, evaluation_tracker=tracker
         )
         logged = results.pop("samples")
         tracker.save_results_aggregated(results=results, samples=logged)
@@ -228,7 +229,7 @@ def test_the_task_mends_what_any_other_model_says(caplog: pytest.LogCaptureFixtu
     from lm_eval_tasks.harness.autoload import task_folder
 
     tasks = ["nomiracl_de", "clapnq_rag", "mfava_de", "mfava_detection_de_gold", "mushroom_de"]
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": "sample"})
+    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": MINIATURE})
     for name, task in manager.load(tasks)["tasks"].items():
         task.build_all_requests(limit=2, rank=0, world_size=1)
         for request in task.instances:

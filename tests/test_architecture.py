@@ -14,6 +14,7 @@ import pytest
 from lm_eval_tasks.harness.host import has_scorers
 from tests.architecture import PACKAGES, PAGE, rooms, updated
 from tests.conftest import ROOT, evaluate, run
+from tests.miniature import MINIATURE
 
 TEXT = PAGE.read_text("utf-8")
 LINK = re.compile(r"\]\(([^)#]+)")
@@ -91,7 +92,7 @@ def rooms_entered(tasks: list[str], output: Path) -> list[str]:
     before = sys.getprofile()
     sys.setprofile(record)
     try:
-        results = evaluate(tasks, model, limit=1, metadata={"mirror": "sample"}, evaluation_tracker=tracker)
+        results = evaluate(tasks, model, limit=1, metadata={"mirror": MINIATURE}, evaluation_tracker=tracker)
         samples = results.pop("samples")
         tracker.save_results_aggregated(results, samples)
         for task in tasks:

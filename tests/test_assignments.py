@@ -10,6 +10,7 @@ from lm_eval.utils import simple_parse_args_string
 from custom_metrics.usage.options import assignments
 from lm_eval_tasks.data.provenance import metadata_given
 from lm_eval_tasks.harness.host import has_scorers
+from tests.miniature import MINIATURE
 
 CASES = [
     ("", {}),
@@ -43,6 +44,6 @@ def test_they_are_those_that_the_harness_reads(text: str) -> None:
 
 @pytest.mark.parametrize("merged", [None, "none"])  # by 0.4 and by 0.5
 def test_the_models_options_are_no_metadata_of_the_run_on_any_version(merged: str | None) -> None:
-    config = {"metadata": {"version": 1.0, "threshold": merged, "mirror": "sample"}}
-    assert metadata_given(config, "threshold=none") == {"mirror": "sample"}
-    assert metadata_given(config, {"threshold": merged}) == {"mirror": "sample"}
+    config = {"metadata": {"version": 1.0, "threshold": merged, "mirror": MINIATURE}}
+    assert metadata_given(config, "threshold=none") == {"mirror": MINIATURE}
+    assert metadata_given(config, {"threshold": merged}) == {"mirror": MINIATURE}

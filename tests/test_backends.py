@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import figures_of, results_of, run
+from tests.miniature import MINIATURE
 
 TASKS = "nomiracl_de,clapnq_rag,mfava_de"
 
@@ -47,7 +48,7 @@ def test_hf(llama: Path, tmp_path: Path, chat: bool) -> None:
             *(sys.executable, "-m", "lm_eval", "--tasks", TASKS, "--model", "hf"),
             *("--model_args", f"pretrained={llama}"),
             *("--device", "cpu", "--batch_size", "4", "--limit", "4", "--gen_kwargs", "max_gen_toks=16"),
-            *("--metadata", "mirror=sample", "--log_samples", "--output_path", str(tmp_path / "out")),
+            *("--metadata", f"mirror={MINIATURE}", "--log_samples", "--output_path", str(tmp_path / "out")),
             *(["--apply_chat_template"] if chat else []),
         ],
         tmp_path,
@@ -62,7 +63,14 @@ def test_vllm(llama: Path, minilm: str, tmp_path: Path) -> None:
     lm_eval = [sys.executable, "-m", "lm_eval", "--model", "vllm", "--model_args", arguments, "--log_samples"]
     run(
         [
-            *(*lm_eval, "--tasks", f"{TASKS},clapnq_rag_minilm", "--metadata", "mirror=sample", f"minilm={minilm}"),
+            *(
+                *lm_eval,
+                "--tasks",
+                f"{TASKS},clapnq_rag_minilm",
+                "--metadata",
+                f"mirror={MINIATURE}",
+                f"minilm={minilm}",
+            ),
             *("--gen_kwargs", "max_gen_toks=32", "--output_path", str(tmp_path / "out")),  # random weights never end
         ],
         tmp_path,

@@ -40,6 +40,7 @@ WRITTEN = {
     "making": 4 * (1 + 32),
     "memerag": 2 * (1 + 1 + 5),
     "mfava": 3 + 31 + 1 + 2 * (5 + 30 + 2),
+    "mtragun": 1 + 4 + 1,
     "mushroom": 1 + 14 + 1,
     "nomiracl": 1 + 4 * (18 + 1) + 9 + 1,
 }

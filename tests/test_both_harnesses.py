@@ -16,12 +16,13 @@ import pytest
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.harness import autoload, host, short_errors, unfit
 from tests.conftest import ROOT, command, evaluate, results_of, run
+from tests.miniature import MINIATURE
 from tests.other_tasks import write_tasks
 
 RESULTS = Path(__file__).parent / "data" / "both_harnesses.json"
 """Results and figures of a run of 0.4.13; ``LM_EVAL_GROUNDED_WRITE_GOLDEN=1`` writes them anew."""
 TASKS = ["nomiracl_de", "clapnq_gold", "mfava_de", "mushroom_de", "memerag_de"]
-SAMPLE = {"metadata": {"mirror": "sample"}}
+SAMPLE = {"metadata": {"mirror": MINIATURE}}
 
 
 OF_THE_DAY = ("date", "start_time", "end_time", "total_evaluation_time_seconds", "pretty_env_info")

@@ -18,6 +18,7 @@ from custom_metrics.broken_run import Answered, Labels, Signs, is_repetitive, si
 from custom_metrics.relevance import NO_ANSWER, nomiracl_label, robust_label
 from lm_eval_tasks.harness import run_warnings
 from lm_eval_tasks.nomiracl.dataset import load
+from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
 
@@ -151,7 +152,7 @@ def test_clapnq_and_mfava_are_looked_at_and_detection_is_not(caplog: pytest.LogC
 
     expected = {"nomiracl_de": True, "clapnq_gold": True, "clapnq_rag": True, "mfava_de": True}
     expected |= {"mfava_detection_de_gold": False, "mushroom_de": False}
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": "sample"})
+    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": MINIATURE})
     for name, task in manager.load(list(expected))["tasks"].items():
         task.build_all_requests(limit=4, rank=0, world_size=1)
         for request in task.instances:
@@ -172,7 +173,7 @@ def test_answers_are_not_labelled_again(harness: Harness, monkeypatch: pytest.Mo
     monkeypatch.setattr(filters, "robust_label", lambda response, *_: read.append(response) or "Invalid")
     monkeypatch.setattr(run_warnings, "signs_of", lambda answers: counted.extend(answers) or signs_of(answers))
     counted: list[Answered] = []
-    harness(["nomiracl_de"], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"}, limit=4)
+    harness(["nomiracl_de"], "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE}, limit=4)
     assert len(read) == 4
     assert [answer.labels for answer in counted] == [Labels("I don't know", "Invalid")] * 4
 

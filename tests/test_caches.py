@@ -16,6 +16,7 @@ from lm_eval_tasks.harness import host
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mfava import dataset as wild
 from lm_eval_tasks.models import detector as detector_model
+from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
 
@@ -34,7 +35,7 @@ def evaluated(harness: Harness, task: str, cached: bool, **metadata: Any) -> Any
     of_run = {name: metadata.pop(name, None) for name in ("limit", "num_fewshot", "gen_kwargs")}
     model = ("hallucination-detector", "detector=lexical") if "detection" in task else ("grounded-baseline", "")
     options = {"cache_requests": cached, "bootstrap_iters": 0, **of_run}
-    got = harness([task], *model, metadata={"mirror": "sample", **metadata}, **options)
+    got = harness([task], *model, metadata={"mirror": MINIATURE, **metadata}, **options)
     seen = [(s["doc_id"], s["doc"], s["arguments"], s["resps"]) for s in got["samples"][task]]
     return json.dumps([got["results"][task], seen], sort_keys=True, default=str)
 
@@ -76,7 +77,7 @@ def test_another_mirror_has_requests_of_its_own(harness: Harness, hub: str, task
 
 def built(task: str, **options: Any) -> list[Any]:
     """The requests of a task, as a run with `--cache_requests` builds or finds them."""
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": "sample"})
+    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": MINIATURE})
     loaded = manager.load([task])["tasks"][task]
     loaded.build_all_requests(cache_requests=True, rank=0, world_size=1, **options)
     return [(request.doc_id, request.arguments) for request in loaded.instances]
@@ -134,7 +135,7 @@ def tags(harness: Harness, tmp_path: Path, model_args: str) -> set[str]:
         ["mfava_detection_de_gold"],
         "hallucination-detector",
         model_args,
-        metadata={"mirror": "sample"},
+        metadata={"mirror": MINIATURE},
         use_cache=str(tmp_path / "cache"),
     )
     assert got["config"]["detector"]["name"] == model_args.split(",")[0].split("=")[1]
@@ -166,13 +167,13 @@ def test_models_that_answer_documents_are_never_answered_for(
     harness: Harness, tmp_path: Path, model: str, first: str, second: str
 ) -> None:
     for name in "ab":
-        rows = [{"id": doc["id"], "response": name} for doc in wild.load("de", mirror="sample")["evaluation"]]
+        rows = [{"id": doc["id"], "response": name} for doc in wild.load("de", mirror=MINIATURE)["evaluation"]]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
 
     def answers(model_args: str, **options: Any) -> list[str]:
         arguments = model_args.format(folder=tmp_path)
         got = harness(
-            ["mfava_de"], model, arguments, metadata={"mirror": "sample"}, gen_kwargs="do_sample=False", **options
+            ["mfava_de"], model, arguments, metadata={"mirror": MINIATURE}, gen_kwargs="do_sample=False", **options
         )
         return [sample["resps"][0][0] for sample in got["samples"]["mfava_de"]]
 

@@ -13,8 +13,9 @@ import pytest
 
 from lm_eval_tasks.cli import main
 from tests.environment.harness_start import json_alone, with_json
+from tests.miniature import MINIATURE
 
-SAMPLE = ("--metadata", "mirror=sample")
+SAMPLE = ("--metadata", f"mirror={MINIATURE}")
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +95,16 @@ def test_the_options_of_lm_eval_are_read_as_it_reads_them(capsys: pytest.Capture
     """Wildcards, groups, JSON, several --metadata, --limit."""
     lines = said(
         capsys,
-        *(0, "--tasks", "nomiracl_de*", "mfava_detection_gold", "--limit", "3", "--metadata", '{"mirror": "sample"}'),
+        *(
+            0,
+            "--tasks",
+            "nomiracl_de*",
+            "mfava_detection_gold",
+            "--limit",
+            "3",
+            "--metadata",
+            f'{{"mirror": "{MINIATURE}"}}',
+        ),
         *("--metadata", "subset=relevant", "--gen_kwargs", "max_gen_toks=77"),
     )
     names = [line.split(":")[0] for line in lines if " questions; prompts of " in line]
@@ -135,15 +145,15 @@ def test_all_missing_files_of_all_tasks_are_said_at_once_with_one_command(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--tasks", "nomiracl_de", "--metadata", "mirror=sample,max_sample=3"), "did you mean 'max_samples'?"),
+        (("--tasks", "nomiracl_de", "--metadata", f"mirror={MINIATURE},max_sample=3"), "did you mean 'max_samples'?"),
         (("--tasks", "nomiracl_de*", "--metadata", "mirror=nowhere"), "nomiracl_de and 3 more: The mirror folder "),
         pytest.param(
-            *(("--tasks", "mfava_de", "--metadata", "mirror=sample,detector=no/such"), "no/such"),
+            *(("--tasks", "mfava_de", "--metadata", f"mirror={MINIATURE},detector=no/such"), "no/such"),
             marks=pytest.mark.skipif(
                 find_spec("torch") is None, reason="detectors of Hugging Face need torch (extra hf)"
             ),
         ),
-        (("--tasks", "mfava_de", "--metadata", "mirror=sample,calibration=no.json"), "no.json"),
+        (("--tasks", "mfava_de", "--metadata", f"mirror={MINIATURE},calibration=no.json"), "no.json"),
         (
             ("--tasks", "nomiracl_de", *SAMPLE, "--output_path", f"{__file__}/out"),
             f"--output_path: nothing can be written to {__file__}/out: Not a directory",
@@ -169,7 +179,7 @@ def test_what_would_end_the_run_is_a_problem(
 def test_replay_is_asked_for_every_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from lm_eval_tasks.nomiracl.dataset import load
 
-    ids = load("de", mirror="sample")["evaluation"]["query_id"]
+    ids = load("de", mirror=MINIATURE)["evaluation"]["query_id"]
     rows = [{"query_id": id, "task": "nomiracl_de", "response": "x"} for id in ids[:5]]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     arguments = ("--tasks", "nomiracl_de", *SAMPLE, "--model", "replay", "--model_args", f"path={tmp_path / 'a.jsonl'}")
@@ -202,7 +212,7 @@ def test_prompts_are_counted_by_the_models_own_tokenizer(
     arguments = ("--full", "--tasks", "nomiracl_de", *SAMPLE, "--model_args", f"pretrained={model}")
     lines = said(capsys, 0, *arguments)
     prompt = "\n".join(line[4:] for line in lines if line.startswith("  | ")).rstrip("\n")
-    assert load("de", mirror="sample")["evaluation"][0]["query"] in prompt
+    assert load("de", mirror=MINIATURE)["evaluation"][0]["query"] in prompt
     shortest, longest = (int(lines[0].split()[place]) for place in (5, 7))
     assert "tokens, median" in lines[0]
     assert shortest <= len(tokenizer(prompt)["input_ids"]) <= longest

@@ -12,10 +12,10 @@ import pytest
 from custom_metrics.scores.grounding import process_results, process_results_with_retrieval
 from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.clapnq.dataset import load, load_task
-from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.sources import CorruptSource
+from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
-SAMPLE = Path(sources.__file__).parents[1] / "sample"
+SAMPLE = MINIATURE_FOLDER
 load_gold = partial(load_task, task_name="clapnq_gold")
 load_rag_bm25 = partial(load_task, task_name="clapnq_rag", task_retriever="bm25")
 
@@ -76,7 +76,7 @@ def test_the_full_passage_has_the_papers_row(hub: str, shared: Path, harness: Ca
 )
 def test_an_unknown_value_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        load(**{"mirror": "sample", **arguments})
+        load(**{"mirror": MINIATURE, **arguments})
 
 
 HEADER = "id\ttext\ttitle\n"

@@ -26,12 +26,13 @@ from lm_eval_tasks.data import sources
 from lm_eval_tasks.detection.calibrated import TaggedAnswer, tagged_answer
 from lm_eval_tasks.models.baseline import GroundedBaseline
 from tests.conftest import figures_of
+from tests.miniature import MINIATURE
 from tests.test_mfava_tasks import EveryThirdWord, third
 
 __all__ = ["third"]  # a fixture
 
 Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": "sample"}
+SAMPLE = {"mirror": MINIATURE}
 SETTINGS = {"detector": "lexical", "detector_args": "{}", "calibration": "none", "calibration_annotations": ""}
 SHARE, CORRECTED = "hallucinated_share", "rogan_gladen_rate"
 
@@ -123,7 +124,8 @@ def test_without_a_calibration_there_is_the_share_alone(
 ALONE = """
 import sys
 from tests.conftest import evaluate
-got = evaluate(["clapnq_gold", "clapnq_rag"], "grounded-baseline", "strategy=lexical", metadata={"mirror": "sample"})
+from tests.miniature import MINIATURE
+got = evaluate(["clapnq_gold", "clapnq_rag"], "grounded-baseline", "strategy=lexical", metadata={"mirror": MINIATURE})
 tasks = ("detection.calibrated", "mfava", "clapnq.hallucination")
 ours = ("detector_plugin", *(f"lm_eval_tasks.{name}" for name in tasks))
 interface = {"detector_plugin", *(f"detector_plugin.{name}" for name in ("detector", "loading", "processes"))}
@@ -163,7 +165,7 @@ def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness,
     metadata = {**SAMPLE, "detector": str(lookup)}
     shares = {}
     for task in ("clapnq_gold", "clapnq_rag"):
-        documents = dataset.load(retriever=None if task == "clapnq_gold" else "bm25", mirror="sample")["evaluation"]
+        documents = dataset.load(retriever=None if task == "clapnq_gold" else "bm25", mirror=MINIATURE)["evaluation"]
         rows = [{"query_id": doc["id"], "response": said} for doc in documents]
         (tmp_path / "said.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
         got = harness([task], "replay", f"path={tmp_path / 'said.jsonl'}", metadata=metadata)
@@ -263,8 +265,8 @@ def test_what_cannot_be_used_is_refused_before_a_word_is_generated(
 def test_settings_that_are_of_something_else(tmp_path: Path) -> None:
     """A calibration of another detector; the baseline's threshold, which the harness mixes with what the user named."""
     with pytest.raises(CalibrationError, match="it is of detector 'tests/third', and the detector in use is 'lexical'"):
-        dataset.load(mirror="sample", detector="lexical", calibration=english(tmp_path))
-    options = {"mirror": "sample", "detector": "lexical", "threshold": 0.3}
+        dataset.load(mirror=MINIATURE, detector="lexical", calibration=english(tmp_path))
+    options = {"mirror": MINIATURE, "detector": "lexical", "threshold": 0.3}
     assert dataset.load(**options, strategy="lexical")["evaluation"][0]["detector_args"] == "{}"
     with pytest.raises(ValueError, match="clapnq: threshold belongs into detector_args"):
         dataset.load(**options)

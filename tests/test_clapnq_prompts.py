@@ -12,6 +12,7 @@ from custom_metrics.abstention import is_abstention
 from lm_eval_tasks.clapnq.task import PaperShots, choose_shots
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.harness.host import has_scorers
+from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
 
@@ -55,7 +56,7 @@ def tasks() -> dict[str, Any]:
     from lm_eval_tasks.harness.autoload import task_folder
 
     names = [f"clapnq_{setting}{prompt}" for setting in ("gold", "rag") for prompt in ("", "_gpt", "_llama")]
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": "sample"})
+    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": MINIATURE})
     found: dict[str, Any] = manager.load(names)["tasks"]
     return found
 
@@ -211,14 +212,14 @@ def with_shots(harness: Harness, mirror: str, shots: int, **metadata: str) -> st
 
 
 def test_the_harness_shows_the_shots(harness: Harness, hub: str) -> None:
-    context = with_shots(harness, "sample", 2)
+    context = with_shots(harness, MINIATURE, 2)
     assert context.startswith(f"{LLAMA}\n\n[document]: Venice Venice stands")
     assert "\n\nI do not have an answer.\n\n[document]: Tides" in context
     with pytest.raises(ValueError, match="clapnq_gold_llama: --num_fewshot 5: the settings are 1"):
-        with_shots(harness, "sample", 5)
+        with_shots(harness, MINIATURE, 5)
     with pytest.raises(
         ValueError, match="clapnq_gold_llama: the shots are of the train split, which cannot be evaluated"
     ):
-        with_shots(harness, "sample", 1, split="train")
+        with_shots(harness, MINIATURE, 1, split="train")
     with pytest.raises(MissingSource, match=r"clapnq_train_answerable\.jsonl.*sources --fetch 'PrimeQA/clapnq"):
         with_shots(harness, hub, 1)

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, command, figures_of, results_of, run
+from tests.miniature import MINIATURE, MINIATURE_FOLDER
 from tests.shared_once import SharedOnce
 from tests.tiny_models import needed
 
 EXAMPLE = ROOT / "examples" / "clapnq_t5.py"
-SAMPLE = ROOT / "lm_eval_tasks" / "sample" / "PrimeQA" / "clapnq_passages" / "passages.tsv"
+SAMPLE = MINIATURE_FOLDER / "PrimeQA" / "clapnq_passages" / "passages.tsv"
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 """Several gain nothing on a model of this size, and lose much where other tests run."""
 
@@ -75,7 +76,7 @@ def trained(shared_once: SharedOnce) -> Path:
     def make(folder: Path) -> None:
         write_t5(folder / "base")
         for split in ("train", "dev"):
-            options = ["--split", split, "--mirror", "sample", "-o", f"{split}.jsonl"]
+            options = ["--split", split, "--mirror", MINIATURE, "-o", f"{split}.jsonl"]
             run([command("lm-eval-grounded"), "export", "clapnq", *options], folder)
         with (folder / "train.jsonl").open("a", encoding="utf-8") as stream:
             long = rows(folder / "dev.jsonl")[0]
@@ -102,7 +103,7 @@ def test_the_example_learns_and_the_harness_evaluates_what_it_made(trained: Path
     assert kept == pytest.approx(min(after_epochs), abs=1e-3)  # the best epoch; the log rounds
     assert kept < math.log(1500)  # that of guessing among the tokens
     harness = ["--model", "hf", "--model_args", f"pretrained={trained / 'model'}", "--device", "cpu"]
-    options = ["--tasks", "clapnq_gold", "--metadata", "mirror=sample", "--batch_size", "8"]
+    options = ["--tasks", "clapnq_gold", "--metadata", f"mirror={MINIATURE}", "--batch_size", "8"]
     logging = ["--output_path", "out", "--log_samples", "--gen_kwargs", "max_gen_toks=16"]
     run([command("lm_eval"), *harness, *options, *logging], tmp_path, **ONE_THREAD)
     results = results_of(tmp_path)

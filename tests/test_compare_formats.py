@@ -62,6 +62,7 @@ ROW = Difference(
 )
 EQUAL = replace(ROW, task="nomiracl_fi", difference=0.02, low=-0.1, high=0.14, p=0.7, p_adjusted=1.0)
 UNDEFINED = dict.fromkeys(("difference", "low", "high", "p", "p_adjusted", "standard_error"), math.nan)
+MINUS, RATE = "difference -0.250 [-0.400, -0.100]", "hallucination rate"
 UNKNOWN = replace(ROW, task="nomiracl_ar", n=0, **UNDEFINED)
 GROUP = replace(ROW, task="nomiracl", group=True, tasks=18, language="", p_adjusted=0.0004, family=1)
 
@@ -83,20 +84,27 @@ def test_text_for_a_terminal() -> None:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        (ROW, "small is better by 0.250 (0.100 to 0.400) on nomiracl_de, p = 0.001."),
-        (replace(ROW, difference=0.25, low=0.1, high=0.4), "large is better by 0.250 (0.100 to 0.400) on"),
-        (replace(ROW, higher_is_better=True), "large is better by"),
-        (replace(ROW, higher_is_better=None), "large has 0.250 (0.100 to 0.400) more on nomiracl_de, p = 0.001."),
-        (EQUAL, "no difference is shown on nomiracl_fi: +0.020, 95 % bounds -0.100 to 0.140, p = 1.000."),
-        (UNKNOWN, "the models cannot be compared on nomiracl_ar: no document counts for both."),
+        (ROW, f"small has a lower {RATE} than large in German: 0.250 against 0.500, {MINUS}, p = 0.001."),
+        (replace(ROW, difference=0.25, low=0.1, high=0.4), f"large has a lower {RATE} than small in German: 0.500"),
+        (replace(ROW, difference=0.25, low=0.1, high=0.4), f"{MINUS}, p = 0.001."),  # of the better one less the other
+        (replace(ROW, higher_is_better=True), f"large has a higher {RATE} than small in German"),
+        (replace(ROW, higher_is_better=None), f"large has a higher {RATE} than small in German"),
+        (replace(ROW, measured=metric_of("balanced_error")), "small errs less than large in German: 0.250 against"),
         (
-            replace(UNKNOWN, n=5),
-            "cannot be compared on nomiracl_ar: too little is known of the detector's errors.",
+            replace(ROW, first_measurable=False),
+            f"than large in German: {MINUS}, p = 0.001.",
+        ),  # no value that is unknown
+        (
+            EQUAL,
+            "No difference is shown between small and large on nomiracl_fi: 0.250 against 0.500, difference +0.020",
         ),
-        (replace(EQUAL, low=math.nan, high=math.nan), "+0.020, no bounds, p = 1.000."),
+        (EQUAL, "[-0.100, +0.140], p = 1.000. About 9,812 documents would show a difference of this size."),
+        (UNKNOWN, "small and large cannot be compared on nomiracl_ar: no document counts for both."),
+        (replace(UNKNOWN, n=5), "cannot be compared on nomiracl_ar: too little is known of the detector's errors."),
+        (replace(EQUAL, low=math.nan, high=math.nan), "difference +0.020, p = 1.000."),
         # p decides: bounds are of one comparison alone, and those of a corrected rate may hold 0 where its p is small.
-        (replace(ROW, low=-0.4, high=0.01), "small is better by 0.250 on nomiracl_de, p = 0.001."),
-        (replace(ROW, p_adjusted=0.06), "no difference is shown on nomiracl_de: -0.250, 95 % bounds -0.400 to -0.100"),
+        (replace(ROW, low=-0.4, high=0.01), "difference -0.250 [-0.400, +0.010], p = 0.001."),
+        (replace(ROW, p_adjusted=0.06), "No difference is shown between small and large in German: 0.250 against"),
     ],
 )
 def test_a_sentence_says_who_is_better_or_that_nothing_was_shown(row: Difference, says: str) -> None:
@@ -112,7 +120,7 @@ def test_three_models_are_compared_in_pairs() -> None:
     assert pairs == ["A-B", "A-C", "B-C"]
     assert "p is corrected by Holm over all pairs of models on a task or group (3 comparisons)" in text
     assert "c is better" not in text
-    assert "hallucination_rate, b against c: b is better by 0.250" in text
+    assert "hallucination_rate, b against c: b has a lower hallucination rate than c in German" in text
 
 
 def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than() -> None:
@@ -228,7 +236,7 @@ def test_the_command_prints_or_writes_a_file(
     assert main(["compare", *runs, "--metrics", "acc"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("A = one\nB = other\n\n")
-    assert "acc: one has 0.500 (0.196 to 0.716) more on mine, p = 0.002." in text
+    assert "one has a higher acc than other on mine: 0.750 against 0.250, difference +0.500 [+0.196, +0.716], p" in text
     file = tmp_path / "new" / "differences.json"
     assert main(["compare", *runs, "--format", "json", "-o", str(file)]) == 0
     assert capsys.readouterr().out == ""
@@ -240,13 +248,3 @@ def test_the_command_says_what_is_wrong(runs: tuple[str, str], capsys: pytest.Ca
     for arguments, says in ((["--tasks", "yours"], "no two runs have the task yours"), (["--calibration", "x"], "x")):
         assert main(["compare", *runs, *arguments]) == 2
         assert says in capsys.readouterr().err
-
-
-def test_the_readme_shows_what_the_command_prints(two_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folders = {path.parent.name.rpartition("__")[2]: str(path.parent) for path in two_models.rglob("results_*.json")}
-    assert main(["compare", folders["baseline-lexical"], folders["baseline-answer"], "--tasks", "clapnq_rag"]) == 0
-    printed = capsys.readouterr().out
-    readme = Path(__file__).parents[1].joinpath("lm_eval_tasks/results/README.md").read_text("utf-8")
-    shown = re.search(r"```text\n(A = lm-eval-grounded/.*?)```", readme, re.DOTALL)
-    assert shown is not None
-    assert printed.startswith(shown[1])

@@ -13,8 +13,9 @@ from lm_eval_tasks.data import sources, tables
 from lm_eval_tasks.data.sources import CorruptSource, SourceFile
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.nomiracl import dataset as nomiracl
+from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
-SAMPLE = Path(sources.__file__).parents[1] / "sample"
+SAMPLE = MINIATURE_FOLDER
 GERMAN = Path("miracl") / "nomiracl" / "data" / "german"
 
 
@@ -33,7 +34,7 @@ def test_a_table_that_ends_in_the_middle_of_a_line_is_refused(mirror: Path) -> N
 
 
 def test_the_sample_and_the_mirror_have_nothing_to_say(hub: str, caplog: pytest.LogCaptureFixture) -> None:
-    for language, folder in (("de", "sample"), ("de", hub), ("yo", hub), ("ar", hub)):
+    for language, folder in (("de", MINIATURE), ("de", hub), ("yo", hub), ("ar", hub)):
         nomiracl.load(language, mirror=folder, max_samples="all")
     assert [said for said in warnings_of(caplog) if "lack" in said or "without judgements" in said] == []
 

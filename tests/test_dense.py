@@ -20,6 +20,7 @@ from lm_eval_tasks.clapnq.retrieval import Question, dense, open_retriever
 from lm_eval_tasks.clapnq.retrieval.dense import encoder_for, encoders, weights_of
 from lm_eval_tasks.clapnq.retrieval.vectors import Floats
 from lm_eval_tasks.cli import main
+from tests.miniature import MINIATURE
 from tests.test_retrieval import METRICS, asked, ids, write_corpus
 from tests.test_vectors import blocks_of_4, never, the_folder, whole  # noqa: F401 -- a fixture
 from tests.tiny_models import copy_of
@@ -247,7 +248,7 @@ def test_the_command_ranks_by_vectors_that_it_makes_once(
     caplog.set_level(logging.INFO, "lm_eval")
     model = request.getfixturevalue("encoder" if name == "dense" else "minilm")
     option = "--encoder" if name == "dense" else "--minilm"
-    arguments = ["retrieve", "--mirror", "sample", option, model, "--encoder-device", "cpu"]
+    arguments = ["retrieve", "--mirror", MINIATURE, option, model, "--encoder-device", "cpu"]
     assert main([*arguments, "--retriever", name, "-o", str(tmp_path / "file.run")]) == 0
     figure = r"[\d.]+" if ndcg is None else re.escape(ndcg)
     paper = "" if ndcg is None else "   53"

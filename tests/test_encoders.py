@@ -16,6 +16,7 @@ from lm_eval_tasks.clapnq.retrieval import open_retriever
 from lm_eval_tasks.clapnq.retrieval.dense import Encoder, encoder_for, encoders, load, weights_of
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from tests.miniature import MINIATURE
 from tests.test_retrieval import write_corpus
 from tests.test_vectors import needs_torch
 from tests.tiny_models import copy_of, write_encoder_files
@@ -162,7 +163,7 @@ def test_the_command_says_so_too(
     for name in absent:
         monkeypatch.setitem(sys.modules, name, None)
     model = write_encoder_files(tmp_path / "m")
-    assert main(["retrieve", "--retriever", "dense", "--encoder", str(model), "--mirror", "sample"]) == 2
+    assert main(["retrieve", "--retriever", "dense", "--encoder", str(model), "--mirror", MINIATURE]) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("lm-eval-grounded: clapnq: dense retrieval needs sentence-transformers, which cannot be ")
     assert last.endswith("pip install 'lm-eval-grounded[dense]'")

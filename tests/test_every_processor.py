@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import run
+from tests.miniature import MINIATURE
 
 RANK = """
 import hashlib, os, sys
@@ -49,7 +50,7 @@ def test_the_plainest_processor_gives_the_same_files(tmp_path: Path) -> None:
     """On the sample: all instructions and all cores, and none of them that can be left out on one core."""
     everything, plain = vector_code()[0], vector_code()[-1]
     printed = {
-        printed_of("sample", disabled, threads, tmp_path / threads)
+        printed_of(MINIATURE, disabled, threads, tmp_path / threads)
         for disabled, threads in ((everything, "2"), (plain, "1"))
     }
     (said,) = printed

@@ -16,13 +16,14 @@ from lm_eval_tasks.commands.export import export_clapnq, export_tasks
 from lm_eval_tasks.data.provenance import sidecar_of
 from lm_eval_tasks.data.sources import CorruptSource
 from tests.logged_runs import lines as rows
+from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
 Harness = Callable[..., dict[str, Any]]
-SAMPLE = Path(__file__).parents[1] / "lm_eval_tasks" / "sample"
+SAMPLE = MINIATURE_FOLDER
 
 
 def exported(path: Path, **options: Any) -> list[dict[str, Any]]:
-    export_clapnq(path, **{"mirror": "sample", **options})
+    export_clapnq(path, **{"mirror": MINIATURE, **options})
     return rows(path)
 
 
@@ -35,7 +36,7 @@ def test_training_prompts_are_the_tasks_prompts(setting: str, prompt: str, harne
         [task],
         "grounded-baseline",
         "strategy=abstain",
-        metadata={"mirror": "sample"},
+        metadata={"mirror": MINIATURE},
         log_samples=True,
         bootstrap_iters=0,
     )
@@ -88,8 +89,8 @@ def test_the_gold_passage_is_among_the_others_at_a_random_place(tmp_path: Path) 
 def test_a_run_file_gives_the_passages_that_it_names(tmp_path: Path) -> None:
     """Any retriever of ours: here the ranking of BM25, written to a file and read back."""
     run = tmp_path / "bm25.run"
-    assert main(["retrieve", "--retriever", "bm25", "--split", "train", "--mirror", "sample", "-o", str(run)]) == 0
-    arguments = ["--setting", "rag", "--retriever", "run", "--run", str(run), "--mirror", "sample"]
+    assert main(["retrieve", "--retriever", "bm25", "--split", "train", "--mirror", MINIATURE, "-o", str(run)]) == 0
+    arguments = ["--setting", "rag", "--retriever", "run", "--run", str(run), "--mirror", MINIATURE]
     assert main(["export", "clapnq", *arguments, "-o", str(tmp_path / "run.jsonl")]) == 0
     assert rows(tmp_path / "run.jsonl") == exported(tmp_path / "bm25.jsonl", setting="rag")
     said = json.loads(sidecar_of(tmp_path / "run.jsonl").read_text("utf-8"))
@@ -157,7 +158,7 @@ def test_what_has_no_answer_is_left_out_and_where_the_gold_passage_was_is_counte
 )
 def test_a_bad_option_is_refused_and_nothing_is_written(options: dict[str, Any], error: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=error):
-        export_clapnq(tmp_path / "x.jsonl", mirror="sample", **options)
+        export_clapnq(tmp_path / "x.jsonl", mirror=MINIATURE, **options)
     assert list(tmp_path.iterdir()) == []
 
 

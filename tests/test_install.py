@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, results_of, run
+from tests.miniature import MINIATURE
 
 pytestmark = pytest.mark.slow("installs the project twice, and starts a Python of its own for every fact")
 
@@ -194,7 +195,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(installed: Environment, tmp_
 
 
 def test_the_command_line_of_the_distribution_is_there(installed: Environment) -> None:
-    done = run([str(installed.python.with_name("lm-eval-grounded")), "sources", "--mirror", "sample"], installed.empty)
+    done = run([str(installed.python.with_name("lm-eval-grounded")), "sources", "--mirror", MINIATURE], installed.empty)
     assert done.stdout.endswith("134 differs; 162 readable\n")
 
 

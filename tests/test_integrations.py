@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import lm_eval_grounded as g
+
 PASSAGE = "The bridge over the Elbe was opened in 1893. It is 141 metres long and crosses the river near Dresden."
 
 
@@ -67,9 +69,17 @@ def test_inspect_scores_with_a_detector(tmp_path: Path) -> None:
     (log,) = eval(task, model=model, log_dir=str(tmp_path), display="none", max_samples=1)
     assert log.status == "success"
     assert log.samples
-    assert log.samples
     values = [next(iter((sample.scores or {}).values())) for sample in log.samples]
     assert [value.value for value in values] == [0, 1, 0, "N"]
     assert values[1].metadata
     assert values[1].metadata["probability"] > 0.9
     assert values[1].metadata["spans"]
+    read = g.detect_log(log.location, by="model", language="en")  # the file that Inspect has just written
+    assert log.location.endswith(".eval")
+    assert read.summary.total.abstaining == 1
+    assert read.groups["model"].dropna().tolist() == ["mock"]
+    assert [each["spans"] for each in read.answers.to_dict("records")] == [
+        [],
+        values[1].metadata["spans"],
+        [],
+    ]

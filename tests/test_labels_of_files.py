@@ -95,7 +95,7 @@ def test_questions_of_mfava_come_from_an_earlier_runs_samples(tmp_path: Path, ca
         "".join(json.dumps({"doc_id": n, "doc": doc | {"id": f"q{n}"}, "resps": [["a"]]}) + "\n" for n in (1, 0)),
         "utf-8",
     )
-    with caplog.at_level("INFO", "lm_eval"):
+    with caplog.at_level("DEBUG", "lm_eval"):
         documents = mfava.load("de", samples=str(path))["evaluation"]
     assert documents["id"] == ["q0", "q1"]
     assert documents["detector"] == ["lexical", "lexical"]

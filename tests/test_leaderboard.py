@@ -22,6 +22,7 @@ from lm_eval_tasks.results.leaderboard.entry import entry_of
 from lm_eval_tasks.runs import read_runs
 from tests.changed_runs import change_results, change_samples
 from tests.logged_runs import in_this_process
+from tests.miniature import MINIATURE
 
 HOSTILE = [
     '</title><script>alert(1)</script><img src=x onerror="alert(2)">',
@@ -123,7 +124,7 @@ def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tm
     (gold,) = tables(page, "clapnq_gold")
     heads = "balanced_error unanswerable_accuracy answerable_abstention_rate rougeL recall rougeLp".split()
     assert [*next(iter(cells(gold).values()))] == heads
-    assert "sample" in page.text_content()
+    assert MINIATURE in page.text_content()
 
 
 def test_a_run_that_declines_everything_is_marked_and_leads_nowhere(folder: Path, tmp_path: Path) -> None:

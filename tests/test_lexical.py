@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +33,7 @@ from tests.development.lexical.copies import (
 )
 from tests.development.lexical.held_out import bins, calibration_error
 from tests.development.lexical.training import to_bytes
+from tests.miniature import MINIATURE
 
 REFERENCE = (
     "Der Kölner Dom ist eine römisch-katholische Kirche in Köln. Mit 157 Metern Höhe ist er das dritthöchste "
@@ -64,17 +64,6 @@ def test_it_is_a_detector(detector: LexicalDetector) -> None:
     assert LexicalDetector(held_out=True).version == f"{detector.version}-held-out"
     assert LexicalDetector(threshold=0.7).version == f"{detector.version}-t0.7"
     assert LexicalDetector(spans="iou").version == f"{detector.version}-iou"
-
-
-def test_it_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    lexical._warn_of_limits.cache_clear()
-    with caplog.at_level(logging.WARNING):
-        detector = LexicalDetector()
-        assert not caplog.records
-        for _ in range(2):
-            detector.detect(["a"], ["b"], ["de"])
-    (said,) = (record.message for record in caplog.records)
-    assert "It does not see what is wrong in the reference's own words: a name or number from elsewhere in it" in said
 
 
 def test_the_reference_quoted_is_clean_and_invention_is_flagged(detector: LexicalDetector) -> None:
@@ -273,7 +262,7 @@ def test_the_calibration_error_in_ten_bins() -> None:
 
 
 def test_the_readme_says_what_the_calibration_says() -> None:
-    """The table of mFAVA's MEASUREMENTS.md, documents, precision and recall, against the shipped calibration."""
+    """Columns of mFAVA's MEASUREMENTS.md: documents, precision and recall, against the shipped calibration."""
     from detector_plugin import calibration
     from lm_eval_tasks import mfava
 
@@ -395,7 +384,7 @@ def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
     from lm_eval_tasks.detection.labelled_answers import labelled_answers
     from tests.development.lexical import training
 
-    few = [document for document in labelled_answers("sample") if document.language in ("de", "fi")]
+    few = [document for document in labelled_answers(MINIATURE) if document.language in ("de", "fi")]
     assert {document.annotations for document in few} == {"real", "gold", "silver"}
     first = training.train(few)
     assert training.train(few[::-1]) == first
@@ -410,9 +399,9 @@ def test_the_weights_of_a_mirror_are_trained_and_measured(tmp_path: Path, monkey
     pytest.importorskip("lightgbm", reason="training needs LightGBM (extra test)")
     from tests.development.lexical import __main__ as command
 
-    some = [d for d in command.labelled_answers("sample") if d.language in ("de", "fi", "fr", "tr")]
+    some = [d for d in command.labelled_answers(MINIATURE) if d.language in ("de", "fi", "fr", "tr")]
     monkeypatch.setattr(command, "labelled_answers", lambda mirror, names=None: some)
-    command.main(["--mirror", "sample", "-o", str(tmp_path)])
+    command.main(["--mirror", MINIATURE, "-o", str(tmp_path)])
     left_out = [f"{code}{family}" for code in ("de", "fi", "fr") for family in ("", ".model-1", ".model-2")] + ["tr"]
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {
         *("calibration.json", "weights/lexical.safetensors"),

@@ -148,6 +148,11 @@ def test_of_an_unknown_log_the_error_lists_the_fields_and_its_guess_works(tmp_pa
     assert (answer, doc["reference"], doc["query"]) == ("It is 3.", "It has 3.", "How many?")
 
 
+def test_a_record_without_a_field_is_said_to_have_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"; the first record has no field$"):
+        opened(tmp_path / "log", {})
+
+
 def test_given_fields_replace_those_of_a_tool(tmp_path: Path) -> None:
     row = {"answer": "x", "passages": ["y"], "better": "z", "tenant": "north", "version": 2}
     log = opened(tmp_path / "log", row, fields="answer=better,label=tenant,label=version")

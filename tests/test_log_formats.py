@@ -96,6 +96,7 @@ CUT = {
     "objects, indented": (-4, 2, "not JSON"),
     "a list in an object": (-10, 2, "not JSON"),
     "Parquet": (-30, 0, "cut off or damaged from here on"),
+    "TSV": (-7, 2, "a row that is cut off"),
 }
 
 
@@ -134,7 +135,9 @@ def test_of_fields_of_one_name_json_has_the_last_and_a_table_all(tmp_path: Path)
     "content", [b"plain text\nand more", b"\x89PNG\r\n\x1a\n\0\0", "ä".encode("utf-16"), b"PK\x03\x04x"]
 )
 def test_what_is_no_log_is_said_in_printable_words(content: bytes, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is no log: neither JSON lines|is UTF-16; write it as UTF-8") as raised:
+    with pytest.raises(
+        UsageError, match=r"is no log: (neither JSON lines|a zip file)|is UTF-16; write it as UTF-8"
+    ) as raised:
         read(tmp_path / "log", content)
     assert str(raised.value).isprintable()
 
@@ -193,7 +196,9 @@ def test_a_log_that_grows_is_read_on_whole_line_by_whole_line(tmp_path: Path) ->
                 stream.write(b'2}\n{"a": 3}\n')
         if event == "shorter":
             path.write_bytes(b'{"a": 4}\n')
-        elif event == "another":
+        elif event == "another":  # what came before, and half a line, is still in the old one
+            with path.open("ab") as stream:
+                stream.write(b'{"a": 44}\n{"a": 45}')
             (tmp_path / "new").write_bytes(b'{"a": 5}\n{"cut')
             (tmp_path / "new").replace(path)
         return event != "stop"
@@ -201,10 +206,20 @@ def test_a_log_that_grows_is_read_on_whole_line_by_whole_line(tmp_path: Path) ->
     given = read(path, b'{"a": 1}\n', wait)
     assert [record and (record.number, record.value["a"]) for record in given] == [
         *((1, 1), None, None, (2, 22), (3, 3)),
-        *(None, (4, 4), None, (5, 5), None),
+        *(None, (4, 4), None, (5, 44), (6, 45), (7, 5), None),
     ]
-    with pytest.raises(UsageError, match="is not JSON lines, or compressed: it cannot be followed"):
-        read(path, gzip.compress(b'{"a": 1}\n'), wait)
+
+
+@pytest.mark.parametrize(
+    ("content", "form"),
+    [
+        (gzip.compress(b'{"a": 1}\n'), "JSON lines, compressed"),
+        *((FORMATS[name][0], form) for name, form in (("an array", "JSON"), ("CSV", "CSV"), ("Parquet", "Parquet"))),
+    ],
+)
+def test_only_json_lines_are_followed(content: bytes, form: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"log: --follow reads JSON lines, one record a line; this is {form}$"):
+        read(tmp_path / "log", content, lambda: False)
 
 
 def test_a_log_that_is_empty_is_waited_for(tmp_path: Path) -> None:

@@ -18,10 +18,13 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.logs import run
 from lm_eval_tasks.results.logs.plot import groups_plot
 from lm_eval_tasks.results.logs.summary import MOST_GROUPS, nearest_passage, summarise
-from lm_eval_tasks.results.logs.text import summary_text
+from lm_eval_tasks.results.logs.text import _without_secrets, summary_text
 
 PASSAGE = "The bridge over the Elbe was opened in 1893. It is 141 metres long."
 GOOD, BAD = "The bridge was opened in 1893.", "Queen Victoria flew to Mars with purple elephants and bought a castle."
+
+
+UNREAD = {"hallucinated_share": None, "expected_share": None, "unsupported_evidence": 0.0}
 
 
 def row(number: int, answer: str, probability: float | None, detector: str = "lexical", **doc: Any) -> dict[str, Any]:
@@ -31,7 +34,7 @@ def row(number: int, answer: str, probability: float | None, detector: str = "le
     tagged = {"answer": answer, "spans": spans, "detector": {"name": detector, "version": version, "licence": ""}}
     document = {"language": "en", "model": "", "query": "When?", "reference": PASSAGE, "article": str(number)}
     settings = {"calibration": "", "calibration_annotations": "", "detector": detector, "detector_args": "{}"}
-    (made,) = run._rows([(number, document | settings | doc, tagged)])
+    ((made, *_),) = run._rows([(number, document | settings | doc, tagged)])
     return made
 
 
@@ -43,8 +46,8 @@ def test_shares_are_of_answers_and_words_and_groups_are_sorted_by_size() -> None
         row(4, BAD, 0.9, labels={"env": "b"}),
         row(5, "I don't know.", None),
     ]
-    total, groups, to_look_at, clusters = summarise(rows, ["env"])
-    assert (total.answers, total.abstaining, clusters) == (5, 1, 5)
+    total, groups, to_look_at = summarise(rows, ["env"])
+    assert (total.answers, total.abstaining, total.clusters) == (5, 1, 5)
     assert total.flagged_answers[:3] == pytest.approx((2 / 4, *wilson(2, 4)))
     assert total.flagged_words.value == pytest.approx((12 + 6 + 12) / (6 + 12 + 6 + 12))
     assert total.usage == {"cost": 1.0}  # of the answers that have one
@@ -62,7 +65,7 @@ def test_bounds_take_answers_of_one_conversation_together() -> None:
         summarise([row(n, BAD if n < 5 else GOOD, 0.9 if n < 5 else None, article=str(of(n))) for n in range(10)])
         for of in (lambda n: n, lambda n: n // 5)
     )
-    assert together.clusters == 2
+    assert together.total.clusters == 2
     width = [one.total.flagged_words.high - one.total.flagged_words.low for one in (alone, together)]
     assert width[0] < width[1]
 
@@ -117,6 +120,18 @@ def test_hostile_text_reaches_no_terminal() -> None:
     assert "[[" in text
 
 
+def test_secrets_reach_no_terminal() -> None:
+    secret = "sk-abcdefgh12345678ijklmnop"
+    answer = f"Use {secret} here, password: hunter2000x, and fly to Mars."
+    of = row(1, answer, 0.9, query=f"Is it {secret}?", reference=f"key {secret}", model=secret, query_id=f"a-{secret}")
+    text = summary_text(summarise([of], ["model"]), "x.jsonl", "lexical")
+    assert secret[:12] not in text
+    assert "hunter2000x" not in text
+    assert "   answer    [[Use <secret> here, password: <secret>, and fly to Mars.]]\n" in text
+    shown, spans = _without_secrets(answer, [Span(4, 4 + len(secret)), Span(len(answer) - 5, len(answer) - 1)])
+    assert [shown[span.start : span.end] for span in spans] == ["<secret>", "Mars"]
+
+
 @pytest.fixture
 def detect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     monkeypatch.chdir(tmp_path)
@@ -144,8 +159,11 @@ def test_the_gate_fails_passes_and_is_undecided(detect: Callable[..., int], caps
     assert "FAILED: +30.0 points against the baseline" in out
     suite = ElementTree.parse("gate.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("2", "2")
-    assert detect("few.jsonl", "-o", "few_read.jsonl", "--fail-over", "20%") == 2
+    assert detect("few.jsonl", "-o", "few_read.jsonl", "--fail-over", "20%", "--junit", "gate.xml") == 2
     assert "undecided: 25.0 % of 4 answers" in capsys.readouterr().out
+    assert "<skipped" in Path("gate.xml").read_text("utf-8")
+    assert detect("nowhere.jsonl", "--fail-over", "20%", "--junit", "gate.xml") == 2  # as undecided
+    assert not Path("gate.xml").exists()
 
 
 def test_each_span_in_the_output_has_its_words(detect: Callable[..., int]) -> None:
@@ -153,6 +171,24 @@ def test_each_span_in_the_output_has_its_words(detect: Callable[..., int]) -> No
     rows = [json.loads(line) for line in Path("new.jsonl").read_text("utf-8").splitlines()]
     assert rows[0]["texts"] == [BAD[start:end] for start, end, *_ in rows[0]["spans"]]
     assert rows[0]["unsupported_probability"] > 0.9 > 0.5 > rows[-1]["unsupported_probability"]
+
+
+def test_each_sentence_has_its_probability_and_the_terminal_shows_the_worst(detect: Callable[..., int]) -> None:
+    record = {"question": "When?", "answer": f"{GOOD} {BAD}", "passages": [PASSAGE], "language": "en"}
+    Path("two.jsonl").write_text(json.dumps(record), "utf-8")
+    log = g.detect_log("two.jsonl")
+    (good, bad) = log.answers["sentences"][0]
+    assert (good[:2], bad[:2]) == ([0, len(GOOD)], [len(GOOD) + 1, len(GOOD) + 1 + len(BAD)])
+    assert good[2] < 0.5 < bad[2]
+    assert f"   sentence  {BAD} ({100 * bad[2]:.0f} % likely)\n" in str(log)
+    other = g.detect_log("two.jsonl", detector="flag-all")  # without a curve
+    assert [each[2] for each in other.answers["sentences"][0]] == [None, None]
+
+
+def test_of_an_answer_that_could_not_be_read_nothing_is_said() -> None:
+    tagged = {"answer": GOOD, "spans": None, "detector": {"name": "lexical", "version": LexicalDetector().version}}
+    entry = run._entry({"doc_id": 1, "doc": {"id": "", "language": "en"}, **UNREAD}, tagged, [(0, len(GOOD), 0.0)])
+    assert (entry["unsupported_probability"], entry["texts"], entry["sentences"]) == (None, None, [(0, 30, None)])
 
 
 @pytest.mark.parametrize(

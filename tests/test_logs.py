@@ -24,8 +24,9 @@ from lm_eval_tasks.results.marks.page import page_content
 from lm_eval_tasks.runs import read_runs
 from tests.conftest import ROOT, figures_of, results_of
 from tests.logged_runs import lines
+from tests.miniature import MINIATURE_FOLDER
 
-LOG = ROOT / "lm_eval_tasks" / "sample" / "log.jsonl"
+LOG = MINIATURE_FOLDER / "log.jsonl"
 TASK = "logged_answers"
 
 

@@ -24,6 +24,7 @@ from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.judged import PAIRS, RATINGS, Row, compared, file, files, rated, runs
 from tests.logged_runs import files_of, in_this_process, lines
 from tests.marked_runs import DECLINES, annotated, first_word, left_out, rate_by_hand
+from tests.miniature import MINIATURE
 
 __all__ = ["runs"]  # a fixture
 
@@ -278,7 +279,7 @@ def test_what_nobody_can_tell_is_left_out_and_annotators_who_disagree_are_doubte
 
 def test_marked_spans_give_a_rate_beside_the_share_that_a_detector_flags(tmp_path: Path) -> None:
     """Every fourth answer abstains; of the others, which repeat the question, people mark the first word."""
-    docs = list(load(mirror="sample")["evaluation"])
+    docs = list(load(mirror=MINIATURE)["evaluation"])
     answers = tmp_path / "answers.jsonl"
     rows = [
         {
@@ -288,7 +289,7 @@ def test_marked_spans_give_a_rate_beside_the_share_that_a_detector_flags(tmp_pat
         for number, doc in enumerate(docs)
     ]
     answers.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    metadata = {"mirror": "sample", "detector": "lexical"}
+    metadata = {"mirror": MINIATURE, "detector": "lexical"}
     in_this_process([TASK], "replay", f"path={answers}", tmp_path / "run", metadata=metadata)
     folder = files_of(tmp_path / "run")
 

@@ -27,6 +27,7 @@ from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import Run, read_runs
 from tests.logged_runs import in_this_process, replay
 from tests.marked_runs import DECLINES, annotated, first_word, rate_by_hand
+from tests.miniature import MINIATURE
 from tests.shared_once import SharedOnce
 
 TASK = "mfava_de"
@@ -153,9 +154,9 @@ def one_abstains(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Run
     """Two CLAPnq runs that were drawn together, by the number of draws that count. The second declines every other
     question. The first makes up all that it says there, and else the first word; the second makes up nothing."""
     folder = tmp_path_factory.mktemp("abstains")
-    docs = list(load(mirror="sample")["evaluation"])
+    docs = list(load(mirror=MINIATURE)["evaluation"])
     declined = {doc["id"] for doc in docs[::2]}
-    metadata = {"mirror": "sample", "detector": "lexical"}
+    metadata = {"mirror": MINIATURE, "detector": "lexical"}
     runs = []
     for model in ("first", "second"):
         responses = {
@@ -253,7 +254,7 @@ def test_compare_and_leaderboard_agree_on_what_is_comparable(
 def test_a_run_without_marks_is_left_out_of_the_comparison_of_the_others(
     one_abstains: dict[int, list[Run]], tmp_path: Path
 ) -> None:
-    metadata = {"mirror": "sample", "detector": "lexical"}
+    metadata = {"mirror": MINIATURE, "detector": "lexical"}
     in_this_process(["clapnq_gold"], "grounded-baseline", "strategy=lexical", tmp_path, metadata=metadata)
     runs = [*read_runs([tmp_path]), *one_abstains[30]]
     result = compare_runs(runs)

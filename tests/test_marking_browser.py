@@ -775,3 +775,43 @@ def test_from_the_demo_by_ten_marks_to_the_report(tmp_path: Path, monkeypatch: p
     headline = opened(tmp_path / "report.html").page.locator("table:has(.value)").first
     assert "by people's marks: marked_rate" in headline.inner_text()
     assert headline.locator(".value").first.inner_text() == f"{100 * rate.value:.1f} %"
+    assert opened(tmp_path / "report.html").page.locator(".answer .people").count() > 0
+
+
+def test_labels_by_keys_from_the_page_to_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    logged_runs.generate(tmp_path / "results", tasks="nomiracl_de")
+    (folder,) = (path for path in (tmp_path / "results").iterdir() if path.is_dir())
+    assert main(["mark", str(folder), "--kind", "labels", "--answers", "6", "-o", "labelling"]) == 0
+    page = opened(tmp_path / "labelling" / "marking.html").page
+    sign_in(page, "Anna")
+    press(page, "n")
+    assert page.inner_text("#place") == "Answer 2 of 6"
+    page.click("#reference")
+    page.keyboard.press("d")  # the keys work wherever nothing is typed
+    press(page, "Control+z")
+    assert page.inner_text("#state") == "Not done yet."
+    page.click("button[data-label=answers]")
+    page.reload()
+    assert page.inner_text("#place") == "Answer 3 of 6"
+    for key in "adad":
+        press(page, key)
+    assert page.inner_text("#end-title") == "Everything is done"
+    with page.expect_download() as download:
+        page.click("#save-end")
+    download.value.save_as(download.value.suggested_filename)
+    lines = logged_runs.lines(tmp_path / "labels_nomiracl_de_Anna.jsonl")
+    assert [line["label"] for line in lines] == ["neither", "answers", "answers", "declines", "answers", "declines"]
+    assert drop(page, *lines) == "6 answers restored, of which 6 had been done here (Undo brings them back)."
+    assert main(["score", str(folder), "--marks", "labels_nomiracl_de_Anna.jsonl", "-o", "labelled"]) == 0
+    assert main(["report", "labelled", "-o", "report.html"]) == 0
+    report = opened(tmp_path / "report.html").page
+    assert "by people's labels" in report.locator("table:has(.value)").first.inner_text()
+    verdicts = report.locator(".answer .label").all_inner_texts()
+    assert "people: " in verdicts[0]  # where people differ comes first
+    report.select_option("#by-kind", "differ")
+    shown = list(report.locator(".document:visible .verdict-of").all_inner_texts())
+    assert shown
+    assert all("people: " in text for text in shown)

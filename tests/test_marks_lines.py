@@ -78,10 +78,10 @@ def test_answers_are_joined_with_how_often_they_were_drawn(tmp_path: Path) -> No
     )
     joined = join(marks, RUN)
 
-    assert {key: drawn[1:] for key, drawn in joined.answers.items()} == {
-        "a": (3, 1.0, 0.125, 1.0),  # a quarter of the words by one annotator, none by the other
-        "b": (1, 1.0, 1.0, 1.0),
-        "c": (1, 1.0, None, 1.0),
+    assert {key: drawn[1:4] for key, drawn in joined.answers.items()} == {
+        "a": (3, 1.0, 0.125),  # a quarter of the words by one annotator, none by the other
+        "b": (1, 1.0, 1.0),
+        "c": (1, 1.0, None),
     }
     assert len(joined.description.pop("draw")) == 12
     numbers = {"seed": 1, "runs": 1, "annotators": 2, "kappa": 0.0, "answers_of_several": 1, "suggested": 0}

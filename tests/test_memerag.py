@@ -31,9 +31,10 @@ from lm_eval_tasks.runs import read_runs
 from tests.changed_runs import written_samples
 from tests.conftest import command, results_of, run
 from tests.logged_runs import in_this_process
+from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": "sample"}
+SAMPLE = {"mirror": MINIATURE}
 
 
 def documents(language: str, **options: Any) -> list[dict[str, Any]]:
@@ -333,10 +334,10 @@ def test_runs_make_a_calibration_of_rag_answers(
     ]
     assert sum(entry.counts or ()) == sum(len(text.split()) for text in judged)
     assert load_calibration(file).for_language("de") is None
-    doc = mfava.load("de", calibration=file, mirror="sample")["evaluation"][0]
+    doc = mfava.load("de", calibration=file, mirror=MINIATURE)["evaluation"][0]
     assert in_force(CalibrationKey.from_document(doc, load_calibration(file).detector), "mfava_de") is None
     with pytest.raises(ValueError, match="unknown calibration_annotations 'rag'; known are gold, pooled, real, silver"):
-        mfava.load("de", calibration=file, calibration_annotations="rag", mirror="sample")
+        mfava.load("de", calibration=file, calibration_annotations="rag", mirror=MINIATURE)
 
 
 def labelled(row: dict[str, Any], **other: Any) -> dict[str, Any]:
@@ -353,7 +354,7 @@ OWN = labelled({**GOOD, "reference": "Warsaw.", "answer": "Warsaw is in Poland."
 )
 def test_training_refuses_memerag_by_name(name: str) -> None:
     with pytest.raises(UsageError, match=f"--data {name}: MEMERAG asks not to be trained on.*CC BY-NC 4.0"):
-        read_data([name], "sample", Counter())
+        read_data([name], MINIATURE, Counter())
 
 
 @pytest.mark.parametrize(
@@ -362,21 +363,21 @@ def test_training_refuses_memerag_by_name(name: str) -> None:
         ("de", "hub", {}),  # by digests that ship: the sample's files hold other answers
         ("es", "hub", {"question": "", "reference": "another"}),
         ("de", "hub", {"answer": "Eine ganz andere Antwort, die jemand selbst geschrieben hat.", "spans": []}),
-        ("fr", "sample", {}),  # by the files of the mirror
-        ("hi", "sample", {"question": "", "reference": ""}),
+        ("fr", MINIATURE, {}),  # by the files of the mirror
+        ("hi", MINIATURE, {"question": "", "reference": ""}),
     ],
 )
 def test_training_refuses_memerag_by_content(
     request: pytest.FixtureRequest, tmp_path: Path, language: str, mirror: str, changed: dict[str, Any]
 ) -> None:
-    source = request.getfixturevalue("hub") if mirror == "hub" else "sample"
+    source = request.getfixturevalue("hub") if mirror == "hub" else mirror
     rows = [labelled(row, **changed) for row in documents(language, mirror=source)[:3]]
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, [OWN, *rows])), "utf-8")
     with pytest.raises(UsageError, match=r"mine\.jsonl: \d of its 4 answers are MEMERAG's") as refused:
-        read_data([str(tmp_path / "mine.jsonl")], "sample", Counter())
+        read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())
     assert "\n" not in str(refused.value)
     (tmp_path / "mine.jsonl").write_text(json.dumps(OWN), "utf-8")
-    (own,), _ = read_data([str(tmp_path / "mine.jsonl")], "sample", Counter())  # answers of one's own are taken
+    (own,), _ = read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())  # answers of one's own are taken
     assert own.annotations == "rag"
 
 

@@ -21,8 +21,10 @@ from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset as mfava
+from lm_eval_tasks.mtragun import dataset as mtragun
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.nomiracl import dataset as nomiracl
+from tests.miniature import MINIATURE
 
 ARGUMENTS = Path(__file__).parent / "data" / "model_arguments.txt"
 OF_TASKS = {
@@ -32,6 +34,7 @@ OF_TASKS = {
     detection: ("mirror",),
     mushroom: ("split", "reference", "mirror"),
     memerag: ("annotators", "mirror"),
+    mtragun: ("mirror",),
 }
 ALL = sorted({"retriever", *(name for of in OF_TASKS.values() for name in of), *judge._OPTIONS})
 
@@ -100,7 +103,7 @@ def test_our_own_keys_are_far_enough_from_one_another() -> None:
     ],
 )
 def test_options_that_only_other_tasks_of_the_run_have_are_left_alone(options: dict[str, str]) -> None:
-    assert len(nomiracl.load("de", mirror="sample", **options)["test"]) == 8
+    assert len(nomiracl.load("de", mirror=MINIATURE, **options)["test"]) == 8
 
 
 @pytest.mark.parametrize("key", ["", "k", "e6", "ran", "sed", "speed", "runs", "x" * 10_000, "主", "top_k "])
@@ -138,6 +141,6 @@ def test_an_option_that_is_not_known_is_named_with_its_task(
     load: Callable[..., Any], options: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        load(**{"language": "de", "mirror": "sample", **options})
+        load(**{"language": "de", "mirror": MINIATURE, **options})
     assert str(refused.value).startswith(says)
     assert options.get("detector") is None or "did you mean 'lexical'?" in str(refused.value)

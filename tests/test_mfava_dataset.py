@@ -15,6 +15,7 @@ from lm_eval_tasks.definition.metadata import pairs
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset
 from lm_eval_tasks.mfava.dataset import LANGUAGES
+from tests.miniature import MINIATURE
 
 REPOSITORY = "github/WorldHellow/mHallucinations-LLM"
 
@@ -78,7 +79,7 @@ def test_articles_without_reference_or_question_are_left_out_and_counted(
 ) -> None:
     rows = ["K,A,u,R,,,,,Wer?,Was?", "K,B,u,,,,,,Wer?,Was?", "K,C,u,R,,,,,,", 'K,D,u,"R ""x"", y\nz",,,,,Wo?,']
     write_queries(tmp_path, FIVE, *rows)
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.DEBUG):
         documents = dataset.load("de", mirror=str(tmp_path))["evaluation"]
     assert documents["title"] == ["A", "D", "A"]  # the subsets in turn: A is in the first, D in the fourth
     assert documents["reference"][1] == 'R "x", y\nz'
@@ -119,11 +120,11 @@ def test_unknown_names_are_said(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match="unknown calibration_annotations 'bronze'; known are gold, pooled, real, silver"
     ):
-        dataset.load("de", calibration_annotations="bronze", mirror="sample")
+        dataset.load("de", calibration_annotations="bronze", mirror=MINIATURE)
     with pytest.raises(ValueError, match="detector_args must be JSON or name=value;name=value, got 'x'"):
-        dataset.load("de", detector_args="x", mirror="sample")
+        dataset.load("de", detector_args="x", mirror=MINIATURE)
     with pytest.raises(ValueError, match=r"^mfava_de: form, threshold belongs into detector_args; put `;` between"):
-        dataset.load("de", mirror="sample", form="pair", threshold=0.7, pretrained="a-model")
+        dataset.load("de", mirror=MINIATURE, form="pair", threshold=0.7, pretrained="a-model")
     with pytest.raises(MissingSource, match="sources --fetch 'WorldHellow/mHallucinations-LLM/datasets"):
         dataset.load("de", mirror=str(tmp_path))
 
@@ -195,11 +196,11 @@ def test_every_language_has_its_public_files() -> None:
 
 def test_the_sample_has_every_language() -> None:
     for code, language in LANGUAGES.items():
-        questions = dataset.load(code, mirror="sample")["evaluation"]
+        questions = dataset.load(code, mirror=MINIATURE)["evaluation"]
         assert sorted(set(questions["subset"])) == [0, 1, 2, 3, 4]
         assert len(questions) == 9
         for kind in ("gold",) * language.gold + ("silver",) * language.silver:
-            documents = detection.load(code, kind, mirror="sample")["evaluation"]
+            documents = detection.load(code, kind, mirror=MINIATURE)["evaluation"]
             assert len(documents) == (7 if code == "de" else 3)
             categories = {span["category"] for spans in documents["spans"] for span in spans}
             assert len(categories) == 6 or kind == "gold"

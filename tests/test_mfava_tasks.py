@@ -26,9 +26,10 @@ from lm_eval_tasks.mfava import dataset
 from lm_eval_tasks.mfava import task as estimation
 from lm_eval_tasks.models.detector import HallucinationDetector
 from tests.conftest import figures_of
+from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": "sample"}
+SAMPLE = {"mirror": MINIATURE}
 
 
 class EveryThirdWord:
@@ -174,7 +175,7 @@ def test_a_calibration_must_be_of_the_detector_and_should_be_of_the_language(
         "mfava_de", "mfava_fi", errors={"fi": {"silver": [[6, 2, 4, 8]] * 5}}, calibrated=("tests/third", "0")
     )
     with pytest.raises(CalibrationError, match="it is of detector 'tests/third', and the detector in use is 'lexical'"):
-        dataset.load("de", calibration=str(tmp_path / "c.json"), mirror="sample")
+        dataset.load("de", calibration=str(tmp_path / "c.json"), mirror=MINIATURE)
     assert "estimated_rate,answer" not in got["results"]["mfava_de"]
     assert got["results"]["mfava_fi"]["estimated_rate,answer"] > 0
     assert "has no real, gold or silver calibration for this language (it has fi)" in caplog.text
@@ -218,9 +219,9 @@ def test_the_group_gives_the_macro_average(harness: Harness) -> None:
 def test_a_detector_that_does_not_exist_is_an_error() -> None:
     pytest.importorskip("torch", reason="without it no model of the hub is looked for")
     with pytest.raises(UnusableDetector, match="no-such/detector"):
-        dataset.load("de", detector="no-such/detector", mirror="sample")
+        dataset.load("de", detector="no-such/detector", mirror=MINIATURE)
     with pytest.raises(UnusableDetector, match=r"detector lexical: .*colour"):
-        dataset.load("de", detector_args="colour=red", mirror="sample")
+        dataset.load("de", detector_args="colour=red", mirror=MINIATURE)
 
 
 def test_a_document_without_reference_is_named() -> None:
@@ -265,7 +266,7 @@ def test_a_language_model_that_tags_as_people_did_is_perfect(harness: Harness, t
     rows = [
         {"id": doc["id"], "response": f"Sure! Here it is:\n{doc['target']}"}
         for language in ("ar", "zh")
-        for doc in detection.load(language, "gold", mirror="sample")["evaluation"]
+        for doc in detection.load(language, "gold", mirror=MINIATURE)["evaluation"]
     ]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     whole = harness(tasks, "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)
@@ -309,7 +310,7 @@ def test_a_detector_writes_no_answers() -> None:
 def test_tasks_and_detector_ask_the_same_question(harness: Harness) -> None:
     got = harness(["mfava_detection_fi_silver"], "grounded-baseline", "strategy=abstain", metadata=SAMPLE)
     sample = got["samples"]["mfava_detection_fi_silver"][0]
-    documents = detection.load("fi", "silver", mirror="sample")["evaluation"]
+    documents = detection.load("fi", "silver", mirror=MINIATURE)["evaluation"]
     assert sample["arguments"][0][0] == detection_prompt(documents[0]["reference"], sample["doc"]["answer"])
     assert not {"reference", "target"} & sample["doc"].keys()  # they stand in the prompt and in the target
     assert sample["target"] == documents[0]["target"]

@@ -23,6 +23,7 @@ from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.baseline import GroundedBaseline, coverage
 from lm_eval_tasks.models.replay import Replay, StoredAnswer
 from lm_eval_tasks.nomiracl.dataset import load
+from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
 YES, NO = "Yes, answer is present", "I don't know"
@@ -127,11 +128,11 @@ def write(path: Path, *records: Any) -> Path:
 
 def replay(harness: Harness, path: Path, tasks: list[str], **arguments: str) -> dict[str, Any]:
     model_args = ",".join(f"{key}={value}" for key, value in {"path": str(path), **arguments}.items())
-    return harness(tasks, "replay", model_args, metadata={"mirror": "sample"})
+    return harness(tasks, "replay", model_args, metadata={"mirror": MINIATURE})
 
 
 def ids(subset: str = "both") -> list[str]:
-    return list(load("de", mirror="sample", subset=subset)["evaluation"]["query_id"])
+    return list(load("de", mirror=MINIATURE, subset=subset)["evaluation"]["query_id"])
 
 
 def said(*query_ids: str) -> list[dict[str, str]]:
@@ -159,7 +160,7 @@ def test_skipped_documents_are_in_no_figure_and_counted(
 
 @pytest.mark.parametrize("task", ["clapnq_rag", "mushroom_zh"])
 def test_documents_are_skipped_in_tasks_of_every_kind(task: str, harness: Harness, tmp_path: Path) -> None:
-    whole = harness([task], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
+    whole = harness([task], "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE})
     rows = list({row["doc_id"]: row for row in whole["samples"][task]}.values())
     kept = rows[1::2]
     path = write(tmp_path / "x.jsonl", *({"id": row["doc"]["id"], "response": row["resps"][0][0]} for row in kept))
@@ -175,7 +176,7 @@ def test_a_second_run_of_a_task_starts_with_all_documents(tmp_path: Path) -> Non
 
     from lm_eval_tasks.harness.autoload import task_folder
 
-    manager = TaskManager(include_path=[task_folder()], include_defaults=False, metadata={"mirror": "sample"})
+    manager = TaskManager(include_path=[task_folder()], include_defaults=False, metadata={"mirror": MINIATURE})
     loaded = manager.load(["nomiracl_de"])
     path = write(tmp_path / "x.jsonl", *said(*ids()[1:4]))
     skipping = evaluator.evaluate(Replay(path=str(path), missing="skip"), loaded)
@@ -188,7 +189,7 @@ def test_a_second_run_of_a_task_starts_with_all_documents(tmp_path: Path) -> Non
 def test_logged_samples_are_scored_again_with_the_same_figures(harness: Harness, tmp_path: Path) -> None:
     """What the harness logged for several tasks is told apart by the file's name."""
     tasks = ["clapnq_gold", "clapnq_rag", "nomiracl_de"]
-    first = harness(tasks, "grounded-baseline", "strategy=lexical", metadata={"mirror": "sample"})
+    first = harness(tasks, "grounded-baseline", "strategy=lexical", metadata={"mirror": MINIATURE})
     for task in tasks:
         write(tmp_path / f"samples_{task}_2026-01-01T00-00-00.000001.jsonl", *first["samples"][task])
     again = replay(harness, tmp_path, tasks)
@@ -307,10 +308,10 @@ def test_samples_of_the_harness_have_their_task_from_the_files_name(tmp_path: Pa
     [
         ("{", "Expecting property name"),
         ("7", "iterable"),
-        ('{"response": "a"}', "'none of query_id, id'"),
+        ('{"response": "a"}', "'none of query_id, id, task_id'"),
         ('{"id": 1}', "'response'"),
         ('{"id": 1, "results": 5}', "no attribute 'items'"),
-        ('{"doc": {}, "resps": [["a"]]}', "'none of query_id, id in doc'"),
+        ('{"doc": {}, "resps": [["a"]]}', "'none of query_id, id, task_id in doc'"),
         ('{"doc": {"id": 1}, "resps": []}', "list index out of range"),
     ],
 )
@@ -387,8 +388,8 @@ def test_arguments_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         Replay(str(nothing))
     assert str(refused.value) == (
-        f"replay: none of the 2 lines of {nothing} is a stored answer. A line is a JSON object with `query_id` or `id`, "
-        f"and `response`, `results` ({{model: answer}}), or the harness's `doc` and `resps`."
+        f"replay: none of the 2 lines of {nothing} is a stored answer. A line is a JSON object with `query_id`, `id` or "
+        f"`task_id`, and `response`, `results` ({{model: answer}}), or the harness's `doc` and `resps`."
     )
     empty = write(tmp_path / "e.jsonl", "")
     with pytest.raises(UsageError, match=rf"^replay: no answers in {empty}$"):

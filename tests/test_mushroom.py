@@ -19,16 +19,16 @@ from custom_metrics.reading.tagged_text import parse
 from custom_metrics.scores.detection import count_words
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
-from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.models import detector as detector_model
 from lm_eval_tasks.mushroom import dataset
 from lm_eval_tasks.mushroom.dataset import LANGUAGES, REPOSITORY, hard_spans, soft_labels
 from tests import subjects
 from tests.conftest import figures_of
+from tests.miniature import MINIATURE
 from tests.test_character_labels import published_iou, published_rho
 
 Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": "sample"}
+SAMPLE = {"mirror": MINIATURE}
 ROOT = f"github/{REPOSITORY}"
 
 
@@ -188,7 +188,7 @@ def mirror(tmp_path: Path) -> Path:
     """A mirror of the German sample, to be damaged."""
     for path in (LANGUAGES["de"].pages_file, *map(LANGUAGES["de"].answers_file, ("test", "validation"))):
         (tmp_path / ROOT / path).parent.mkdir(parents=True)
-        shutil.copyfile(Path(task_folder(), "sample", ROOT, path), tmp_path / ROOT / path)
+        shutil.copyfile(Path(MINIATURE, ROOT, path), tmp_path / ROOT / path)
     return tmp_path
 
 
@@ -281,7 +281,7 @@ def test_contexts_that_cannot_be_used_are_counted_and_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, content: bytes | None, kept: int, said: str
 ) -> None:
     for place in (CONTEXTS, Path(ROOT, LANGUAGES["ca"].answers_file("test")).parent):
-        shutil.copytree(Path(task_folder(), "sample", place), tmp_path / place)
+        shutil.copytree(Path(MINIATURE, place), tmp_path / place)
     path = tmp_path / CONTEXTS / f"{name}.context.txt"
     path.unlink(missing_ok=True) if content is None else path.write_bytes(content)
     with caplog.at_level(logging.INFO):

@@ -17,10 +17,10 @@ from lxml import etree
 
 from lm_eval_tasks.data import tables as archives
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mushroom import references as pages
 from lm_eval_tasks.mushroom.references import WebPage, open_pages, read_page, read_pages
 from tests.growth import exponent
+from tests.miniature import MINIATURE
 
 ADDRESS = "https://de.wikipedia.org/wiki/Stra%C3%9Fe"
 
@@ -269,7 +269,7 @@ def test_texts_are_made_once_and_again_for_another_content(tmp_path: Path, monke
 def test_other_texts_are_kept_under_another_name() -> None:
     """Where this fails the rules of pages have changed: count `pages._FORM` up, or caches hold the old texts."""
     texts = hashlib.sha256()
-    for archive in sorted(Path(task_folder(), "sample/github/Helsinki-NLP/mu-shroom/data/url-pages").iterdir()):
+    for archive in sorted(Path(MINIATURE, "github/Helsinki-NLP/mu-shroom/data/url-pages").iterdir()):
         for page in read_pages(archive).by_address.values():
             texts.update(page.text.encode())
     texts.update("".join(read_page(html(body).encode()).text for body, _ in LINES).encode())

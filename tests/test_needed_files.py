@@ -12,13 +12,14 @@ import pytest
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.definition.loading import TaskLoader, needed_files, require_files
-from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset as mfava
+from lm_eval_tasks.mtragun import dataset as mtragun
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.nomiracl import dataset as nomiracl
 from tests.conftest import evaluate
+from tests.miniature import MINIATURE
 
 DE = {"task_language": "de", "language": "de"}
 OPTIONAL = {"retrieval/dev/question_dev_answerable.tsv"}  # gold passages are found by their text without it
@@ -42,6 +43,7 @@ LOADS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (mushroom.load_task, {"task_language": "sv"}),
     (mushroom.load_task, {"task_language": "ca"}),
     (memerag.load_task, {"task_language": "fr"}),
+    (mtragun.load_task, {"task_domain": "govt"}),
     (memerag.load_judge_task, {"task_language": "hi", "annotators": "majority"}),
 ]
 
@@ -63,7 +65,7 @@ def test_the_files_that_are_named_are_those_that_are_read(
         detection.documents,
     ):
         cached.cache_clear()
-    loader(**options, mirror="sample")
+    loader(**options, mirror=MINIATURE)
     assert [file.path for file in needed_files(loader, options)] == [path for path in read if path not in OPTIONAL]
 
 
@@ -125,7 +127,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
 
     def fetch(file: sources.SourceFile) -> Path | None:
         asked.append((file.repository, file.path))
-        return sources.local_copy(file, Path(task_folder(), "sample"))
+        return sources.local_copy(file, Path(MINIATURE))
 
     monkeypatch.setattr(sources, "fetch", fetch)
     monkeypatch.delenv(sources.MIRROR_VARIABLE, raising=False)
@@ -144,7 +146,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
             clapnq.load_task,
             {"name": "t"},
             32,
-            "t: split validation, the gold passage, files from the Hugging Face hub and",
+            "t: 32 questions, split validation, the gold passage, files from the Hugging Face hub and",
         ),
         (mfava.load_task, {"task_language": "de"}, 9, "mfava_de: 9 questions from GitHub; {"),
         (mushroom.load_task, {"task_language": "de"}, 3, "mushroom_de: files from GitHub"),
@@ -159,7 +161,7 @@ def test_without_a_mirror_the_published_files_are_read(
     documents: int,
     said: str,
 ) -> None:
-    with caplog.at_level(logging.INFO, "lm_eval"):
+    with caplog.at_level(logging.DEBUG, "lm_eval"):
         found = loader(**options)
     assert len(found["evaluation"]) == documents
     assert fetched == loader.files(options)

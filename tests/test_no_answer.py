@@ -19,6 +19,7 @@ from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
 from tests.development.released_sample import RELEASED, released_answers
+from tests.miniature import MINIATURE
 
 QUESTION = "Welche Stadt ist die Hauptstadt Deutschlands?"
 PASSAGES = (
@@ -251,7 +252,7 @@ def test_a_repeated_prompt_is_invalid_in_all_four_forms() -> None:
     from lm_eval_tasks.harness.autoload import task_folder
 
     names = ["nomiracl_de", "nomiracl_de_role", "nomiracl_de_repeat", "nomiracl_de_explanation"]
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": "sample"})
+    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": MINIATURE})
     for name, task in manager.load(names)["tasks"].items():
         for doc in list(task.eval_docs)[:6]:
             prompt = task.doc_to_text(doc)
@@ -291,7 +292,7 @@ def test_random_characters_are_noise(characters: str, length: int, least: float)
 def test_pieces_of_words_in_many_languages_are_no_answer(pieces: int, least: float) -> None:
     """What a model with random weights writes: pieces of its vocabulary, two of three in Latin letters, some broken."""
     chance = random.Random(5)
-    docs = {code: list(load(code, mirror="sample")["evaluation"]) for code in LANGUAGES}
+    docs = {code: list(load(code, mirror=MINIATURE)["evaluation"]) for code in LANGUAGES}
     latin_words, others = (
         [word for code in codes.split() for doc in docs[code] for word in doc["query"].split()]
         for codes in ("de en es fi fr id sw yo", "ar bn fa hi ja ko ru te th zh")
@@ -312,7 +313,7 @@ def test_pieces_of_words_in_many_languages_are_no_answer(pieces: int, least: flo
 def test_words_of_the_passages_are_no_noise_wherever_they_are_cut() -> None:
     found = 0
     for language in ("de", "en", "es", "fi", "id", "sw", "yo", "ru", "ar", "te"):
-        for doc in load(language, mirror="sample")["evaluation"]:
+        for doc in load(language, mirror=MINIATURE)["evaluation"]:
             for passage in doc["passages"]:
                 words = passage.split()
                 for size in (1, 2, 3, 5):

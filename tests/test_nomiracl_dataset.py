@@ -16,6 +16,7 @@ from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.nomiracl import dataset
 from lm_eval_tasks.nomiracl.dataset import cut_words, load
+from tests.miniature import MINIATURE
 
 Files = dict[str, str]
 Mirror = Callable[..., str]
@@ -158,9 +159,9 @@ def test_the_default_is_the_papers_sample(hub: str) -> None:
 
 
 def test_a_subset_alone_has_the_sample_it_has_with_the_other() -> None:
-    both = load("de", mirror="sample", max_samples=2)["evaluation"]
+    both = load("de", mirror=MINIATURE, max_samples=2)["evaluation"]
     for subset in ("relevant", "non_relevant"):
-        alone = load("de", mirror="sample", max_samples=2, subset=subset)["evaluation"]
+        alone = load("de", mirror=MINIATURE, max_samples=2, subset=subset)["evaluation"]
         assert [d["query_id"] for d in alone] == [d["query_id"] for d in both if d["subset"] == subset]
 
 

@@ -14,9 +14,10 @@ import pytest
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from detector_plugin.calibration import CalibrationError
 from detector_plugin.detector import UnusableDetector
-from lm_eval_tasks.data.sources import CorruptSource, MissingSource, mirror_folder
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.harness import short_errors as one_line
 from tests.conftest import command, run
+from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
 BASELINE = ("--model", "grounded-baseline", "--model_args", "strategy=abstain")
 
@@ -29,9 +30,7 @@ def failed(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def mirror_without_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    sample = mirror_folder("sample")
-    assert sample is not None
-    folder = shutil.copytree(sample, tmp_path_factory.mktemp("mirror") / "mirror")
+    folder = shutil.copytree(MINIATURE_FOLDER, tmp_path_factory.mktemp("mirror") / "mirror")
     (folder / "miracl" / "nomiracl" / "data" / "german" / "corpus.jsonl.gz").unlink()
     return folder
 
@@ -42,11 +41,11 @@ def mirror_without_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("nomiracl_de", "mirror={mirror}", "data/german/corpus.jsonl.gz of hub .* at revision .* puts it there."),
         ("nomiracl_de", "split=tets", "nomiracl_de: unknown split 'tets'; known are dev, test"),
         (
-            *("nomiracl_de", "mirror=sample --output_path a_file/out"),
+            *("nomiracl_de", f"mirror={MINIATURE} --output_path a_file/out"),
             "nothing can be written to a_file/out/baseline-abstain: Not a directory.*",
         ),
-        ("mfava_de", "mirror=sample,detector=nobody/has-this", ".*"),
-        ("nomiracl_ger", "mirror=sample", "Tasks not found: nomiracl_ger; did you mean nomiracl_de\\?"),
+        ("mfava_de", f"mirror={MINIATURE},detector=nobody/has-this", ".*"),
+        ("nomiracl_ger", f"mirror={MINIATURE}", "Tasks not found: nomiracl_ger; did you mean nomiracl_de\\?"),
     ],
     ids=["a missing file", "an unknown value", "an output folder", "an unknown detector", "an unknown task"],
 )

@@ -22,6 +22,7 @@ from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, names, open_retriever
 from lm_eval_tasks.detection.calibrated import calibration_of, settings_of
 from lm_eval_tasks.models.detector import HallucinationDetector
 from tests.conftest import evaluate, run
+from tests.miniature import MINIATURE
 from tests.somebodys_package import DETECTORS, Package, loaded
 
 
@@ -194,7 +195,7 @@ def test_it_tags_the_answers_of_a_run() -> None:
         ["mfava_de"],
         "grounded-baseline",
         "strategy=full_passage",
-        metadata={"mirror": "sample", "detector": "shouting", "detector_args": "least=3"},
+        metadata={"mirror": MINIATURE, "detector": "shouting", "detector_args": "least=3"},
         log_samples=True,
         bootstrap_iters=0,
     )
@@ -204,7 +205,7 @@ def test_it_tags_the_answers_of_a_run() -> None:
     assert len(flagged) > 20
     assert all(word[0].isupper() and len(word) >= 3 for word in flagged)
     task = "mfava_detection_de_gold"
-    tagged = evaluate([task], "hallucination-detector", "detector=shouting,least=1", metadata={"mirror": "sample"})
+    tagged = evaluate([task], "hallucination-detector", "detector=shouting,least=1", metadata={"mirror": MINIATURE})
     assert 0 < tagged["results"][task]["recall,tags"] < 1
     assert tagged["results"][task]["precision,tags"] > 0
 

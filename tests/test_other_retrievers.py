@@ -15,6 +15,7 @@ from lm_eval_tasks.clapnq.retrieval.run import read_run
 from lm_eval_tasks.commands.retrieve import retrieve
 from lm_eval_tasks.harness.autoload import task_folder
 from tests.conftest import evaluate
+from tests.miniature import MINIATURE
 from tests.test_retrieval import asked, ids, write_corpus
 
 
@@ -73,17 +74,17 @@ def test_it_is_half_of_a_hybrid(corpus: Corpus) -> None:
 def test_its_run_is_what_the_tasks_read(tmp_path: Path) -> None:
     """The way to evaluate a model with any retriever, and a task of one's own that retrieves by itself."""
     file = tmp_path / "length.run"
-    retrieved = retrieve("length", "validation", 10, file, {"retriever_args": "order=shortest"}, "sample")
+    retrieved = retrieve("length", "validation", 10, file, {"retriever_args": "order=shortest"}, MINIATURE)
     assert retrieved.described["package"] == "somebodys-package 1.5"
-    rows = load_task(task_name="clapnq_rag_run", task_retriever="run", mirror="sample", run=str(file))["evaluation"]
+    rows = load_task(task_name="clapnq_rag_run", task_retriever="run", mirror=MINIATURE, run=str(file))["evaluation"]
     assert all(row["retrieved_ids"] == ids_of_run(file) for row in rows)
     its_run = r"""-o FILE` writes its run, and clapnq_rag_run reads it with --metadata '{"run": "FILE"}'\.$"""
     with pytest.raises(UsageError, match=rf"length has none: `lm-eval-grounded retrieve --retriever length {its_run}"):
         load_task(task_name="clapnq_rag", task_retriever="bm25", retriever="length")
     with pytest.raises(ValueError, match=r"option bm25_split is for bm25, not for length$"):
-        retrieve("length", "dev", 10, None, {"bm25_split": True}, "sample")
+        retrieve("length", "dev", 10, None, {"bm25_split": True}, MINIATURE)
     with pytest.raises(ValueError, match=r"option retriever_args is for those of other packages, not for bm25$"):
-        retrieve("bm25", "dev", 10, None, {"retriever_args": "order=shortest"}, "sample")
+        retrieve("bm25", "dev", 10, None, {"retriever_args": "order=shortest"}, MINIATURE)
 
     bases = [str(Path(task_folder(), "clapnq", base)) for base in ("_rag_base", "_prompt_flan")]
     (tmp_path / "mine.yaml").write_text(
@@ -95,7 +96,7 @@ def test_its_run_is_what_the_tasks_read(tmp_path: Path) -> None:
         "grounded-baseline",
         "strategy=full_passage",
         include_path=[str(tmp_path)],
-        metadata={"mirror": "sample", "retriever_args": "order=shortest", "top_k": 2},
+        metadata={"mirror": MINIATURE, "retriever_args": "order=shortest", "top_k": 2},
         log_samples=True,
         bootstrap_iters=0,
     )

@@ -40,6 +40,7 @@ from lm_eval_tasks.runs.answers import read_answers
 from tests import made_runs
 from tests.conftest import figures_of
 from tests.development.mfava_passages import table_of
+from tests.miniature import MINIATURE
 from tests.paired import compare_ratios
 
 Harness = Callable[..., dict[str, Any]]
@@ -57,7 +58,7 @@ def test_rows_of_one_text_have_one_passage_and_the_texts_of_other_languages_thei
 
 
 def _sample() -> str:
-    return str(Path(annotated.__file__).parents[1] / "sample")
+    return MINIATURE
 
 
 def test_a_passage_is_known_by_its_place_in_parallel_files_alone() -> None:

@@ -23,9 +23,9 @@ from lm_eval_tasks.mfava.dataset import load as load_mfava
 from lm_eval_tasks.mushroom.dataset import load as load_mushroom
 from lm_eval_tasks.nomiracl.dataset import SUBSETS, published_questions
 from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl
+from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
 Harness = Callable[..., dict[str, Any]]
-SAMPLE = "the files are the bundled miniature, which this project wrote (mirror=sample)"
 
 
 def record_of(loaded: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def test_a_file_is_read_once_and_again_when_it_changes(tmp_path: Path) -> None:
 
 ANNOTATIONS = ["clapnq_dev_answerable.jsonl", "clapnq_dev_unanswerable.jsonl"]
 
-# What each loader says of the bundled sample: files read, documents kept, options in force.
+# What each loader says of the miniature: files read, documents kept, options in force.
 LOADED = [
     pytest.param(
         lambda mirror: load_nomiracl("de", mirror=mirror),
@@ -137,13 +137,13 @@ LOADED = [
 def test_a_loader_says_what_it_read_also_from_its_caches(
     load: Callable[[str], dict[str, Any]], files: list[str], kept: dict[str, int], options: dict[str, Any]
 ) -> None:
-    record = record_of(load("sample"))
-    assert record["read_from"] == "sample"
-    assert record["not_comparable"] == [SAMPLE]
+    record = record_of(load(MINIATURE))
+    assert record["read_from"] == "mirror"
+    assert record["not_comparable"]  # of the miniature's files none is the published one
     assert record["kept"] == kept
     assert record["options"] == options
     assert len(record["files"]) == len(files)
-    root = Path(sources.__file__).parents[1] / "sample"
+    root = MINIATURE_FOLDER
     for entry in record["files"]:
         assert any(entry["path"].endswith(name) for name in files)
         file = sources.source_file(entry["repository"], entry["path"])
@@ -152,7 +152,7 @@ def test_a_loader_says_what_it_read_also_from_its_caches(
         if not file.is_folder:
             assert (entry["sha256"], entry["bytes"]) == (digest(local), local.stat().st_size)
         assert entry["published"] is (False if file.checksum else None)
-    assert record_of(load("sample")) == record  # in this process, and from what lies on disk
+    assert record_of(load(MINIATURE)) == record  # in this process, and from what lies on disk
 
 
 # ------------------------------------------------------------------------------------------------------- comparability
@@ -215,7 +215,7 @@ def test_a_task_adds_its_prompt_its_detector_and_its_run(harness: Harness, caplo
             ["nomiracl_de", "nomiracl_fr", "mfava_de", "clapnq_rag"],
             "grounded-baseline",
             "strategy=lexical",
-            metadata={"mirror": "sample"},
+            metadata={"mirror": MINIATURE},
             limit=2,
         )
     said = {task: config["metadata"]["provenance"] for task, config in got["configs"].items()}
@@ -225,10 +225,8 @@ def test_a_task_adds_its_prompt_its_detector_and_its_run(harness: Harness, caplo
         assert record["prompt"]["first_prompt_sha256"] == first["prompt_hash"]
         assert record["run"] == {"apply_chat_template": False, "limit": 2, "samples": None}
         assert record["versions"]["lm-eval-grounded"] == provenance.version("lm-eval-grounded")
-        assert record["not_comparable"] == [
-            SAMPLE,
-            f"the first 2 of {got['n-samples'][task]['original']} documents (--limit)",
-        ]
+        limited = f"the first 2 of {got['n-samples'][task]['original']} documents (--limit)"
+        assert record["not_comparable"][-1] == limited
         assert "/" not in "".join(map(str, record["options"].values()))
     templates = {task: record["prompt"]["template_sha256"] for task, record in said.items()}
     assert templates["nomiracl_de"] == templates["nomiracl_fr"] != templates["mfava_de"]
@@ -237,17 +235,17 @@ def test_a_task_adds_its_prompt_its_detector_and_its_run(harness: Harness, caplo
     assert said["clapnq_rag"]["corpus"]["published"] == 178_891
     assert said["clapnq_rag"]["retrieval"]["retriever"] == "bm25"
     warned = [message for message in caplog.messages if "not comparable" in message]
-    assert [message.split(":")[0] for message in warned] == ["nomiracl_de", "mfava_de", "clapnq_rag"]  # each text once
+    assert [message.split(":")[0] for message in warned] == [*said]  # each text once
 
 
 def test_public_data_sets_are_named_as_the_hub_knows_them(harness: Harness) -> None:
     tasks = ["nomiracl_de", "clapnq_gold", "mfava_de"]
-    got = harness(tasks, "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
+    got = harness(tasks, "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE})
     got["configs"] |= harness(
         ["mfava_detection_de_gold", "mushroom_de"],
         "hallucination-detector",
         "detector=lexical",
-        metadata={"mirror": "sample"},
+        metadata={"mirror": MINIATURE},
     )["configs"]
     assert {task: (config["dataset_path"], config["test_split"]) for task, config in got["configs"].items()} == {
         "nomiracl_de": ("miracl/nomiracl", "test"),
@@ -260,7 +258,7 @@ def test_public_data_sets_are_named_as_the_hub_knows_them(harness: Harness) -> N
 
 def test_picked_documents_are_said(harness: Harness) -> None:
     got = harness(
-        ["nomiracl_de"], "grounded-baseline", metadata={"mirror": "sample"}, samples={"nomiracl_de": [1, 3, 5]}
+        ["nomiracl_de"], "grounded-baseline", metadata={"mirror": MINIATURE}, samples={"nomiracl_de": [1, 3, 5]}
     )
     record = got["configs"]["nomiracl_de"]["metadata"]["provenance"]
     assert record["run"]["samples"] == [1, 3, 5]
@@ -271,7 +269,7 @@ def test_what_cannot_be_written_down_costs_no_results(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(provenance, "versions", lambda: 1 / 0)
-    got = harness(["nomiracl_de"], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
+    got = harness(["nomiracl_de"], "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE})
     assert got["results"]["nomiracl_de"]["hallucination_rate,strict"] == 0
     assert "ZeroDivisionError" in got["configs"]["nomiracl_de"]["metadata"]["provenance"]["failed"]
     assert "could not be written down" in caplog.text

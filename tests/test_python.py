@@ -31,6 +31,7 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.nomiracl.dataset import load
 from tests.conftest import ROOT, evaluate
 from tests.logged_runs import ANSWERS, copied, in_this_process
+from tests.miniature import MINIATURE
 from tests.shared_once import SharedOnce
 from tests.test_commands import HEAVY
 
@@ -38,6 +39,7 @@ PAGE = ROOT / "lm_eval_grounded" / "README.md"
 RATES = ("hallucination_rate", "error_rate", "accuracy", "invalid_rate")
 NOTEBOOK = ROOT / "examples" / "from_sample_to_report.ipynb"
 SHELL = re.compile(r"^!((?:.*\\\n)*.*)$", re.MULTILINE)
+SAMPLE: dict[str, Any] = {"metadata": {"mirror": "sample"}}
 PROMPT = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
@@ -48,7 +50,7 @@ def results(shared_once: SharedOnce) -> Path:
     def make(folder: Path) -> None:
         for strategy in ("lexical", "answer"):
             args = f"strategy={strategy}"
-            in_this_process(["nomiracl_de", "clapnq_rag"], "grounded-baseline", args, folder / "results")
+            in_this_process(["nomiracl_de", "clapnq_rag"], "grounded-baseline", args, folder / "results", **SAMPLE)
 
     return shared_once("two baselines", make)
 
@@ -124,7 +126,7 @@ def test_figures_are_those_of_the_results_file(results: Path) -> None:
                 figure = task.figures[filter_name][metric]
                 assert (row["value"], row["n"], row["denominator"]) == (value, figure["n"], figure["denominator"])
     finer = table.xs("ndcg@3", level="metric").iloc[0]
-    assert (finer["n"], finer["unit"], finer["measurable"]) == (18, "score", True)
+    assert (finer["n"], finer["unit"], finer["measurable"]) == (30, "score", True)
     assert json.loads(finer["settings"])["options"] == {"split": "validation", "retriever": "bm25", "top_k": 3}
 
 
@@ -150,7 +152,7 @@ def test_a_group_is_a_mean_and_what_is_not_defined_is_absent(tmp_path: Path) -> 
 
 def test_answers_are_those_of_the_samples_and_the_rates_follow_from_them(results: Path) -> None:
     runs = g.read(results / "results")
-    assert len(runs.answers) == 2 * (2 * 8 + 32)  # NoMIRACL has two filters
+    assert len(runs.answers) == 2 * (2 * 120 + 60)  # NoMIRACL has two filters
     means = runs.answers.groupby(["model", "task", "filter"])[["error_rate", "rougeL"]].mean().stack().dropna()
     figures = runs.figures.set_index(["model", "task", "filter", "metric"])["value"]
     assert len(means) == 6
@@ -419,7 +421,7 @@ def once(results: Any, task: str) -> list[Any]:
 
 
 def test_modules_give_what_clapnq_gives() -> None:
-    results = evaluate(["clapnq_rag"], "grounded-baseline", "strategy=lexical", metadata={"mirror": "sample"})
+    results = evaluate(["clapnq_rag"], "grounded-baseline", "strategy=lexical", metadata={"mirror": MINIATURE})
     samples, numbers = once(results, "clapnq_rag"), results["results"]["clapnq_rag"]
     for row in samples:
         row["doc"]["groundings"] = [f"{passage['title']} {passage['text']}" for passage in row["doc"]["passages"]]
@@ -448,11 +450,11 @@ def test_modules_give_what_nomiracl_gives_on_released_answers(parser: str, share
 
 def test_modules_give_what_the_other_tasks_give() -> None:
     model = ("replay", f"path={ANSWERS}")
-    results = evaluate(["mfava_de"], *model, metadata={"mirror": "sample"})
+    results = evaluate(["mfava_de"], *model, metadata={"mirror": MINIATURE})
     rate = module_of("abstention_rate", **answered(once(results, "mfava_de")), language="de")
     assert rate == results["results"]["mfava_de"]["abstention_rate,answer"]
     detector = ("hallucination-detector", "detector=lexical")
-    results = evaluate(["mushroom_de"], *detector, metadata={"mirror": "sample"})
+    results = evaluate(["mushroom_de"], *detector, metadata={"mirror": MINIATURE})
     samples, numbers = once(results, "mushroom_de"), results["results"]["mushroom_de"]
     for name, column, probability in (("iou", "spans", None), ("rho", "soft_labels", "prob")):
         tagged = [

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, evaluate, run
+from tests.miniature import MINIATURE
 
 pytestmark = [
     pytest.mark.slow("starts a harness for every rank"),
@@ -30,7 +31,7 @@ def processes(number: int, tmp_path: Path, tasks: list[str] | None = None, **set
         "tasks": tasks or TASKS,
         "limit": None,
         "gen_kwargs": None,
-        "metadata": {"mirror": "sample"},
+        "metadata": {"mirror": MINIATURE},
         "world_size": number,
         "store": str(tmp_path / f"store{number}-{time.monotonic_ns()}"),
         "output": str(tmp_path / f"{number}.json"),
@@ -72,7 +73,7 @@ def answers(content: dict[str, Any], task: str) -> dict[int, Any]:
 def test_two_processes_find_what_one_finds(tmp_path: Path, limit: int | None) -> None:
     """Every figure, bounds included, to the last digit. Of two ranks, the first has only answerable questions of CLAPnq."""
     # so low a threshold that words of the article, and of the passages, are flagged
-    metadata = {"mirror": "sample", "detector": "lexical", "detector_args": "threshold=0.01"}
+    metadata = {"mirror": MINIATURE, "detector": "lexical", "detector_args": "threshold=0.01"}
     one, two = (found(number, tmp_path, limit=limit, metadata=metadata) for number in (1, 2))
     assert two["results"] == one["results"]
     assert two["figures"] == one["figures"]
@@ -110,7 +111,7 @@ def test_a_language_model_in_two_processes(tmp_path: Path, llama: Path, sampled:
         stored.mkdir()
         rows = "".join(json.dumps(sample) + "\n" for sample in two["samples"][task])
         (stored / f"samples_{task}_2026-01-01T00-00-00.0.jsonl").write_text(rows, "utf-8")
-        options = {"metadata": {"mirror": "sample"}, "limit": 5}
+        options = {"metadata": {"mirror": MINIATURE}, "limit": 5}
         again = evaluate([task], "replay", f"path={stored}", **options)["results"][task]
         assert again == two["results"][task]
 

@@ -124,8 +124,19 @@ def test_a_long_question_is_cut() -> None:
 def test_spans_become_pieces(spans: list[Span], limit: int, expected: list[tuple[str, str]]) -> None:
     text = "Paris is in Spain"
     found = text_of(text, limit, spans)
-    assert [*found.pieces] == expected
+    assert [piece[:2] for piece in found.pieces] == expected
     assert found.left_out == max(0, len(text) - limit)
+
+
+def test_what_people_marked_cuts_the_pieces_of_a_detector() -> None:
+    found = text_of("Paris is in Spain", 99, [Span(0, 8, "entity")], [Span(6, 11), Span(12, 400)])
+    assert [*found.pieces] == [
+        ("Paris ", "entity", False),
+        ("is", "entity", True),
+        (" in", "", True),
+        (" ", "", False),
+        ("Spain", "", True),
+    ]
 
 
 def test_a_long_text_is_cut_and_the_rest_counted() -> None:

@@ -15,10 +15,10 @@ import pytest
 
 from lm_eval_tasks.clapnq.retrieval.dense import encoder_for, weights_of
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.provenance import command_line
 from lm_eval_tasks.results.reproduce import Compared, render_script, reproduce
 from tests.conftest import command, run
+from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
 TASKS = "nomiracl_de,clapnq_rag,mfava_de"
 # What is hard to say in a shell, or differs from what the harness takes when nothing is said.
@@ -34,7 +34,7 @@ HARD = [
 
 
 def copy_of_sample(folder: Path) -> Path:
-    return Path(shutil.copytree(Path(sources.__file__).parents[1] / "sample", folder))
+    return Path(shutil.copytree(MINIATURE_FOLDER, folder))
 
 
 def results_below(folder: Path) -> tuple[Path, dict[str, Any]]:
@@ -189,7 +189,7 @@ def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
     assert found.same, render_script(found)
     assert f'"mirror": "{hub}"' in found.commands[0]
     assert "the corpus holds 5,494 of 178,891 passages" in found.notes[-1]
-    elsewhere = reproduce(file, mirror="sample")
+    elsewhere = reproduce(file, mirror=MINIATURE)
     assert {one.state for one in elsewhere.compared if "@" in one.name and "/" in one.name} == {"differs"}
 
 
@@ -221,7 +221,7 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     shell(
         "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de,clapnq_rag --limit 4 "
-        "--metadata mirror=sample top_k=2 --predict_only --output_path predicted",
+        f"--metadata mirror={MINIATURE} top_k=2 --predict_only --output_path predicted",
         tmp_path,
     )
     shell("lm-eval-grounded score predicted --detector_args 'threshold=0.4;spans=words' -o scored", tmp_path)
@@ -230,12 +230,12 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert found.same, render_script(found)
     assert found.commands == [
         "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de,clapnq_rag --limit 4 "
-        """--predict_only --metadata '{"mirror": "sample", "top_k": 2}' --output_path reproduced""",
+        f"""--predict_only --metadata '{{"mirror": "{MINIATURE}", "top_k": 2}}' --output_path reproduced""",
         "lm-eval-grounded score reproduced --detector lexical --detector_args 'threshold=0.4;spans=words'",
     ]
     record = results["configs"]["clapnq_rag"]["metadata"]["provenance"]
     assert (record["answers"]["metadata"], record["answers"]["predict_only"]) == (
-        {"mirror": "sample", "top_k": 2},
+        {"mirror": MINIATURE, "top_k": 2},
         True,
     )
     assert (record["run"]["limit"], record["retrieval"]["passages_given"]) == (4, 2)

@@ -26,6 +26,7 @@ from lm_eval_tasks.harness.harness_results import OrderedKey
 from lm_eval_tasks.harness.host import has_scorers
 from tests.conftest import evaluate, results_of
 from tests.logged_runs import in_this_process, lines
+from tests.miniature import MINIATURE
 
 HEADLINES = {"nomiracl_de": "balanced_error", "clapnq_rag": "rougeL", "mfava_de": "detected_rate"}
 TASKS = tuple(HEADLINES)
@@ -200,7 +201,7 @@ def test_other_tasks_have_what_the_harness_gives_them(tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text("".join(json.dumps({"q": "?", "a": answer}) + "\n" for answer in ("lol", "lol", "x")), "utf-8")
     (tmp_path / "theirs.yaml").write_text(THEIRS.format(data=data), "utf-8")
-    got = evaluate(["theirs", "nomiracl_de"], "dummy", include_path=[str(tmp_path)], metadata={"mirror": "sample"})
+    got = evaluate(["theirs", "nomiracl_de"], "dummy", include_path=[str(tmp_path)], metadata={"mirror": MINIATURE})
     theirs = got["results"]["theirs"]
     assert theirs["exact_match,none"] == pytest.approx(2 / 3)
     assert theirs["exact_match_stderr,none"] == pytest.approx(mean_stderr([1, 1, 0]))
@@ -242,7 +243,7 @@ def test_a_folder_is_tried_once_before_the_first_request_and_left_as_it_was(
     def ran(tasks: list[str], output: Path | None) -> list[Path]:
         tried.clear()
         tracker = EvaluationTracker(output_path=output and str(output))
-        options = {"metadata": {"mirror": "sample"}, "evaluation_tracker": tracker, "limit": 1}
+        options = {"metadata": {"mirror": MINIATURE}, "evaluation_tracker": tracker, "limit": 1}
         evaluate(tasks, "grounded-baseline", "strategy=abstain", **options)
         return tried
 

@@ -23,6 +23,7 @@ from lm_eval_tasks.clapnq.retrieval.bm25 import BM25, split_passage
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.retrieve import published_row, retrieve
 from tests.conftest import command, run
+from tests.miniature import MINIATURE
 
 ROWS = [
     ("p1", 'The "moon" pulls the water of the sea.', "Tides"),
@@ -257,7 +258,7 @@ def read_table(printed: str) -> dict[str, tuple[str, str, str | None]]:
     return {metric: (value, bounds, theirs) for metric, value, bounds, theirs in rows}
 
 
-RETRIEVE = ("retrieve", "--mirror", "sample")
+RETRIEVE = ("retrieve", "--mirror", MINIATURE)
 
 
 @pytest.fixture

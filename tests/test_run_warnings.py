@@ -16,9 +16,10 @@ from lm_eval_tasks.nomiracl.dataset import load
 from lm_eval_tasks.results.doubts import read_answers, signs_of
 from lm_eval_tasks.runs import read_runs
 from tests.logged_runs import generate
+from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": "sample"}
+SAMPLE = {"mirror": MINIATURE}
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -80,7 +81,7 @@ def test_the_log_gives_no_hint_that_the_run_rules_out(
 ) -> None:
     monkeypatch.setattr(DummyLM, "apply_chat_template", lambda self, turns, **_: str(turns))
     answers = tmp_path / "answers.jsonl"
-    docs = load("de", mirror="sample")["evaluation"]
+    docs = load("de", mirror=MINIATURE)["evaluation"]
     answers.write_text("".join(json.dumps({"query_id": doc["query_id"], "response": "lol"}) + "\n" for doc in docs))
     arguments = f"path={answers}" if model == "replay" else ""
     harness(["nomiracl_de"], model, arguments, metadata=SAMPLE, apply_chat_template=chat)

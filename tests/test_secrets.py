@@ -32,6 +32,7 @@ from tests.chat_endpoint import Endpoint
 from tests.growth import LINEAR, exponent
 from tests.labelled_facts import facts, write_lines
 from tests.logged_runs import copied, files_of, in_this_process, lines
+from tests.miniature import MINIATURE
 
 Row = dict[str, Any]
 
@@ -325,7 +326,7 @@ def test_no_command_shows_or_writes_a_secret(
         write_lines(given / f"{name}.jsonl", [{"id": f"q{n}", "rating": n % 3} for n in range(6)]) for name in "ab"
     ]
     reads = ["--detector", "llm", "--detector_args", detector_args(url)]
-    options = {"mirror": "sample", "detector": "llm", "detector_args": json.loads(detector_args(url))}
+    options = {"mirror": MINIATURE, "detector": "llm", "detector_args": json.loads(detector_args(url))}
     asked = ["--metadata", json.dumps(options)]
     model = f"model=x,token={TOKEN},api_key={KEY},base_url=https://me:{PASSWORD}@127.0.0.1:1/v1"
     calls: dict[str, list[tuple[int, list[Any]]]] = {
@@ -352,7 +353,7 @@ def test_no_command_shows_or_writes_a_secret(
             *((0, ["figures", lexical, tagged, "-o", f"figures.{form}"]) for form in ("csv", "json")),
             (0, ["model-card", tagged, "-o", "card.md"]),
             (0, ["tasks", tagged, "-o", "separated"]),
-            (0, ["clapnq", "--split", "dev", "--mirror", "sample", "-o", "dev.jsonl"]),
+            (0, ["clapnq", "--split", "dev", "--mirror", MINIATURE, "-o", "dev.jsonl"]),
         ],
         "leaderboard": [(0, [given / "runs", "-o", "site", "--reports"])],
         "make": [(0, ["collect", made, "-o", "questions.jsonl"])],
@@ -363,9 +364,9 @@ def test_no_command_shows_or_writes_a_secret(
             (0, [tagged, "--format", "markdown", "-o", "report.md"]),
         ],
         "reproduce": [(1, [results_in(tagged)])],
-        "retrieve": [(0, ["--retriever", "bm25", "--split", "dev", "--mirror", "sample", "-o", "run.tsv"])],
+        "retrieve": [(0, ["--retriever", "bm25", "--split", "dev", "--mirror", MINIATURE, "-o", "run.tsv"])],
         "score": [(0, [untagged, "-o", "scored", *reads])],
-        "sources": [(0, ["--mirror", "sample"])],
+        "sources": [(0, ["--mirror", MINIATURE])],
         "train": [(0, ["--show"])],
     }
     assert [*calls] == command_names()

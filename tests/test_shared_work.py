@@ -23,6 +23,7 @@ from detector_plugin.detector import UnusableDetector
 from lm_eval_tasks.results.score import Work, score, tag_part
 from tests.conftest import ROOT, results_of, run
 from tests.logged_runs import copied, lines
+from tests.miniature import MINIATURE
 
 
 def launched(arguments: list[str], cwd: Path) -> None:
@@ -76,11 +77,19 @@ def test_two_launched_processes_run_the_harness_as_one(tmp_path: Path, llama_cla
     commands = {
         "filter": [
             *("lm_eval", "--model", "grounded-baseline", "--tasks", "mfava_de,mfava_zh", "--log_samples"),
-            *("--metadata", "mirror=sample", f"detector={llama_classifier}"),
+            *("--metadata", f"mirror={MINIATURE}", f"detector={llama_classifier}"),
         ],
         "model": [
             *("lm_eval", "--model", "hallucination-detector", "--model_args", f"detector={llama_classifier}"),
-            *("--tasks", "mfava_detection_de_gold", "--log_samples", "--metadata", "mirror=sample", "--device", "cpu"),
+            *(
+                "--tasks",
+                "mfava_detection_de_gold",
+                "--log_samples",
+                "--metadata",
+                f"mirror={MINIATURE}",
+                "--device",
+                "cpu",
+            ),
         ],
     }
     for name, command in commands.items():

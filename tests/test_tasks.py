@@ -14,6 +14,7 @@ from lm_eval_tasks import nomiracl
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.nomiracl.benchmark import LITE_LANGUAGES, PROMPTS, suffix
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
+from tests.miniature import MINIATURE
 
 PARSERS = ("strict", "robust")
 CLAPNQ_PROMPTS = ("", "_gpt", "_llama")
@@ -40,10 +41,11 @@ def test_the_harness_knows_every_task_and_group() -> None:
         *(f"mfava_translate_{language}" for language in ("en", *MFAVA)),
         *(f"mushroom_{language}" for language in MUSHROOM),
         *(f"memerag{judge}_{language}" for judge in ("", "_judge") for language in MEMERAG),
+        *(f"mtragun_{domain}" for domain in ("clapnq", "cloud", "fiqa", "govt")),
     }
     assert set(manager.all_groups) == {
         *("nomiracl", "nomiracl_role", "nomiracl_repeat", "nomiracl_explanation", "mfava", "mushroom"),
-        *("memerag", "memerag_judge", "clapnq", "nomiracl_lite", "grounded_lite"),
+        *("memerag", "memerag_judge", "mtragun", "clapnq", "nomiracl_lite", "grounded_lite"),
         *(f"mfava_detection_{kind}{variant}" for kind in ("gold", "silver") for variant in VARIANTS),
     }
 
@@ -60,7 +62,7 @@ MEMERAG = ("de", "en", "es", "fr", "hi")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_sample_has_questions_of_every_language(language: str) -> None:
     for split, number in (("test", 4), ("dev", 2)):
-        documents = load(language, split=split, mirror="sample")["evaluation"]
+        documents = load(language, split=split, mirror=MINIATURE)["evaluation"]
         assert documents["subset"] == ["relevant", "non_relevant"] * number
         assert all(len(set(passages)) == 10 for passages in documents["passages"])
         assert {*documents["language"]} == {language}
@@ -74,7 +76,7 @@ def test_the_trivial_strategies_have_the_trivial_rates(
     harness: Harness, strategy: str, hallucination: float, error: float, accuracy: float
 ) -> None:
     prompts = [f"nomiracl_sw{suffix(prompt)}" for prompt in PROMPTS]
-    results = harness(prompts, "grounded-baseline", f"strategy={strategy}", metadata={"mirror": "sample"})
+    results = harness(prompts, "grounded-baseline", f"strategy={strategy}", metadata={"mirror": MINIATURE})
     for task in prompts:
         for parser in PARSERS:
             values = results["results"][task]
@@ -88,7 +90,7 @@ def test_the_trivial_strategies_have_the_trivial_rates(
 def test_bounds_hold_their_rate_and_a_rate_without_documents_is_absent(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    metadata = {"mirror": "sample", "subset": "relevant"}
+    metadata = {"mirror": MINIATURE, "subset": "relevant"}
     got = harness(["nomiracl_ja"], "grounded-baseline", "strategy=lexical", metadata=metadata)
     figures = got["configs"]["nomiracl_ja"]["metadata"]["figures"]["robust"]
     error = figures["error_rate"]
@@ -103,7 +105,7 @@ def test_bounds_hold_their_rate_and_a_rate_without_documents_is_absent(
 
 
 def test_a_model_argument_named_language_is_not_ours(harness: Harness) -> None:
-    metadata = {"mirror": "sample", "language": "en"}
+    metadata = {"mirror": MINIATURE, "language": "en"}
     results = harness(["nomiracl_sw"], "grounded-baseline", "strategy=abstain", metadata=metadata)
     assert {s["doc"]["language"] for s in results["samples"]["nomiracl_sw"]} == {"sw"}
 
@@ -117,7 +119,7 @@ def test_a_users_own_prompt_includes_our_base(harness: Harness, tmp_path: Path) 
     (tmp_path / "mine.yaml").write_text(recipe.replace("BASE", str(base)), "utf-8")
     task = yaml.safe_load(recipe)["task"]
     results = harness(
-        [task], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"}, include_path=[str(tmp_path)]
+        [task], "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE}, include_path=[str(tmp_path)]
     )
     (prompt, _) = results["samples"][task][0]["arguments"][0]
     assert prompt.startswith("Do these passages answer the question")
@@ -129,7 +131,7 @@ def test_several_responses_to_a_document_are_refused(harness: Harness, tmp_path:
     for repeats in (1, 3):
         text = f"include: {base}\ntask: mine_{repeats}\nrepeats: {repeats}\n"
         (tmp_path / f"mine_{repeats}.yaml").write_text(text, "utf-8")
-    asked: dict[str, Any] = {"metadata": {"mirror": "sample"}, "include_path": [str(tmp_path)], "limit": 2}
+    asked: dict[str, Any] = {"metadata": {"mirror": MINIATURE}, "include_path": [str(tmp_path)], "limit": 2}
     found = harness(["mine_1"], "grounded-baseline", "strategy=lexical", **asked)
     assert found["n-samples"]["mine_1"]["effective"] == 2
     with pytest.raises(UsageError, match=r"^mine_3: repeats=3, but every document is scored by one response"):
@@ -141,6 +143,6 @@ def test_a_missing_response_goes_through_the_harness(harness: Harness, monkeypat
 
     monkeypatch.setattr(GroundedBaseline, "answer", lambda self, doc: None)
     tasks = ["nomiracl_de", "clapnq_gold", "clapnq_rag"]
-    results = harness(tasks, "grounded-baseline", metadata={"mirror": "sample"}, limit=4)["results"]
+    results = harness(tasks, "grounded-baseline", metadata={"mirror": MINIATURE}, limit=4)["results"]
     assert results["clapnq_rag"]["length,answer"] == 0
     assert results["nomiracl_de"]["invalid_rate,strict"] == 1.0

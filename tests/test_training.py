@@ -40,6 +40,7 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection.calibrated import calibration_of
 from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
 from tests.labelled_facts import facts, write_lines
+from tests.miniature import MINIATURE
 from tests.tiny_models import KINDS, write_base
 
 pytestmark = pytest.mark.xdist_group("training")
@@ -64,7 +65,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def train(base: Path, data: Path | str, output: Path, options: str) -> int:
     """Run the command in this process."""
     command = ["train", "--detector", "transformers", "--base", str(base), "--data", str(data), "-o", str(output)]
-    return main([*command, "--mirror", "sample", "--disable_tqdm", "true", *options.split()])
+    return main([*command, "--mirror", MINIATURE, "--disable_tqdm", "true", *options.split()])
 
 
 def sees_what_follows(detector: TransformersDetector) -> bool:
@@ -209,7 +210,7 @@ def test_the_calibration_beside_the_detector_is_found_and_corrects_the_harness_r
     documents = [d for d in read_labelled_lines(made.data, Counter()) if d.language == "it"]
     (row,) = measure(detector, documents, "")
     assert row.counts.tolist() == italian.documents[:20].tolist()
-    metadata = {"mirror": "sample", "detector": str(made.folder)}
+    metadata = {"mirror": MINIATURE, "detector": str(made.folder)}
     results = harness(["mfava_de", "mfava_it"], "grounded-baseline", "strategy=lexical", metadata=metadata)
     for task, is_calibrated in (("mfava_de", False), ("mfava_it", True)):  # there are two German answers: too few
         provenance = results["configs"][task]["metadata"]["provenance"]

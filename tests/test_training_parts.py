@@ -30,6 +30,7 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.train import read_data
 from lm_eval_tasks.detection.labelled_answers import collections
 from tests.growth import LINEAR, exponent
+from tests.miniature import MINIATURE
 
 
 def answer(text: str, reference: str = "r", language: str = "de", **more: Any) -> LabelledAnswer:
@@ -43,7 +44,7 @@ def test_the_benchmarks_name_their_collections() -> None:
     assert {"mfava-gold", "mfava-silver", "mushroom"} <= collections().keys()
     assert collections()["mfava-gold"].languages == ("ar", "zh", "de", "ru", "tr")
     seen: Counter[str] = Counter()
-    documents, ingredients = read_data(["mfava-gold", "mushroom"], "sample", seen, ["de", "fi"])
+    documents, ingredients = read_data(["mfava-gold", "mushroom"], MINIATURE, seen, ["de", "fi"])
     kinds = Counter(f"{document.language} {document.annotations}" for document in documents)
     assert kinds == {"de gold": 7, "de real": 3, "fi real": 3}
     assert [(one.name, one.documents) for one in ingredients] == [("mfava-gold", 7), ("mushroom", 6)]
@@ -415,8 +416,8 @@ def test_the_command_shows_a_recipe_and_refuses_what_it_does_not_know(capsys: py
         ("--recipe none -o x", "recipe 'none': there are encoder, paper-mono, paper-multi"),
         ("", "name the folder of the new detector with -o DIR"),
         ("-o x --data mfava", "--data mfava: neither a file nor one of mfava-gold, mfava-silver, mu"),
-        ("-o x --data mushroom --languages de,xx --mirror sample", "--languages xx: the d"),
-        ("-o x --recipe paper-mono --mirror sample", "is for one language, and the data is in"),
+        (f"-o x --data mushroom --languages de,xx --mirror {MINIATURE}", "--languages xx: the d"),
+        (f"-o x --recipe paper-mono --mirror {MINIATURE}", "is for one language, and the data is in"),
     ):
         assert main(["train", *words.split()]) == 2
         assert why in capsys.readouterr().err

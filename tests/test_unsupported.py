@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from custom_metrics.reading.spans import HALLUCINATION, Span
-from custom_metrics.scores.unsupported import CURVES, evidence, is_unsupported, unsupported_probability
+from custom_metrics.reading.spans import HALLUCINATION, NOT_SUPPORTED, SUPPORTED, Span, probabilities
+from custom_metrics.reading.words import words
+from custom_metrics.scores.unsupported import (
+    CURVES,
+    SENTENCE_CURVES,
+    Curves,
+    evidence,
+    evidence_of_parts,
+    is_unsupported,
+    unsupported_probability,
+)
 from detector_plugin.baselines import FlagAll
 from detector_plugin.detector import describe
 from detector_plugin.lexical import LexicalDetector
+from detector_plugin.sentences import sentence_bounds
 from lm_eval_tasks.memerag import dataset as memerag
 
 SHIPPED = describe(LexicalDetector())
@@ -48,58 +60,136 @@ def test_an_answer_is_flagged_from_a_half_on_and_without_a_curve_by_any_word() -
         assert [is_unsupported(against, other) for against in (0.0, 0.01)] == [False, True]
 
 
-Judged = tuple[NDArray[np.float64], NDArray[np.bool_]]
+class Judged(NamedTuple):
+    """Evidence against texts, and whether people found something unsupported in them."""
+
+    against: NDArray[np.float64]
+    wrong: NDArray[np.bool_]
+
+    @property
+    def auc(self) -> float:
+        from sklearn.metrics import roc_auc_score
+
+        return round(float(roc_auc_score(self.wrong, self.against)), 2)
+
+    def fit(self) -> Any:
+        from sklearn.linear_model import LogisticRegression
+
+        fitted = LogisticRegression(C=1e9, tol=1e-8).fit(self.against[:, None], self.wrong)
+        return pytest.approx((fitted.intercept_[0], fitted.coef_[0, 0]), abs=2e-3)
 
 
-def judged(references: Any, answers: Any, language: str, questions: Any, wrong: Any) -> Judged:
+def by_part(answer: str, spans: Any, language: str, parts: Any) -> list[float]:
+    places = words(answer, language)
+    return evidence_of_parts(places, probabilities(places, spans), [each[:2] for each in parts])
+
+
+def judged(references: Any, answers: Any, language: str, questions: Any, parts: Any) -> tuple[Judged, Judged]:
+    """Of answers and of their sentences. `parts` are those of each answer: start, end, and whether it is unsupported."""
     found = LexicalDetector().detect(references, answers, [language] * len(answers), questions)
-    against = [evidence(answer, spans, language) for answer, spans in zip(answers, found, strict=True)]
-    return np.array(against), np.array([bool(each) for each in wrong])
+    rows = [*zip(answers, found, parts, strict=True)]
+    of_answers = [(evidence(answer, spans, language), any(each[2] for each in of)) for answer, spans, of in rows]
+    of_sentences = [
+        (against, wrong)
+        for answer, spans, of in rows
+        for against, (*_, wrong) in zip(by_part(answer, spans, language, of), of, strict=True)
+    ]
+    answered, sentences = (Judged(*map(np.array, zip(*of, strict=True))) for of in (of_answers, of_sentences))
+    return answered, sentences
 
 
 @pytest.fixture(scope="module")
-def by_language(hub: str) -> dict[str, Judged]:
+def by_language(hub: str) -> dict[str, tuple[Judged, Judged]]:
     documents = {code: memerag.load(code, mirror=hub)["evaluation"] for code in ("de", "es")}
+    parts = {
+        code: [
+            [
+                (each["start"], each["end"], each["label"] == NOT_SUPPORTED)
+                for each in doc["sentences"]
+                if each["label"] in (SUPPORTED, NOT_SUPPORTED)
+            ]
+            for doc in docs
+        ]
+        for code, docs in documents.items()
+    }
     return {
-        code: judged(docs["reference"], docs["answer"], code, docs["query"], docs["spans"])
+        code: judged(docs["reference"], docs["answer"], code, docs["query"], parts[code])
         for code, docs in documents.items()
     }
 
 
-def test_the_curve_is_the_fit_to_memerag(by_language: dict[str, Judged]) -> None:
-    """In each language, the order of the answers is as good as the evidence says; the other one's fit changes no order."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import roc_auc_score
+@pytest.mark.parametrize(
+    ("of", "curves", "number", "auc"),
+    [(0, CURVES, 499, {"de": 0.70, "es": 0.69}), (1, SENTENCE_CURVES, 1013, {"de": 0.67, "es": 0.64})],
+    ids=["answers", "sentences"],
+)
+def test_the_curve_is_the_fit_to_memerag(
+    of: int, curves: Curves, number: int, auc: dict[str, float], by_language: dict[str, tuple[Judged, Judged]]
+) -> None:
+    """In each language, the order is as good as the evidence says; the other one's fit changes no order."""
+    both = Judged(*map(np.concatenate, zip(*(each[of] for each in by_language.values()), strict=True)))
+    assert len(both.wrong) == number
+    assert curves[SHIPPED["name"], SHIPPED["version"]] == both.fit()
+    assert {code: each[of].auc for code, each in by_language.items()} == auc
 
-    against, wrong = (np.concatenate(parts) for parts in zip(*by_language.values(), strict=True))
-    assert len(wrong) == 499
-    fit = LogisticRegression(C=1e9, tol=1e-8).fit(against[:, None], wrong)
-    assert (fit.intercept_[0], fit.coef_[0, 0]) == pytest.approx(CURVE, abs=2e-3)
-    auc = {code: round(float(roc_auc_score(wrong, against)), 2) for code, (against, wrong) in by_language.items()}
-    assert auc == {"de": 0.70, "es": 0.69}
+
+@pytest.fixture(scope="module")
+def ragtruth(hub: str) -> Callable[[str], tuple[Judged, Judged]]:
+    """A task's test answers, which took no part in the fits."""
+
+    @cache
+    def read(part: str) -> tuple[Judged, Judged]:
+        file = Path(hub) / "github" / "vectara" / "FaithJudge" / "eval_data" / f"ragtruth_{part}.jsonl"
+        if not file.exists():
+            pytest.skip("needs RAGTruth's test answers in the mirror")
+        rows = [(row["source"], each) for row in map(json.loads, file.open("rb")) for each in row["responses"]]
+        references = [each["passages"] if part == "qa" else json.dumps(each, ensure_ascii=False) for each, _ in rows]
+        answers, questions = [each["response"] for _, each in rows], [each.get("question", "") for each, _ in rows]
+        parts = [
+            [
+                (start, end, any(mark["start"] < end and mark["end"] > start for mark in each["labels"]))
+                for start, end in sentence_bounds(answer, "en")
+            ]
+            for answer, (_, each) in zip(answers, rows, strict=True)
+        ]
+        return judged(references, answers, "en", questions, parts)
+
+    return read
 
 
-@pytest.mark.parametrize(("part", "auc", "f1", "f1_of_any"), [("qa", 0.80, 0.62, 0.55), ("data2txt", 0.47, 0.77, 0.79)])
-def test_ragtruth_which_took_no_part_in_the_fit(hub: str, part: str, auc: float, f1: float, f1_of_any: float) -> None:
-    """Question answering: a better verdict than any flagged word. Data to text: no better than chance, as word overlap says
-    nothing about a JSON record."""
-    from sklearn.metrics import f1_score, roc_auc_score
+@pytest.mark.parametrize(
+    ("part", "of", "number", "auc", "f1", "f1_of_any"),
+    [
+        ("qa", 0, 817, 0.81, 0.63, 0.54),
+        ("qa", 1, 5600, 0.80, 0.40, 0.34),
+        ("data2txt", 0, 900, 0.48, 0.78, 0.78),
+        ("data2txt", 1, 8209, 0.68, 0.29, 0.26),
+    ],
+)
+def test_ragtruth_which_took_no_part_in_the_fit(
+    part: str, of: int, number: int, auc: float, f1: float, f1_of_any: float, ragtruth: Callable[[str], Any]
+) -> None:
+    """Question answering: a better verdict than any flagged word. Data to text: no better than chance on answers, as word
+    overlap says nothing about a JSON record. A sentence is unsupported where any character of it is marked."""
+    from sklearn.metrics import f1_score
 
-    file = Path(hub) / "github" / "vectara" / "FaithJudge" / "eval_data" / f"ragtruth_{part}.jsonl"
-    if not file.exists():
-        pytest.skip("needs RAGTruth's test answers in the mirror")
-    rows = [
-        (row["source"], answer) for row in map(json.loads, file.open(encoding="utf-8")) for answer in row["responses"]
-    ]
-    references = [each["passages"] if part == "qa" else json.dumps(each, ensure_ascii=False) for each, _ in rows]
-    questions = [each.get("question", "") for each, _ in rows]
-    against, wrong = judged(
-        references, [one["response"] for _, one in rows], "en", questions, [one["labels"] for _, one in rows]
-    )
-    assert len(wrong) == (817 if part == "qa" else 900)
-    flagged = [is_unsupported(each, SHIPPED) for each in against]
-    assert roc_auc_score(wrong, against) >= auc
-    assert f1_score(wrong, flagged) >= f1
-    assert f1_score(wrong, against > 0) <= f1_of_any
-    if part == "data2txt":
-        assert roc_auc_score(wrong, against) <= 0.55
+    read = ragtruth(part)[of]
+    assert len(read.wrong) == number
+    assert read.auc == auc
+    curves = (CURVES, SENTENCE_CURVES)[of]
+    flagged = [unsupported_probability(each, SHIPPED, curves) >= 0.5 for each in read.against]
+    assert round(f1_score(read.wrong, flagged), 2) == f1
+    assert round(f1_score(read.wrong, read.against > 0), 2) == f1_of_any
+
+
+def test_probabilities_of_sentences_are_too_high_where_errors_are_rare(ragtruth: Callable[[str], Any]) -> None:
+    of_sentences = ragtruth("qa")[1]
+    said = np.mean([unsupported_probability(each, SHIPPED, SENTENCE_CURVES) for each in of_sentences.against])
+    assert (round(float(said), 2), round(float(np.mean(of_sentences.wrong)), 2)) == (0.32, 0.10)
+
+
+def test_the_words_of_a_sentence_count_in_it_alone() -> None:
+    answer, spans = "Es ist hier. Da war es gut.", [Span(7, 15, HALLUCINATION, 0.5)]  # across the end of a sentence
+    both = by_part(answer, spans, "de", sentence_bounds(answer, "de"))
+    assert both == pytest.approx([math.sqrt(-math.log(0.5))] * 2)
+    assert math.hypot(*both) == pytest.approx(evidence(answer, spans, "de"))

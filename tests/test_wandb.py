@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.conftest import command, results_of, run
+from tests.miniature import MINIATURE
 
 pytestmark = [
     pytest.mark.slow("starts two harnesses and W&B"),
@@ -55,8 +56,8 @@ def logged(folder: Path, tasks: tuple[str, ...], *arguments: str) -> Logged:
 def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Logged:
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "detecting":
-        return logged(folder, DETECTING, "--model", "hallucination-detector", "--metadata", "mirror=sample")
-    metadata = ["--metadata", "mirror=sample", "detector=lexical", "calibration=lexical"]
+        return logged(folder, DETECTING, "--model", "hallucination-detector", "--metadata", f"mirror={MINIATURE}")
+    metadata = ["--metadata", f"mirror={MINIATURE}", "detector=lexical", "calibration=lexical"]
     return logged(folder, ANSWERING, "--model", "grounded-baseline", "--model_args", "strategy=lexical", *metadata)
 
 

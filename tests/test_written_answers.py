@@ -15,6 +15,7 @@ from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
 from lm_eval_tasks.nomiracl.dataset import load
 from tests.growth import exponent
+from tests.miniature import MINIATURE
 
 LABELLED = [
     ("Answer: No", "en", NO_ANSWER),
@@ -467,10 +468,10 @@ def test_hostile_forms_are_read_in_linear_time(unit: str) -> None:
 
 
 def test_a_run_of_a_bare_verdict_hallucinates_nowhere(harness: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    docs = load("en", mirror="sample")["evaluation"]
+    docs = load("en", mirror=MINIATURE)["evaluation"]
     rows = [{"query_id": doc["query_id"], "subset": doc["subset"], "response": "**Final answer:** No"} for doc in docs]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    results = harness(["nomiracl_en"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata={"mirror": "sample"})
+    results = harness(["nomiracl_en"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata={"mirror": MINIATURE})
     found = results["results"]["nomiracl_en"]
     rates = [found[f"{rate},robust"] for rate in ("hallucination_rate", "error_rate", "invalid_rate")]
     assert rates == [0.0, 1.0, 0.0]

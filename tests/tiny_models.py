@@ -19,10 +19,12 @@ from typing import Any
 
 import pytest
 
+from tests.miniature import MINIATURE_FOLDER
+
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 WORDS = ["moon", "sun", "mars", "is", "the", "a", "rock", "star", "red", "cold", "hot", "big", ".", ",", "?", "user"]
 SPECIAL_NAMES = {f"{kind}_token": f"[{kind.upper()}]" for kind in ("pad", "unk", "cls", "sep")}
-SAMPLE = Path(__file__).parents[1] / "lm_eval_tasks" / "sample"
+SAMPLE = MINIATURE_FOLDER
 BINARY = {0: "supported", 1: "hallucinated"}
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}<|assistant|>"

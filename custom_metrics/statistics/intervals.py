@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
+_MANY = 1000  # clusters whose resamples are drawn in another way, which is ten times as fast
+_FEW_DISTINCT = 1 / 16  # share of distinct rows up to which draws of these are faster than draws of clusters
 
 RESAMPLES = 2000
 """Resamples of a bootstrap for the bounds of a figure."""
@@ -72,11 +74,17 @@ def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: in
     array = np.asarray(clusters, dtype=float)
     array = array[np.lexsort(array.T)]  # by content: which draw falls on which row must not depend on its place
     rng = np.random.default_rng(seed)
-    shares = np.full(len(array), 1 / len(array))
+    number, shares = len(array), np.full(len(array), 1 / len(array))
+    if number > _MANY:
+        rows, times = np.unique(array, axis=0, return_counts=True)
+        if len(rows) > _FEW_DISTINCT * number:
+            drawn = (np.bincount(rng.integers(number, size=number), minlength=number) for _ in range(iterations))
+            return np.array([counts @ array for counts in drawn])
+        array, shares = rows, times / number  # equal rows are drawn as one, so much more often
     block = max(1, _BLOCK // len(array))  # resamples at a time, to bound the memory
     sums = []
     for done in range(0, iterations, block):
-        counts = rng.multinomial(len(array), shares, size=min(block, iterations - done))
+        counts = rng.multinomial(number, shares, size=min(block, iterations - done))
         sums.append(counts @ array)
     return np.concatenate(sums)
 

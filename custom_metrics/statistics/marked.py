@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -94,6 +94,16 @@ class Draws(NamedTuple):
         names = self.clusters
         clusters = None if names is None else [names[place] for place in np.flatnonzero(chosen).tolist()]
         return Draws(self.times[chosen], self.weights[chosen], clusters, self.left_out[chosen])
+
+
+class Marked(Protocol):
+    """What a comparison asks of a figure by marks."""
+
+    @property
+    def figure(self) -> Figure: ...
+    @property
+    def residuals(self) -> NDArray[np.float64]: ...
+    def bounds(self, level: float = ...) -> tuple[float, float]: ...
 
 
 class MarkedMean(NamedTuple):
@@ -188,7 +198,7 @@ def marked_harmonic_mean(draws: Draws, means: Sequence[MarkedMean], scale: tuple
     return MarkedMean(figure, math.nan, figure, residuals, freedom, scale)
 
 
-def marked_difference(*strata: tuple[Draws, MarkedMean, MarkedMean]) -> PairedDifference:
+def marked_difference(*strata: tuple[Draws, Marked, Marked]) -> PairedDifference:
     """The difference of two models' means: of a stratum, such as a language, their means of the same draws.
 
     An answer that counts for one model only (the other's has no words, or nobody could judge it) is in that model's mean.

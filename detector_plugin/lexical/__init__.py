@@ -7,8 +7,6 @@ references with a word swapped.
 
 from __future__ import annotations
 
-import logging
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +22,6 @@ from detector_plugin.lexical.features import FEATURE_NAMES, answer_features
 from detector_plugin.lexical.model import Forest, from_bytes
 
 __all__ = ["HELD_OUT_SUFFIX", "SPANS", "WEIGHTS", "LexicalDetector", "maximise_iou", "strip_punctuation"]
-
-log = logging.getLogger(f"lm_eval.{__name__}")
 
 WEIGHTS = Path(__file__).parent / "weights"
 """Folder of the weights that ship."""
@@ -54,7 +50,7 @@ class LexicalDetector:
 
     It measures overlap with the reference (words, stems, beginnings, endings, character n-grams, numbers, where in the
     reference they stand) and with the question, whose words are hardly ever wrong in an answer. It knows no meaning:
-    :func:`_warn_of_limits` says what it finds and what it misses. Languages that it was not trained on are scored with
+    the README of mFAVA says what it finds and what it misses. Languages that it was not trained on are scored with
     what was learned from others. Its version is that of the main weights' bytes, with options that change what is found.
     """
 
@@ -107,7 +103,6 @@ class LexicalDetector:
         """See :meth:`detector_plugin.Detector.detect`. Spans have probabilities, and are chosen by the option `spans`.
         Languages decide how words are cut and, with `held_out`, by which weights an answer is read.
         """
-        _warn_of_limits()  # not in check(): a run that only generates answers needs no such warning
         probabilities = self.probabilities(references, answers, languages, questions)
         return [self.marked(*arguments) for arguments in zip(answers, languages, probabilities, strict=True)]
 
@@ -178,17 +173,6 @@ def _load(path: Path) -> Forest:
     if forest.feature_names != FEATURE_NAMES:
         raise ValueError(f"{path} was trained on other features than this version has; train it anew")
     return forest
-
-
-@lru_cache(maxsize=1)  # once a process
-def _warn_of_limits() -> None:
-    log.warning(
-        "the lexical detector reads overlap with the reference. Where all around them is copied, it finds nearly all "
-        "names and numbers within sentences that stand nowhere in it, a third of the names that begin a sentence, and of "
-        "other single words a good half of the rare ones. It does not see what is wrong in the reference's own words: a "
-        "name or number from elsewhere in it, a wrong relation, a missing 'not'. A paraphrase may be flagged. The "
-        "calibration says how often."
-    )
 
 
 def strip_punctuation(answer: str, places: list[tuple[int, int]]) -> NDArray[np.intp]:

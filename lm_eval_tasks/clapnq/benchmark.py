@@ -21,6 +21,7 @@ from lm_eval_tasks.definition.schema import (
     balanced_error,
 )
 from lm_eval_tasks.detection.marked import MARKED_RATE, NEEDS, REMEDY
+from lm_eval_tasks.detection.marked_labels import by_labels
 
 _PROMPTS = {"": "_prompt_flan", "_gpt": "_prompt_gpt", "_llama": "_prompt_llama"}
 
@@ -291,5 +292,5 @@ BENCHMARK = Benchmark(
         "clapnq": "Does it answer from the passages, and decline what they do not answer?",
         "clapnq_judge": "How good are the answers, as a judge rates them?",
     },
-    more_metrics=(MARKED_RATE, *OF_A_DETECTOR, *_BY_PEOPLE, *_OF_A_JUDGE),
+    more_metrics=(MARKED_RATE, *by_labels(_OF_ANSWERS), *OF_A_DETECTOR, *_BY_PEOPLE, *_OF_A_JUDGE),
 )

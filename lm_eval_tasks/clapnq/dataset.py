@@ -96,8 +96,9 @@ def load(
         return {"evaluation": logged_questions(samples, task, retriever is not None, settings)}
     folder = sources.mirror_folder(mirror)
     given = f"top {top_k} of {retriever}" if retriever else "the gold passage"
-    log.info("%s: split %s, %s, files from %s", task, split, given, folder or "the Hugging Face hub and GitHub")
     documents = _documents(retriever, tuple(options.items()), split, top_k, str(folder) if folder else None, task)
+    source = folder or "the Hugging Face hub and GitHub"
+    log.info("%s: %d questions, split %s, %s, files from %s", task, len(documents), split, given, source)
     for column, value in settings.items():
         documents = documents.add_column(column, [value] * len(documents))
     return {"evaluation": documents, split: documents}
@@ -189,7 +190,7 @@ def questions_of(split: str, mirror: str | Path | None, task: str) -> list[dict[
     read_kind = partial(_read_annotations, FILE_SPLIT[split], mirror)
     answerable, unanswerable = read_kind("answerable"), read_kind("unanswerable")
     rows = in_turn([answerable, unanswerable])
-    log.info("%s: %d answerable and %d unanswerable questions of %s", task, len(answerable), len(unanswerable), split)
+    log.debug("%s: %d answerable and %d unanswerable questions of %s", task, len(answerable), len(unanswerable), split)
     return rows
 
 
@@ -254,7 +255,7 @@ def _retrieve(
     short = {"questions_with_fewer_passages": sum(len(ranking) < top_k for ranking in rankings)}
     description = {**retriever.describe(), "passages_given": top_k, **short}
     description_text = json.dumps(description, ensure_ascii=False)
-    log.info("%s: passages by %s", task, description_text)
+    log.debug("%s: passages by %s", task, description_text)
     for row, ranking in zip(rows, rankings, strict=True):
         ids = [passage for passage, _ in ranking]
         wanted = gold.get(row["id"], []) if row["answerable"] else []

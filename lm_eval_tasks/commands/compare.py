@@ -51,6 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     plan_help = "how many documents a difference of D needs (power 80 %%), by the answers seen; one run is enough"
     parser.add_argument("--plan", type=float, metavar="D", help=plan_help)
+    parser.add_argument(
+        "--short", action="store_true", help="one row for each benchmark and language, and the verdict on it"
+    )
     parser.add_argument("--pairs", action="store_true", help="of three models or more, every pair and language")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     add_cost(parser)
@@ -65,7 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
     from lm_eval_tasks.results.compare.planning import plan, render_plan
-    from lm_eval_tasks.results.compare.tables import render
+    from lm_eval_tasks.results.compare.tables import render, short_table
+    from lm_eval_tasks.results.formats import render_sections
     from lm_eval_tasks.results.joining import check_across
     from lm_eval_tasks.runs import labels, read_runs
     from lm_eval_tasks.runs.run import with_cost
@@ -95,6 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.plan is not None:
         planned = plan(comparison or runs[0], arguments.plan, tasks, metrics)
         text = render_plan(*planned, arguments.plan, arguments.format)
+    elif comparison is not None and arguments.short:
+        text = render_sections([short_table(comparison)], arguments.format)
     elif comparison is not None:
         text = render(comparison, arguments.format, arguments.pairs)
     print_or_write(text, arguments.output)

@@ -147,6 +147,7 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     baseline = None if arguments.baseline is None else gate.baseline_run(arguments.baseline)
     if arguments.junit is not None:
         check_place(arguments.junit)
+        arguments.junit.unlink(missing_ok=True)  # an earlier verdict must not outlive an error
     if arguments.follow and "-" in names:
         raise UsageError("--follow reads a file; a pipe is read to its end anyway")
 

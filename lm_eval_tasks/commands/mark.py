@@ -4,10 +4,12 @@ Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log that `
 and writes a page that an annotator opens in any browser, marks, and saves: no server, no network. `lm-eval-grounded score
 RUN --marks FILE...` then estimates the rate of the whole run. Long answers are drawn more often. A draw of 100 answers
 begins with the draw of 50, if the seed is the same. All runs get the same questions. `--kind ratings` and `--kind
-preferences` are the CLAPnq paper's human evaluation.
+preferences` are the CLAPnq paper's human evaluation. `--kind labels` asks whether an answer of NoMIRACL or CLAPnq answers
+or declines.
 
 Examples:
   lm-eval-grounded mark results/MODEL --tasks mfava_de --answers 50 -o marking
+  lm-eval-grounded mark results/MODEL --tasks nomiracl_sw --kind labels -o labelling
   lm-eval-grounded mark results/MODEL_A results/MODEL_B --tasks clapnq_rag --kind preferences -o marking
 """
 
@@ -45,10 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1234, help="of the draw (default: 1234)")
     parser.add_argument(
         "--kind",
-        choices=("spans", "ratings", "preferences"),
+        choices=("spans", "ratings", "preferences", "labels"),
         default="spans",
         help="spans: people mark what is made up; of clapnq_* also ratings of an answer, from 1 to 4, and preferences "
-        "between the answers of two runs (default: spans)",
+        "between the answers of two runs; of nomiracl_* and clapnq_* labels: whether an answer answers or declines "
+        "(default: spans)",
     )
     parser.add_argument("--categories", action="store_true", help="mark parts with mFAVA's six categories")
     parser.add_argument("--suggest", action="store_true", help="show the detector's spans first; the marks say so")
@@ -89,13 +92,13 @@ def run(arguments: argparse.Namespace) -> int:
     tasks = dict.fromkeys(task for name in named for task in runs[0].groups.get(name, (name,)))
     if not tasks:
         raise UsageError("--tasks: name a task, such as mfava_de")
-    if kind != "spans" and (other := [task for task in tasks if not task.startswith("clapnq_")]):
+    if kind in ("ratings", "preferences") and (other := [task for task in tasks if not task.startswith("clapnq_")]):
         raise UsageError(f"--kind {kind} is of clapnq_gold* and clapnq_rag*, not of {', '.join(other)}")
     if kind == "preferences" and len(runs) != 2:
         raise UsageError(f"--kind preferences compares two runs; here are {len(runs)}")
     contents = []
     for task in tasks:
-        answers = [TaskAnswers.of(run.model, _task_of(run, task)) for run in runs]
+        answers = [TaskAnswers.of(run.model, _task_of(run, task), kind) for run in runs]
         if arguments.suggest and not all(each.is_tagged for each in answers):
             raise UsageError(
                 f"{task}: no detector has read all answers, so none can suggest; `lm-eval-grounded score` first"

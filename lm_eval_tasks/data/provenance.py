@@ -39,6 +39,9 @@ PACKAGE = "lm-eval-grounded"
 LEFT_OUT = "documents_left_out"
 """Key of a task's metadata in the results: number of documents that were left out, by reason."""
 
+OF_SAMPLE = "the files are the bundled excerpt of the public ones (mirror=sample)"
+"""A reason why figures cannot be compared. No log repeats it, as the user named the excerpt."""
+
 UNTAGGED = "answers that the detector cannot read"
 """The reason that depends on the scoring: another detector may be able to read these answers."""
 
@@ -99,7 +102,7 @@ class Record:
                 reason = (explanations or {}).get(name, f"{name} is not the published file (its checksum is another)")
                 reasons += [reason] if reason else []
         if sources.SAMPLE in origins:  # implies all other reasons
-            reasons = ["the files are the bundled miniature, which this project wrote (mirror=sample)"]
+            reasons = [OF_SAMPLE]
         left_out = {what: number for what, number in rest.pop("left_out", {}).items() if number}
         return cls(" and ".join(origins), files, not_comparable=list(dict.fromkeys(reasons)), left_out=left_out, **rest)
 
@@ -185,7 +188,7 @@ def of_task(task: Any) -> dict[str, Any]:
         elif limit is not None and limit < total:
             reasons.append(f"the first {limit} of {total} documents (--limit)")
         reasons += [_left_out(why, number) for why, number in unscored.items()]
-        if reasons and tuple(reasons) not in _LOGGED:
+        if reasons != [OF_SAMPLE] and reasons and tuple(reasons) not in _LOGGED:
             _LOGGED.add(tuple(reasons))
             log.warning("%s: not comparable with the published figures: %s", name, "; ".join(reasons))
         return {**strict_json(record), "not_comparable": reasons}
@@ -218,7 +221,7 @@ def of_scored(scoring: Mapping[str, Any], earlier: Mapping[str, Any], arguments:
         "versions": made.get("versions", {}),
         "predict_only": [entry.get("metric") for entry in earlier.get("metric_list") or ()] == ["bypass"],
     }
-    of_scoring = ("versions", "detector", "calibration", "words", "marks")
+    of_scoring = ("versions", "detector", "calibration", "words", "marks", "label_marks")
     of_answers = {name: part for name, part in made.items() if name not in (*of_scoring, "local_files", "answers")}
     of_options = {file.get("option") for file in scoring.get("local_files") or ()}
     earlier_files = [file for file in made.get("local_files") or () if file.get("option") not in of_options]

@@ -4,7 +4,7 @@ The ``source_files.tsv`` of each benchmark lists the public files that its tasks
 
 A *mirror* is a folder of copies: ``<owner>/<name>/<path>`` for Hugging Face datasets, ``github/<owner>/<name>/<path>``
 for GitHub. ``LM_EVAL_GROUNDED_MIRROR`` or the option ``mirror`` (``--metadata '{"mirror": "DIR"}'``) names it. A mirror
-is authoritative: a file that it lacks is an error, and nothing is downloaded. ``mirror=sample`` is the miniature that ships
+is authoritative: a file that it lacks is an error, and nothing is downloaded. ``mirror=sample`` is an excerpt that ships
 with this package. Without a mirror, files come from the Hugging Face hub (its cache, its offline switch) or from GitHub at
 a pinned commit, and are checked against their pinned checksum. A folder of many small files counts as one: it comes from
 the one archive of its commit, and git's id of the folder pins the name and blob id of each file.
@@ -159,7 +159,7 @@ def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
         how = "named as `mirror`" if mirror else f"named by {MIRROR_VARIABLE}"
         raise MissingSource(
             f"The mirror folder {folder.resolve()} ({how}) does not exist. Name an existing folder, "
-            f"`{SAMPLE}` for the bundled miniature, or none to download."
+            f"`{SAMPLE}` for the bundled excerpt, or none to download."
         )
     return folder
 

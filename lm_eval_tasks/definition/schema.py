@@ -35,6 +35,7 @@ class Metric:
         denominator: the documents that count, in words, for ``figures`` in the results file.
         definition: in a few words or as a formula, for tables of metrics.
         unit: of its values; decides how they are written, and which bounds are too wide for a value to be shown.
+        wins: what a better model does, before the other: ``errs less than``; default that it has a higher, or lower, one.
         label: its name in prose; default the name with spaces.
         title: a heading in plain words; default the name.
         sentence: the meaning of a value, without its full stop. ``{value}`` is the value, ``{<metric>}`` that of another
@@ -61,6 +62,7 @@ class Metric:
     denominator: str = ""
     definition: str = ""
     unit: Unit = "share"
+    wins: str = ""
     label: str = ""
     title: str = ""
     sentence: str = ""
@@ -129,6 +131,7 @@ def balanced_error(balances: tuple[str, str], filter_name: str = "") -> Metric:
         definition="1 less the mean of the shares of right answers: to questions that can be answered, and that cannot",
         title="Error rate (balanced)",
         label="balanced error",
+        wins="errs less than",
         sentence="It is wrong in {value} of the cases, where questions that can be answered and those that cannot count "
         "the same; declining everything, or nothing, would be 50 %",
         headline=True,

@@ -349,32 +349,32 @@ KINDS_OF_CALIBRATION = {
 
 
 def log_basis_of_rates(task: str, rates: Estimates, calibration: calibrations.LanguageCalibration) -> None:
-    """Log a corpus' corrected rate, its bounds and what they rest on, in one line; warn where it is not measurable
-    (:mod:`custom_metrics.statistics.units`).
-    """
+    """Log a corpus' corrected rate, its bounds and what they rest on, in one line; a warning where it is not measurable
+    (:mod:`custom_metrics.statistics.units`), and so is left out of the results."""
     rate = rates.estimated if math.isnan(rates.rogan_gladen.value) else rates.rogan_gladen
     if math.isnan(rate.value):
         return
-    unknown = is_wide(rate.low, rate.high)
     hallucinated = f"{100 * rate.value:.1f} % of the words are hallucinated"
-    if unknown:
+    advice = ""
+    if unknown := is_wide(rate.low, rate.high):
         hallucinated = f"how many of the words are hallucinated is {NOT_MEASURABLE}"
+        if marks_of(task) is None:
+            named = task if task.startswith("mfava_") else "TASK"
+            advice = (
+                ". People's marks of fifty of these answers would measure it: `lm-eval-grounded mark RESULTS --tasks "
+                f"{named} -o marking`"
+            )
     number = "unknown" if calibration.documents is None else str(calibration.texts)
     if 0 < calibration.texts < FEW:
         number += f", so few that other ones might say something else: with {FEW} or more the bounds would be narrower"
     models = f" of {len(set(calibration.models))} models" if any(calibration.models) else ""
-    log.info(
-        "%s: %s, 95 %% bounds %.1f to %.1f; calibrated on %s (%s, %s; texts: %s%s)",
+    log.log(
+        logging.WARNING if unknown else logging.INFO,
+        "%s: %s, 95 %% bounds %.1f to %.1f; calibrated on %s (%s, %s; texts: %s%s)%s",
         *(task, hallucinated, 100 * rate.low, 100 * rate.high),
         *(KINDS_OF_CALIBRATION.get(calibration.kind, calibration.kind), calibration.kind),
-        *(calibration.source, number, models),
+        *(calibration.source, number, models, advice),
     )
-    if unknown and marks_of(task) is None:
-        log.warning(
-            "%s: these bounds are %.2f apart: they say next to nothing. People's marks of fifty of these answers would "
-            "measure it: `lm-eval-grounded mark RESULTS --tasks %s -o marking`",
-            *(task, rate.high - rate.low, task if task.startswith("mfava_") else "TASK"),
-        )
 
 
 def describe_calibration(doc: Mapping[str, Any]) -> dict[str, Any] | None:

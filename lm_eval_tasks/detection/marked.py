@@ -31,6 +31,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 PREFIX = "marked_"
 """Of the names of metrics by people's marks."""
 METRIC = f"{PREFIX}rate"
+MARKS_RECORD, LABELS_RECORD = RECORDS = ("marks", "label_marks")
+"""Names in a task's provenance: what ``marked_rate`` and a judge's metrics rest on, and what rates by labels do."""
 LOW_KAPPA = 0.4
 """Cohen's kappa of words below which the log doubts the annotations: "fair" at most (Landis and Koch 1977)."""
 MARKED_RATE = Metric(
@@ -66,7 +68,12 @@ class DrawnAnswer(NamedTuple):
     answer: str
     times: int  # how often it was drawn
     weight: float  # its share of all words over its probability; 0 without words that count; of ratings 1
-    marked: float | None  # mean of the annotators' shares of its words, or ratings; None where nobody could tell
+    marked: (
+        float | None
+    )  # mean of the annotators' shares of its words, or ratings; None where nobody could tell; of labels
+    # the share of annotators who say that it answers
+    declines: float = 0.0  # of labels the share of those who say that it declines
+    spans: Sequence[Sequence[Any]] = ()  # that any annotator marked
     left_out: float = 1.0  # probability that the draw leaves it out; 1 of draws with replacement
 
 
@@ -104,10 +111,10 @@ def expected_share(answer: str, spans: Sequence[Sequence[Any]] | None, language:
     return sum(probabilities(places, [span_of(span) for span in spans])) / len(places)
 
 
-def draw_of(provenance: Mapping[str, Any]) -> str:
+def draw_of(provenance: Mapping[str, Any], record: str = MARKS_RECORD) -> str:
     """Identity of the draw that a task's marks are of; empty without marks. Rates of runs are comparable where it is the
     same: :mod:`~lm_eval_tasks.results.compare` and leaderboard ask this and :func:`shared_draw`, and nothing else."""
-    marks = provenance.get("marks")
+    marks = provenance.get(record)
     return str(marks.get("draw", "")) if isinstance(marks, Mapping) else ""
 
 
@@ -130,8 +137,8 @@ def value_of(
         counts: whether the answer's words count; those of one that abstains do not.
 
     Returns:
-        What the answer adds to the rate (:data:`FIELDS`), and its article, without what is ``None``. ``None`` where no word
-        counts, unless the answer was drawn: it then keeps its place among the draws, with weight 0.
+        What the answer adds to the rate (:data:`FIELDS`), its article and people's spans, without what is ``None``.
+        ``None`` where no word counts, unless the answer was drawn: it then keeps its place among the draws, with weight 0.
     """
     answer, language = tagged["answer"], doc["language"]
     number = len(words(answer, language)) if counts else 0
@@ -141,7 +148,7 @@ def value_of(
     expected = expected_share(answer, tagged["spans"], language) if number else 0.0
     if drawn is not None and drawn.answer != answer:  # `score` has checked it, other ways to a task have not
         raise ValueError(f"document {doc['id']}: the marks are of another answer")
-    times, weight, share, left_out = drawn[1:] if drawn is not None else (0, 1.0, None, None)
+    times, weight, share = drawn[1:4] if drawn is not None else (0, 1.0, None)
     value = {
         "words": number,
         "expected": expected,
@@ -149,7 +156,8 @@ def value_of(
         "times": times,
         "weight": weight,
         "marked": share,
-        "left_out": left_out,
+        "left_out": drawn.left_out if drawn is not None else None,
+        "spans": [*map(list, drawn.spans)] if drawn is not None else None,
     }
     return {name: field for name, field in value.items() if field is not None}
 
@@ -162,6 +170,7 @@ class MarkedRate(Aggregation):
     unit = "draws"
     shares_clusters = False
     form = (len(FIELDS),)
+    record = MARKS_RECORD
 
     def statistics(self, value: Any) -> list[float]:
         fields = {"times": 0, "weight": 1.0, "marked": math.nan, "left_out": 1.0, **value}
@@ -172,7 +181,7 @@ class MarkedRate(Aggregation):
         return ["" if name is None else str(name) for name in names]
 
     def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
-        return super().rows(values)._replace(context=draw_of(source.provenance) if source else None)
+        return super().rows(values)._replace(context=draw_of(source.provenance, self.record) if source else None)
 
     def counted(self, rows: Rows) -> NDArray[np.bool_]:
         """(documents,) whether people marked an answer that was drawn."""

@@ -20,7 +20,7 @@ import math
 import sys
 import weakref
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
@@ -68,6 +68,11 @@ def ordered(metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
         else:
             others[key] = value
     return {**others, **{row: ours[row] for row in sorted(ours)}}
+
+
+def with_errors(keys: Iterable[str]) -> set[str]:
+    """Keys of metrics (``metric,filter``), with those of their standard errors."""
+    return {each for key in keys for each in (key, key.replace(",", "_stderr,", 1))}
 
 
 def _errors_of(
@@ -125,7 +130,11 @@ def extend_groups(group_module: ModuleType) -> None:
             return metrics
         listed = self.aggregate_metric_list or ()
         means = [entry.metric for entry in listed if not entry.weight_by_size]
-        metrics = {**metrics, **dict(_errors_of(means, metrics, tasks, task_metrics))}
+        gone = with_errors(
+            key for task in tasks for key in task.not_measurable
+        )  # a mean over the others is another one
+        metrics = {key: value for key, value in metrics.items() if key not in gone}
+        metrics |= dict(_errors_of(means, metrics, tasks, task_metrics))
         if self.alias is None:
             metrics["alias"] = _name_with_options(self.name, tasks)
         return ordered(metrics, [entry.metric for entry in listed])

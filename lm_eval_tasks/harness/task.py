@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics.broken_run import Prompting
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure, Rows
-from custom_metrics.statistics.units import FEW
+from custom_metrics.statistics.units import FEW, is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import blank
@@ -21,7 +21,7 @@ from lm_eval_tasks.data.provenance import LEFT_OUT
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.loading import TaskLoader, require_files
 from lm_eval_tasks.harness import Unanswered, autoload, flat, harness_results, host, run_warnings, unfit
-from lm_eval_tasks.harness.harness_results import ordered
+from lm_eval_tasks.harness.harness_results import ordered, with_errors
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -49,12 +49,14 @@ class GroundedTask(HostTask):
 
     Attributes:
         run_settings: settings of the run that the harness does not write into its results.
+        not_measurable: after a run, the keys (``metric,filter``) that are left out because only marks could measure them.
     """
 
     is_generated = False
     """Whether the answers are free text, not a label or a copy of a given text with tags."""
     _instances: Any
     _left_out: frozenset[int] = frozenset()
+    not_measurable: frozenset[str] = frozenset()
 
     def __init__(self, config: dict[str, Any]) -> None:
         if unfit:
@@ -155,7 +157,7 @@ class GroundedTask(HostTask):
 
     def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
         """The harness's metrics of this task (``metric,filter`` and ``metric_stderr,filter`` to numbers), in the order of
-        its YAML, without undefined ones."""
+        its YAML, without undefined ones, and corrected rates that are not measurable (:attr:`not_measurable`)."""
         names = list(super().aggregation())
         metrics = ordered(metrics, names)
         undefined = [key for key, value in metrics.items() if _is_undefined(value) and key.partition(",")[0] in names]
@@ -164,8 +166,18 @@ class GroundedTask(HostTask):
                 "%s: left out of the results, because no document is in their denominator or nothing corrects them: %s",
                 *(self.config.task, ", ".join(undefined)),
             )
-        gone = {*undefined, *(key.replace(",", "_stderr,", 1) for key in undefined)}
+        self.not_measurable = frozenset(self._unmeasurable() & metrics.keys())
+        gone = with_errors({*undefined, *self.not_measurable})
         return {k: "N/A" if _is_undefined(v) else v for k, v in metrics.items() if k not in gone}
+
+    def _unmeasurable(self) -> set[str]:
+        """The keys of rates that only marks could measure; the log has said why (``log_basis_of_rates``)."""
+        return {
+            f"{metric},{name}"
+            for number, name in enumerate(self.filter_names)
+            for metric, (_, figure) in self.recorded(number).items()
+            if (listed := catalogue.metric_of(metric)).needs and not is_measurable(figure, listed.unit)
+        }
 
     def rows_of(self, metric: str, filter_name: str) -> Rows | None:
         """The linearised values of a metric in the last run; ``None`` where it has none that other tasks share clusters

@@ -53,7 +53,7 @@ def load(language: str, annotations: str = "gold", mirror: str | None = None, **
     metadata.choice("language", language, annotated, task)
     metadata.refuse_misspelt(ignored, load_task.user_options, task)
     folder = sources.mirror_folder(mirror)
-    log.info("%s: files from %s", task, folder or "GitHub")
+    log.debug("%s: files from %s", task, folder or "GitHub")
     return {"evaluation": documents(language, annotations, str(folder) if folder else None)}
 
 

@@ -46,6 +46,7 @@ Which figures of the paper's Table 8 fit which family of models: README.md.""",
             "detected_rate",
             definition="share of words that the detector flags: H / N",
             title="Words that a detector flags",
+            wins="has fewer of its words flagged than",
             sentence="The detector flags {value} of the words that it writes; nothing corrects this for the detector's "
             "errors",
             fallback_for="estimated_rate",

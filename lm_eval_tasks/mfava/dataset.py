@@ -112,7 +112,7 @@ def load(
     else:
         folder = sources.mirror_folder(mirror)
         rows, record = _documents(language, str(folder) if folder else None)
-    log.info("%s: %d questions from %s; %s", task, len(rows), samples or folder or "GitHub", settings)
+    log.debug("%s: %d questions from %s; %s", task, len(rows), samples or folder or "GitHub", settings)
     return {"evaluation": provenance.documents_of([{**row, **settings} for row in rows], record)}
 
 
@@ -158,7 +158,7 @@ def _documents(language: str, mirror: str | None) -> tuple[list[dict[str, Any]],
     rows = in_turn(subsets)
     left_out = dict(counts)
     empty = counts.pop(EMPTY, 0)  # GPT-4 often gave one question instead of two
-    log.info("mfava_%s: %d articles, %d questions; %s: %d", language, len(articles), len(rows), EMPTY, empty)
+    log.debug("mfava_%s: %d articles, %d questions; %s: %d", language, len(articles), len(rows), EMPTY, empty)
     if counts:
         log.warning("mfava_%s: %s", language, "; ".join(f"{reason}: {number}" for reason, number in counts.items()))
     if not rows:

@@ -4,7 +4,8 @@
 
 It reads, from a file, a folder or a glob (``*.jsonl``, ``*.jsonl.gz``):
 
-- one answer a line: ``{"query_id" or "id", "response", and where needed "task", "language", "subset", "model"}``;
+- one answer a line: ``{"query_id", "id" or "task_id", "response", and where needed "task", "language", "subset",
+  "model"}``;
 - the released NoMIRACL results: ``{"query_id", "results": {model: answer}, "template"}``, language and subset also from
   the file's path (``.../relevant/en.test.vanilla_prompt.jsonl``);
 - the harness's own ``samples_<task>_<date>.jsonl`` (the unfiltered ``resps``).
@@ -39,7 +40,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 _UPSTREAM_FILE = re.compile(r"(?P<language>[a-z]{2})\.(?:test|dev)\.(?P<template>vanilla|role|repeat|explanation)")
 REFUSE, SKIP, EMPTY = "refuse", "skip", "empty"  # treatments of documents without a stored answer
-_ID_COLUMNS = ("query_id", "id")
+_ID_COLUMNS = ("query_id", "id", "task_id")
 
 
 class StoredAnswer(NamedTuple):
@@ -266,9 +267,9 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
         log.warning("replay: the files do not say whose answers they hold; model=%s chose nothing", model)
     if not answers and broken:
         raise UsageError(
-            f"replay: none of the {broken} lines of {files} is a stored answer. A line is a JSON "
-            f"object with `query_id` or `id`, and `response`, `results` ({{model: answer}}), or the harness's `doc` "
-            f"and `resps`."
+            f"replay: none of the {broken} lines of {files} is a stored answer. A line is a JSON object with "
+            f"`query_id`, `id` or `task_id`, and `response`, `results` ({{model: answer}}), or the harness's `doc` and "
+            f"`resps`."
         )
     if not answers:
         hint = f"; they hold those of {sorted(models)}" if models else ""

@@ -112,7 +112,7 @@ def load(
         )
     metadata.refuse_misspelt(ignored, load_task.user_options, task)
     folder = sources.mirror_folder(mirror)
-    log.info("%s: files from %s", task, folder or "GitHub")
+    log.debug("%s: files from %s", task, folder or "GitHub")
     return {"evaluation": _documents(language, split, kind, str(folder) if folder else None)}
 
 

@@ -4,6 +4,7 @@ and a group for each."""
 from __future__ import annotations
 
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task, balanced_error
+from lm_eval_tasks.detection.marked_labels import by_labels
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 
 PROMPTS = ("vanilla", "role", "repeat", "explanation")
@@ -93,4 +94,5 @@ BENCHMARK = Benchmark(
     languages={code: folder.capitalize() for code, folder in LANGUAGES.items()},
     title="NoMIRACL",
     questions={"nomiracl": "Does it know when the passages do not answer?"},
+    more_metrics=by_labels(_BASE.metrics),
 )

@@ -111,14 +111,15 @@ def load(
             *(task, seed, PAPER_SEED, PAPER_SEED),
         )
     folder = sources.mirror_folder(mirror)
-    log.info(
-        "%s: split %s, subset %s, max_samples %s, seed %s, passages cut at %s %s, files from %s",
-        *(task, split, subset, max_samples, seed, max_passage_tokens),
-        *(f"tokens of {passage_tokenizer}" if passage_tokenizer else "words", folder or "the Hugging Face hub"),
-    )
     kept = None if documents is None else int(documents)
     questions = _documents(
         _Settings(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer, kept), folder
+    )
+    counts = Counter(questions["subset"])
+    log.info(
+        "%s: %s questions of split %s, passages cut at %s %s, files from %s",
+        *(task, " + ".join(f"{number} {name}" for name, number in counts.items()), split, max_passage_tokens),
+        *(f"tokens of {passage_tokenizer}" if passage_tokenizer else "words", folder or "the Hugging Face hub"),
     )
     return {"evaluation": questions, split: questions}
 
@@ -180,12 +181,6 @@ def _documents(settings: _Settings, mirror: Path | None) -> Dataset:
         rows = {name: first_by_hash(of_subset, settings.documents) for name, of_subset in rows.items()}
     kept = {name: len(subset_rows) for name, subset_rows in rows.items()}
     documents = in_turn(rows.values())
-    log.info(
-        "%s: %s questions of split %s",
-        settings.task,
-        " + ".join(f"{n} {name}" for name, n in kept.items()),
-        settings.split,
-    )
     notes = [f"{number} {what}" for what, number in seen.items() if number]
     if notes:
         log.warning("%s: %s", settings.task, "; ".join(notes))

@@ -13,7 +13,7 @@ from lm_eval_tasks.runs import Run
 from lm_eval_tasks.runs.run import recorded_settings
 
 _SOURCE = "https://github.com/EleutherAI/lm-evaluation-harness"
-_SAMPLE = "a miniature of it that lm-eval-grounded wrote, not the published data"
+_SAMPLE = "the excerpt that lm-eval-grounded bundles"
 _DIGITS = 6
 
 

@@ -25,6 +25,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from tests.miniature import MINIATURE
+
 SHARED = Path(__file__).parents[3] / "shared"
 PUBLIC_PASSAGES = 178_891
 
@@ -357,7 +359,7 @@ def leaderboard() -> None:
         folder = Path(place)
         for strategy in ("lexical", "answer"):
             model = ["--model", "grounded-baseline", "--model_args", f"strategy={strategy}"]
-            asked = [*model, "--metadata", "mirror=sample"]
+            asked = [*model, "--metadata", f"mirror={MINIATURE}"]
             tasks = ["--tasks", "nomiracl,clapnq_gold,clapnq_rag,mfava_de,mfava_ar"]
             written = ["--output_path", str(folder / "two"), "--log_samples"]
             subprocess.run([command("lm_eval"), *asked, *tasks, *written], check=True, capture_output=True)
@@ -390,7 +392,14 @@ def readers() -> None:
     command = Path(sys.executable).with_name
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        asked = ["--model", "grounded-baseline", "--model_args", "strategy=lexical", "--metadata", "mirror=sample"]
+        asked = [
+            "--model",
+            "grounded-baseline",
+            "--model_args",
+            "strategy=lexical",
+            "--metadata",
+            f"mirror={MINIATURE}",
+        ]
         written = ["--tasks", "nomiracl_de", "--output_path", str(folder), "--log_samples"]
         subprocess.run([command("lm_eval"), *asked, *written], check=True, capture_output=True)
         large_runs(folder / "baseline-lexical", folder / "runs", 20, 100_000)
@@ -404,9 +413,61 @@ def readers() -> None:
             report(f"{name}, memory", f"{used.ru_maxrss / 1024:.0f} MB", "1,500 MB")
 
 
+def logs() -> None:
+    """What `detect LOG` adds to the detector's own time, of 100,000 answers of RAGTruth, whole and of twenty words."""
+    for name, longest in (("answers of 20 words", 20), ("RAGTruth's answers", None)):
+        with tempfile.TemporaryDirectory() as folder:
+            in_a_process(_read_log, Path(folder), f"100,000 {name}", longest, 100_000)
+
+
+def _read_log(folder: Path, name: str, longest: int | None, answers: int) -> None:
+    from detector_plugin.lexical import LexicalDetector
+    from lm_eval_tasks.data.samples import read_samples
+    from lm_eval_tasks.results.logs import detect_log, open_log
+    from lm_eval_tasks.results.logs.run import samples_of
+    from lm_eval_tasks.results.logs.summary import summarise
+    from lm_eval_tasks.results.logs.text import summary_text
+
+    file = SHARED / "hub" / "github" / "vectara" / "FaithJudge" / "eval_data" / "ragtruth_qa.jsonl"
+    rows = [(row["source"], each["response"]) for row in map(json.loads, file.open("rb")) for each in row["responses"]]
+    with (folder / "log.jsonl").open("w", encoding="utf-8") as stream:
+        for number in range(answers):  # no two alike, or the detector would read one of them
+            source, answer = rows[number % len(rows)]
+            record = {"question": f"{source['question']} ({number})", "language": "en", "label": {"tenant": number % 7}}
+            record["passages"] = source["passages"][: longest and 20 * longest]
+            record["answer"] = " ".join([*answer.split()[:longest], str(number)])
+            stream.write(json.dumps(record) + "\n")
+    own, detect = [0.0], LexicalDetector.detect
+
+    def timed_detect(*arguments: Any) -> Any:
+        with timed(time.process_time) as seconds:
+            spans = detect(*arguments)
+        own[0] += seconds[0]
+        return spans
+
+    setattr(LexicalDetector, "detect", timed_detect)  # noqa: B010  # mypy: a method
+    log = open_log(folder / "log.jsonl", "log", {})
+    with timed(time.process_time) as reading:
+        assert sum(1 for _ in log.answers(None, {})) == answers
+    with timed(time.process_time) as whole:
+        samples = samples_of(detect_log([log], folder / "out.jsonl"))
+    with timed(time.process_time) as grouping:
+        summary_text(summarise(read_samples(samples), ["tenant"]), "log", "lexical")
+    report(f"{name}, the detector's own time", f"{own[0]:.0f} s", "")
+    for what, seconds, bar in (
+        ("reading", reading[0], ""),
+        ("grouping", grouping[0], ""),
+        ("reading and grouping", reading[0] + grouping[0], "<= 10 %"),
+        ("judging and writing", whole[0] - own[0] - reading[0], ""),
+    ):
+        report(f"{name}, {what}", f"{100 * seconds / own[0]:.1f} % of it", bar)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    report(f"{name}, peak memory", f"{peak:.2f} GB", "<= 1 GB")
+
+
 BENCHMARKS = {
     work.__name__: work
-    for work in (abstention, rouge, retrieval, dense, detection, lexical, serving, leaderboard, lite, readers)
+    for work in (abstention, rouge, retrieval, dense, detection, lexical, serving, leaderboard, lite, readers, logs)
 }
 
 

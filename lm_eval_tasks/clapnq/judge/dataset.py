@@ -6,7 +6,7 @@ import logging
 import os
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -31,6 +31,8 @@ RATINGS, PAIRS = "clapnq_judge", "clapnq_judge_pairs"
 REFERENCE = "reference"  # the system of the gold answers
 _OPTIONS = ("samples", "judge_names", "judge_reference", "judge_orders", "judge_seed", "judged")
 _COLUMNS = ("id", "question", "answerable", "passages", "answers")
+JUDGED = ("clapnq_gold", "clapnq_rag", "mtragun_")
+"""What the names of tasks begin with whose answers are judged: their documents have these columns."""
 
 
 def load_ratings(
@@ -239,16 +241,16 @@ def _read_systems(samples: Any, task: str, names: Sequence[str] | None = None) -
                 f'{task}: {path.resolve()} does not exist (--metadata \'{{"samples": "PATH"}}\': a samples file or folder)'
             )
         listed = [(file, name) for tasks in samples_files(path).values() for name, file in tasks.items()]
-        clapnq = [(file, name) for file, name in listed if name.startswith(("clapnq_gold", "clapnq_rag"))]
-        if not clapnq:
+        judged = [(file, name) for file, name in listed if name.startswith(JUDGED)]
+        if not judged:
             raise CorruptSource(
                 f"{task}: {path.resolve()} holds samples of {', '.join(sorted({name for _, name in listed}))}; what is "
-                f"judged here are answers of clapnq_gold* and clapnq_rag* tasks"
+                f"judged here are answers of {', '.join(f'{name}*' for name in JUDGED)} tasks"
             )
-        if len(clapnq) < len(listed):
-            log.info("%s: %s: %d samples files of other tasks were passed over", task, path, len(listed) - len(clapnq))
-        files += clapnq
-        places += [path] * len(clapnq)
+        if len(judged) < len(listed):
+            log.info("%s: %s: %d samples files of other tasks were passed over", task, path, len(listed) - len(judged))
+        files += judged
+        places += [path] * len(judged)
     systems = [
         System(name, file, place, _answers(file, task))
         for name, (file, _), place in zip(_names(files, names, task), files, places, strict=True)
@@ -285,12 +287,19 @@ def _answers(file: Path, task: str) -> dict[str, AnsweredQuestion]:
             raise CorruptSource(f"{task}: {file}: document {id!r} is no CLAPnq document: {fault}")
         gold = next(iter(doc["answers"]), "")
         passages = [quote(f"{passage['title']}\n{passage['text']}") for passage in doc["passages"]]
-        answers[id] = AnsweredQuestion(id, doc["question"], passages, gold, final_answer(sample["resps"][0][0]))
+        answers[id] = AnsweredQuestion(id, _asked(doc), passages, gold, final_answer(sample["resps"][0][0]))
     if not answers:
         raise CorruptSource(f"{task}: {file}: no answer to an answerable question can be read; only these are judged")
     if unanswerable:
         log.info("%s: %s: %d unanswerable questions are not judged", task, file, unanswerable)
     return answers
+
+
+def _asked(doc: Mapping[str, Any]) -> str:
+    """The question, in a conversation with the turns before it."""
+    turns = doc.get("conversation")
+    said = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
+    return "\n".join(f"{turn.get('role')}: {turn.get('content')}" for turn in said) or str(doc["question"])
 
 
 def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task: str) -> list[str]:

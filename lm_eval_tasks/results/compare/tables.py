@@ -9,13 +9,16 @@ from itertools import groupby
 from typing import Any
 
 from custom_metrics.statistics.intervals import SIGNIFICANCE
-from custom_metrics.statistics.units import NOT_MEASURABLE
+from custom_metrics.statistics.paired_difference import rows_needed
+from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
 from custom_metrics.usage.printable import on_one_line, shorten
+from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.results.board import Column
 from lm_eval_tasks.results.compare import Comparison, Difference
 from lm_eval_tasks.results.formats import (
     ARROWS,
     FRACTIONS,
+    PAGE,
     Notation,
     Section,
     csv_of,
@@ -25,6 +28,7 @@ from lm_eval_tasks.results.formats import (
 )
 
 WITH_POWER = f"with a power of 80 % (two-sided p < {SIGNIFICANCE}, this comparison alone)"
+_EACH = 3  # languages up to which each has its verdict
 _LONGEST_NAME = 40  # characters: a table fits into 100 columns
 _HOW_TO_READ = (
     f"Rank: one more than the number of models that are significantly better (p < {SIGNIFICANCE}, by paired differences). "
@@ -82,11 +86,17 @@ def differences_table(comparison: Comparison, notation: Notation = FRACTIONS) ->
             *([f"{row.only_first} / {row.only_second}"] if dropped else []),
         ]
         rows.append(tuple(map(on_one_line, cells)))
-    short = [name.rpartition("/")[2] or name for name in names]  # where they are still different
-    texts = sentences(comparison, short if len(set(short)) == len(short) else names, notation)
+    texts = sentences(comparison, short_models(comparison), notation)
     before = (*legend(comparison.models), *map(on_one_line, _across(comparison, letters)))
     after = tuple(map(on_one_line, (*texts, *_explanations(comparison, letters))))
     return Section((*header, *(["only one"] if dropped else [])), tuple(rows), before, after)
+
+
+def short_models(comparison: Comparison) -> list[str]:
+    """The models' names without their owners, where they are still different."""
+    names = [on_one_line(name) for name in comparison.models]
+    short = [name.rpartition("/")[2] or name for name in names]
+    return short if len({*short}) == len(short) else names
 
 
 def _value(value: float, run_value: float, row: Difference, notation: Notation) -> str:
@@ -117,7 +127,7 @@ def sentences(comparison: Comparison, names: Sequence[str], notation: Notation =
             continue
         first, second = names[rows[0].first], names[rows[0].second]
         groups, tasks = [row for row in rows if row.group], [row for row in rows if not row.group]
-        clauses = [_row_sentence(row, first, second, notation) for row in groups or tasks if groups or len(tasks) < 2]
+        clauses = [verdict(row, names, notation) for row in groups or tasks if groups or len(tasks) < 2]
         if len(tasks) > 1:
             by_task = _languages_sentence(tasks, first, second)
             clauses.append(f"{'Of' if clauses else 'of'} {by_task}")
@@ -126,25 +136,95 @@ def sentences(comparison: Comparison, names: Sequence[str], notation: Notation =
     return texts
 
 
-def _row_sentence(row: Difference, first: str, second: str, notation: Notation) -> str:
+def verdict(row: Difference, names: Sequence[str], notation: Notation = FRACTIONS) -> str:
+    """One sentence on a difference, for terminals and pages: which model is better, both values, and the difference with
+    bounds and p; or, where none is shown, how many documents would show one of this size. `names` are the models'."""
+    first, second, unit = names[row.first], names[row.second], row.measured.unit
     where = f"over {row.task} (mean of {row.tasks} tasks)" if row.group else f"on {row.task}"
+    if row.language and not row.group and row.task == f"{row.benchmark}_{row.language}":
+        where = f"in {catalogue.languages().get(row.language, row.language)}"
     if row.n == 0:
-        return f"the models cannot be compared {where}: no document counts for both."
+        return f"{first} and {second} cannot be compared {where}: no document counts for both."
     if math.isnan(row.p):
-        return f"the models cannot be compared {where}: too little is known of the detector's errors."
-    p, unit = p_value(row.p_adjusted), row.measured.unit
-    if not row.significant:
-        ends = [notation.difference(end, unit).removeprefix("+") for end in (row.low, row.high) if not math.isnan(end)]
-        bounds = f"95 % bounds {' to '.join(ends)}" if ends else "no bounds"
-        difference = notation.difference(row.difference, unit) if row.is_measurable else NOT_MEASURABLE
-        return f"no difference is shown {where}: {difference}, {bounds}, p = {p}."
-    size = notation.size(row.difference, unit)
-    if row.low * row.high > 0:
-        size += f" ({' to '.join(notation.size(end, unit) for end in sorted((row.low, row.high), key=abs))})"
+        return f"{first} and {second} cannot be compared {where}: too little is known of the detector's errors."
+    turned = row.significant and (row.better == row.second if row.better is not None else row.difference < 0)
+    values, ends, sign = (row.first_value, row.second_value), (row.low, row.high), 1
+    if turned:
+        first, second, values, ends, sign = second, first, values[::-1], (-row.high, -row.low), -1
+    shown = " against ".join(notation.value(value, unit) for value in values)
+    known = f"{shown}, " if row.first_measurable and row.second_measurable else ""
+    difference = notation.difference(sign * row.difference, unit) if row.is_measurable else NOT_MEASURABLE
+    p = p_value(row.p_adjusted)
     p = f"p {p[0]} {p[1:]}" if p.startswith("<") else f"p = {p}"
-    if row.better is None:
-        return f"{first if row.difference > 0 else second} has {size} more {where}, {p}."
-    return f"{first if row.better == row.first else second} is better by {size} {where}, {p}."
+    figures = f"{known}difference {difference}{_bounds(*ends, unit, notation)}, {p}."
+    if row.significant:
+        has = f"has a {'higher' if sign * row.difference > 0 else 'lower'} {row.measured.in_prose} than"
+        return f"{first} {row.measured.wins or has} {second} {where}: {figures}"
+    size = abs(row.difference)
+    variance = row.n * row.standard_error**2
+    needed = rows_needed(size, variance, row.of_shares) if size and variance > 0 else 0
+    more = f" About {needed:,} {row.unit} would show a difference of this size." if needed > row.n else ""
+    return f"No difference is shown between {first} and {second} {where}: {figures}{more}"
+
+
+def _bounds(low: float, high: float, unit: Unit, notation: Notation) -> str:
+    ends = [notation.difference(end, unit).removesuffix(" points") for end in (low, high)]
+    return "" if math.isnan(low + high) else f" [{', '.join(ends)}]"
+
+
+def deciding(comparison: Comparison, task: str) -> Difference | None:
+    """The difference that decides between the two models that have a task or group; ``None`` for other numbers of models.
+
+    It is that of the most prominent headline. Where a rate is not measurable for one of the models, that which a detector
+    flags decides instead of all rates that are corrected for its errors."""
+    rows = [row for row in comparison.differences if row.task == task and row.headline]
+    if len({(row.first, row.second) for row in rows}) != 1:
+        return None
+    if any(row.measured.needs and not is_shown(row) for row in rows):
+        rows = [row for row in rows if not row.measured.needs] or rows
+    return max(rows, key=lambda row: (not math.isnan(row.p), row.measured.prominence))
+
+
+def is_shown(row: Difference) -> bool:
+    """Whether both values and the difference may be shown as numbers."""
+    return row.first_measurable and row.second_measurable and row.is_measurable
+
+
+def verdicts(comparison: Comparison, notation: Notation = PAGE) -> tuple[list[Difference], list[str]]:
+    """What decides between two models on each benchmark, and a sentence on each; of more than :data:`_EACH` languages, on
+    their mean."""
+    rows: list[Difference] = []
+    texts: list[str] = []
+    names = short_models(comparison)
+    groups = {row.task: row for row in comparison.differences if row.group}
+    for task in dict.fromkeys(row.task for row in comparison.differences):
+        row = deciding(comparison, task)
+        if row is None:
+            continue
+        mean = [each for each in groups.values() if each.benchmark == row.benchmark and each.tasks > _EACH]
+        if row.group == bool(mean):
+            rows.append(row)
+            raw = " Compared is what a detector flags, as no corrected rate is measurable for both."
+            texts.append(verdict(row, names, notation) + (raw if row.measured.is_raw else ""))
+    return rows, texts
+
+
+def short_table(comparison: Comparison) -> Section:
+    """One row for each benchmark and language, and the verdict on it."""
+    (rows, texts), names, cells = verdicts(comparison), short_models(comparison), []
+    for row in rows:
+        unit = row.measured.unit
+        values = [
+            f"{names[model]} {PAGE.value(value, unit) if is_measurable else NOT_MEASURABLE}"
+            for model, value, is_measurable in (
+                (row.first, row.first_value, row.first_measurable),
+                (row.second, row.second_value, row.second_measurable),
+            )
+        ]
+        difference = f"{PAGE.difference(row.difference, unit)}{_bounds(row.low, row.high, unit, PAGE)}"
+        p = p_value(row.p_adjusted) + ("*" if row.significant else "")
+        cells.append((on_one_line(row.task), row.metric + ARROWS[row.higher_is_better], *values, difference, p))
+    return Section(("task", "metric", "first", "second", "difference [95 %]", "p"), tuple(cells), (), tuple(texts))
 
 
 def _languages_sentence(tasks: Sequence[Difference], first: str, second: str) -> str:

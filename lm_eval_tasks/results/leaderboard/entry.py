@@ -29,7 +29,7 @@ from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.catalogue import kind_of
 from lm_eval_tasks.definition.schema import Metric, preferred_first
-from lm_eval_tasks.detection.marked import draw_of
+from lm_eval_tasks.detection.marked import RECORDS, draw_of
 from lm_eval_tasks.results.doubts import doubts_about_answers, read_answers, signs_of
 from lm_eval_tasks.results.joining import JoinedTask
 from lm_eval_tasks.results.measuring import Measured, measure, measured_by, pooled
@@ -266,8 +266,8 @@ def _conditions(task: TaskRun) -> dict[str, str]:
         values = (detector.get(key) for key in ("name", "version", "threshold", "options"))
         conditions["detector"] = " ".join(_text(key) for key in values if key)
         conditions["calibration"] = _text(recorded["calibration"].get("file", "none"))
-        if draw := draw_of(task.provenance):
-            conditions[MARKS] = draw
+    if draws := [draw for record in RECORDS if (draw := draw_of(task.provenance, record))]:
+        conditions[MARKS] = " ".join(draws)
     return conditions
 
 

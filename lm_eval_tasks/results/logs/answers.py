@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ LONGEST_TEXT = 4 << 20
 """Bytes of an answer with its passages that is read; a longer one is left out."""
 UNKNOWN = "und"
 """The language of an answer whose language is neither named nor to be guessed (BCP 47)."""
+
+_CODE_OF = lru_cache(maxsize=1024)(code_of)
 
 _SHOWN = 400  # characters of a text that an example is made of
 
@@ -128,7 +131,7 @@ def document_of(values: Mapping[str, Any], language: str | None = None) -> tuple
     if len(answer) + len(reference) > LONGEST_TEXT:
         raise ValueError(f"longer than {LONGEST_TEXT >> 20} MB")
     try:
-        code = code_of(tag) if (tag := text_of(values.get("language"), "language").strip()) else language
+        code = _CODE_OF(tag) if (tag := text_of(values.get("language"), "language").strip()) else language
     except UsageError:
         raise ValueError("language is not a BCP 47 tag") from None
     conversation = values.get("conversation")
@@ -144,6 +147,6 @@ def document_of(values: Mapping[str, Any], language: str | None = None) -> tuple
     }
     name = without_surrogates(values["id"]) if isinstance(values.get("id"), str) else values.get("id")
     doc |= {"query_id": name} if type(name) in (str, int) else {}
-    doc |= {role: number for role in NUMBERS if (number := number_of(values.get(role))) is not None}
+    doc |= {role: number for role in NUMBERS if role in values and (number := number_of(values[role])) is not None}
     doc |= {"conversation": conversation} if conversation is not None else {}
     return doc | ({"labels": values["label"]} if "label" in values else {}), answer

@@ -197,8 +197,13 @@ def _labels(path: FieldPath, record: Mapping[str, Any]) -> Iterator[tuple[str, s
             parts = label if isinstance(label, list) else [label]
             text = ", ".join(str(part) for part in parts if isinstance(part, (str, int, float)))
             if 0 < len(text) <= _LONGEST_LABEL:
-                ((shown, text),) = blank({str(key): text}).items()
-                yield without_surrogates(shown), without_surrogates(text)
+                yield _label(str(key), text)
+
+
+@lru_cache(maxsize=4096)
+def _label(name: str, value: str) -> tuple[str, str]:
+    ((shown, text),) = blank({name: value}).items()
+    return without_surrogates(shown), without_surrogates(text)
 
 
 # ------------------------------------------------------------------------------------------------------ where nothing fits
@@ -206,8 +211,8 @@ def _labels(path: FieldPath, record: Mapping[str, Any]) -> Iterator[tuple[str, s
 
 def _listing(record: Mapping[str, Any]) -> str:
     """The fields of a record with their types, as an error shows them."""
-    shown = [f"{on_one_line(path[:80])} ({kind})" for path, kind in _leaves(record)]
-    return f"the first record has {shorten(shown, _LISTED)}"
+    shown = [f"{on_one_line(path[:80])} ({kind})" for path, kind in _leaves(record) if path]
+    return f"the first record has {shorten(shown, _LISTED) or 'no field'}"
 
 
 def _leaves(value: Any, path: str = "", depth: int = _DEPTH) -> Iterator[tuple[str, str]]:

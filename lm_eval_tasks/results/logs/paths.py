@@ -42,9 +42,12 @@ class FieldPath(NamedTuple):
     text: str
     steps: tuple[_Step, ...]
     marks: tuple[str, str] | None
+    heads: frozenset[str] = frozenset()  # fields of which a record has one, or nothing stands there
 
     def values(self, record: Any) -> list[Any]:
         """What stands there, in order, without nulls and empty texts."""
+        if self.heads and isinstance(record, dict) and self.heads.isdisjoint(record):
+            return []  # of most paths, which are those of other tools
         values = [value for value in _walk(record, self.steps) if value is not None and value not in ("", [])]
         if self.marks is None:
             return values
@@ -70,7 +73,7 @@ def field_path(text: str) -> FieldPath:
             f"{excerpt(text)} is not a path of a field; write it as answer, outputs.answer or contexts[].text"
         )
     start, _, end = marks.partition("...")
-    return FieldPath(text, tuple(steps), (start, end) if start else None)
+    return FieldPath(text, tuple(steps), (start, end) if start else None, frozenset(_heads(tuple(steps))))
 
 
 def data_of(text: str) -> Any:
@@ -128,11 +131,18 @@ def _walk(value: Any, steps: tuple[_Step, ...]) -> Iterator[Any]:
             if not isinstance(part, list):  # thousands of which may be nested
                 yield from _walk(part, steps)
     elif isinstance(value, Mapping):
-        names = [str(name) for name in takewhile(lambda step: isinstance(step, str), steps)]
-        for length in range(len(names), 0, -1):
-            if (name := ".".join(names[:length])) in value:
-                yield from _walk(value[name], steps[length:])
+        heads = _heads(steps)
+        for place, name in enumerate(heads):
+            if name in value:
+                yield from _walk(value[name], steps[len(heads) - place :])
                 return
+
+
+@lru_cache(maxsize=1024)
+def _heads(steps: tuple[_Step, ...]) -> tuple[str, ...]:
+    """The names that steps begin with, as one, then without the last, and so on."""
+    names = [str(name) for name in takewhile(lambda step: isinstance(step, str), steps)]
+    return tuple(".".join(names[:length]) for length in range(len(names), 0, -1))
 
 
 def _attributes(parts: list[Any]) -> dict[str, Any] | None:

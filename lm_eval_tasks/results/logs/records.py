@@ -68,7 +68,8 @@ class LogFile:
     """A file of records. `name` stands for it in messages.
 
     With `wait`, the end of a file of lines is not the end of its records: `wait` is called there, and as long as it returns
-    true the file is read on. A file that has become shorter, or another one, is read from its beginning.
+    true the file is read on. A file that has become shorter is read from its beginning; of one that was replaced first the
+    rest, then the new one.
     """
 
     path: Path
@@ -97,7 +98,8 @@ class LogFile:
         name, delimiter, inside = self.format_of(head := self._beginning())
         stream = _decompressed(raw)
         if self.wait is not None and (stream is not raw or name != "JSON lines"):
-            raise UsageError(f"{self.name} is not JSON lines, or compressed: it cannot be followed while it grows")
+            form = f"{name}, compressed" if stream is not raw else name
+            raise UsageError(f"{self.name}: --follow reads JSON lines, one record a line; this is {form}")
         if name == "Parquet":
             yield from _parquet(stream)
         elif name == "Inspect":
@@ -132,7 +134,11 @@ class LogFile:
         """The format of a file with this beginning; a head shorter than :data:`_HEAD` is a whole file."""
         if head.startswith(b"PAR1"):
             return Format("Parquet")
-        if head.startswith(b"PK\x03\x04") and is_zipfile(self.path):
+        if head.startswith(b"PK\x03\x04"):
+            if not is_zipfile(self.path):
+                raise UsageError(
+                    f"{self.name} is no log: a zip file, as Inspect writes them, that is cut off or damaged"
+                )
             return Format("Inspect")
         if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise UsageError(f"{self.name} is UTF-16; write it as UTF-8 (iconv -f UTF-16 -t UTF-8)")
@@ -162,24 +168,28 @@ class LogFile:
 
     def _lines(self, stream: Stream) -> Iterator[tuple[int, bytes] | None]:
         """Lines with their numbers; ``None`` before each wait. Of a line that is too long only the beginning."""
-        number, line = 0, b""
+        number, line, next_file = 0, b"", None
         while True:
             line += stream.readline(LONGEST + 1 - len(line))
-            if not line.endswith(b"\n") and len(line) <= LONGEST:  # the end, for now
-                if self.wait is not None:
-                    yield None
-                    if not self.wait():
-                        return  # half a line is read when it is whole
-                    with suppress(FileNotFoundError):  # between two files of the name
-                        now, opened = self.path.stat(), os.fstat(stream.fileno())
-                        if now.st_ino != opened.st_ino:
-                            stream, line = self.path.open("rb"), b""
-                        elif now.st_size < stream.tell():
-                            stream.seek(0)
-                            line = b""
-                    continue
-                if not line:
-                    return
+            is_end = not line.endswith(b"\n") and len(line) <= LONGEST  # for now
+            if is_end and next_file is not None:
+                stream, next_file = next_file, None
+            elif is_end and self.wait is not None:
+                yield None
+                if not self.wait():
+                    return  # half a line is read when it is whole
+                with suppress(FileNotFoundError):  # between two files of the name
+                    now, opened = self.path.stat(), os.fstat(stream.fileno())
+                    if now.st_ino != opened.st_ino:
+                        next_file = self.path.open("rb")
+                    elif now.st_size < stream.tell():
+                        stream.seek(0)
+                        line = b""
+                continue
+            elif not line:
+                return
+            if not line:
+                continue
             number, rest = number + 1, line
             while len(line) > LONGEST and rest and not rest.endswith(b"\n"):
                 rest = stream.readline(_CHUNK)
@@ -189,9 +199,15 @@ class LogFile:
     def _table(self, stream: Stream, delimiter: str) -> Iterator[Record]:
         """The rows of a table with a header, each with the line on which it begins. Quoted cells may hold line breaks."""
         csv.field_size_limit(LONGEST)
-        numbered = (line for line in self._lines(stream) if line is not None)
-        texts = (line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape") for number, line in numbered)
-        rows = csv.reader((text.replace("\0", "") for text in texts), delimiter=delimiter, strict=True)
+        is_whole = True
+
+        def texts() -> Iterator[str]:
+            nonlocal is_whole
+            for number, line in filter(None, self._lines(stream)):
+                is_whole = line.endswith(b"\n")
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape").replace("\0", "")
+
+        rows = csv.reader(texts(), delimiter=delimiter, strict=True)
         header, start = list[str](), 1
         while True:
             problem, cells = "", list[str]()
@@ -205,6 +221,8 @@ class LogFile:
                 problem = "not UTF-8 text"
             elif header and len(cells) > len(header):
                 problem = "more cells than columns"
+            elif len(cells) < len(header) and not is_whole:
+                problem = "a row that is cut off"
             if not header:
                 header = _column_names(cells)
             elif cells or problem:

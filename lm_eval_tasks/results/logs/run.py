@@ -24,8 +24,17 @@ from typing import Any, TypeAlias
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate
+from custom_metrics.reading.spans import probabilities, span_of
+from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import defined_share
-from custom_metrics.scores.unsupported import evidence, is_unsupported, unsupported_probability
+from custom_metrics.scores.unsupported import (
+    CURVES,
+    SENTENCE_CURVES,
+    Curves,
+    evidence_of_parts,
+    is_unsupported,
+    unsupported_probability,
+)
 from custom_metrics.statistics.figures import Figure, FloatWithCounts
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.statistics.random_effects import Errors
@@ -34,6 +43,7 @@ from detector_plugin import processes
 from detector_plugin.detector import DEFAULT_DETECTOR, RAG, describe
 from detector_plugin.filters import given_options, shared_detector
 from detector_plugin.loading import AutomaticDetector
+from detector_plugin.sentences import sentence_bounds
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
 from lm_eval_tasks.data import provenance
@@ -90,6 +100,8 @@ _Job: TypeAlias = tuple[Sequence[Log], Path, Mapping[str, str], str, str | None]
 answers that name none."""
 _Line: TypeAlias = tuple[int, dict[str, Any], str]  # number, document, answer
 _Tagged: TypeAlias = tuple[int, dict[str, Any], dict[str, Any]]  # the same, of the filter hallucination_spans
+_Sentence: TypeAlias = tuple[int, int, float]  # start, end, evidence
+_Row: TypeAlias = tuple[dict[str, Any], dict[str, Any], Sequence[_Sentence]]  # of a samples file; tagged answer
 
 
 def detect_log(
@@ -223,21 +235,43 @@ def _tagged(job: _Job, left_out: LeftOut, number: int = 0, size: int = 1) -> Ite
             yield line, {**doc, **settings}, tagged
 
 
-def _rows(lines: Iterable[_Tagged]) -> Iterator[dict[str, Any]]:
+def _rows(lines: Iterable[_Tagged]) -> Iterator[_Row]:
     """The rows of a samples file, with values of the metrics."""
     for number, doc, tagged in lines:
-        answer, spans = tagged["answer"], tagged["spans"]
-        abstains = is_abstention(answer, doc["language"])
+        answer, spans, language = tagged["answer"], tagged["spans"], doc["language"]
+        abstains = is_abstention(answer, language)
         share, counts = (None, None) if abstains else calibrated.TaggedAnswer.from_document(doc, tagged).values()
         values: dict[str, Any] = {_CORRECTED.name: counts, _SHARE.name: share}
-        against = round(evidence(answer, spans, doc["language"]), 4)
+        places, bounds = words(answer, language), sentence_bounds(answer, language)
+        of_words = probabilities(places, [span_of(span) for span in spans or ()])
+        of_sentences = evidence_of_parts(places, of_words, bounds)
+        against = round(math.hypot(*of_sentences), 4)
         values[FLAGGED_ANSWERS] = None if share is None else float(is_unsupported(against, tagged["detector"]))
         values["abstention_rate"] = float(abstains)
-        values["expected_share"] = None if share is None else marked.expected_share(answer, spans, doc["language"])
+        values["expected_share"] = None if share is None else sum(of_words) / len(places)
         filtered = [json.dumps(tagged, ensure_ascii=False)]
         row = {"doc_id": number, "doc": doc, "target": "", "resps": [[answer]], "filtered_resps": filtered}
         row[EVIDENCE] = against
-        yield {**row, "filter": _NAME, "metrics": [*values], **values}
+        sentences = [(start, end, found) for (start, end), found in zip(bounds, of_sentences, strict=True)]
+        yield {**row, "filter": _NAME, "metrics": [*values], **values}, tagged, sentences
+
+
+def _entry(row: Mapping[str, Any], tagged: Mapping[str, Any], sentences: Sequence[_Sentence]) -> dict[str, Any]:
+    """The line of an answer in the output: what was found, with probabilities where the detector has curves."""
+    doc, spans, answer, detector = row["doc"], tagged["spans"], tagged["answer"], tagged["detector"]
+    has_curve = spans is not None and (detector["name"], detector["version"]) in CURVES.keys() & SENTENCE_CURVES.keys()
+
+    def probability(against: float, curves: Curves) -> float | None:
+        return round(unsupported_probability(against, detector, curves), 4) if has_curve else None
+
+    return {
+        **{"line": row["doc_id"], "place": doc["id"], "id": doc.get("query_id"), "language": doc["language"]},
+        **{"flagged_share": row[_SHARE.name], "expected_share": row["expected_share"]},
+        "unsupported_probability": probability(row[EVIDENCE], CURVES),
+        "spans": spans,
+        "texts": None if spans is None else [answer[start:end] for start, end, *_ in spans],
+        "sentences": [(start, end, probability(against, SENTENCE_CURVES)) for start, end, against in sentences],
+    }
 
 
 # ------------------------------------------------------------------------------------------------------ the run
@@ -254,11 +288,12 @@ def rate_by_marks(samples: Path, marks: marked.MarksOfTask, folder: Path, partia
     earlier = read_results(samples.with_name(samples.name.replace(f"samples_{LOGGED}", "results").removesuffix("l")))
     record = provenance_of(earlier["configs"][LOGGED])
     name, spans = earlier["model_name"], partial / "spans"
-    return _publish(_write_rows(read_samples(samples), partial, record, name, spans, marks), folder, partial)
+    rows = ((row, json.loads(row["filtered_resps"][0]), ()) for row in read_samples(samples))
+    return _publish(_write_rows(rows, partial, record, name, spans, marks), folder, partial)
 
 
 def _write_rows(
-    rows: Iterable[dict[str, Any]],
+    rows: Iterable[_Row],
     partial: Path,
     record: Mapping[str, Any],
     name: str,
@@ -272,31 +307,24 @@ def _write_rows(
     answered: dict[str, list[float | None]] = {FLAGGED_ANSWERS: [], "abstention_rate": []}
     detectors: dict[str, dict[str, str]] = {}  # by language
     seen: dict[str, Counter[str]] = {"languages": Counter(), "models": Counter(), "kept": Counter()}
+    buffering = -1 if spans_file.parent == partial else 1  # of a log that is followed each line is seen at once
     with (
         (partial / "samples").open("w", encoding="utf-8") as samples,
-        spans_file.open("w", encoding="utf-8", buffering=1) as spans,
+        spans_file.open("w", buffering, encoding="utf-8") as spans,
     ):
-        for row in rows:
-            doc, tagged, of_words = row["doc"], json.loads(row["filtered_resps"][0]), row[_CORRECTED.name]
+        for row, tagged, sentences in rows:
+            doc, of_words = row["doc"], row[_CORRECTED.name]
             if marks is not None:
                 values.append(marked.value_of(doc, tagged, marks, counts=not row["abstention_rate"]))
                 row |= {"metrics": [*dict.fromkeys((marked.METRIC, *row["metrics"]))], marked.METRIC: values[-1]}
             samples.write(json.dumps(row, ensure_ascii=False) + "\n")
-            entry = {"line": row["doc_id"], "place": doc["id"], "id": doc.get("query_id"), "language": doc["language"]}
-            shares = {"flagged_share": row[_SHARE.name], "expected_share": row["expected_share"]}
-            probability = unsupported_probability(row[EVIDENCE], tagged["detector"])
-            shares["unsupported_probability"] = None if math.isnan(probability) else round(probability, 4)
-            texts = (
-                None if tagged["spans"] is None else [tagged["answer"][start:end] for start, end, *_ in tagged["spans"]]
-            )
-            found = {"spans": tagged["spans"], "texts": texts}
-            spans.write(json.dumps({**entry, **shares, **found}, ensure_ascii=False) + "\n")
+            spans.write(json.dumps(_entry(row, tagged, sentences), ensure_ascii=False) + "\n")
             seen["languages"][doc["language"]] += 1
             detectors[doc["language"]] = tagged["detector"]
             seen["models"][doc["model"] or name] += 1
             seen["kept"].update(answers=1, guessed=doc["guessed"], untagged=tagged["spans"] is None)
-            words = of_words["words"] if of_words else 0
-            counts.extend((of_words["flagged"], words, words * row["expected_share"]) if words else (0, 0, 0))
+            number = of_words["words"] if of_words else 0
+            counts.extend((of_words["flagged"], number, number * row["expected_share"]) if number else (0, 0, 0))
             for metric_name, share in answered.items():
                 share.append(
                     None if row[metric_name] is None else FloatWithCounts(row[metric_name], None, doc["article"])

@@ -12,19 +12,20 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
 from custom_metrics.hallucination import estimate
-from custom_metrics.reading.spans import Span, span_of
+from custom_metrics.reading.spans import Span, probabilities, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import defined_share
-from custom_metrics.scores.unsupported import unsupported_probability
-from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
+from custom_metrics.scores.unsupported import SENTENCE_CURVES, evidence_of_parts, unsupported_probability
+from custom_metrics.statistics.figures import Figure, FloatWithCounts
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
+from detector_plugin.sentences import sentence_bounds
 from lm_eval_tasks.results.logs.answers import Log
 from lm_eval_tasks.results.logs.run import COUNTS, EVIDENCE, FLAGGED_ANSWERS
 
@@ -52,19 +53,60 @@ class FlaggedAnswer(NamedTuple):
     passage: str  # the one that shares most words with what is flagged
     spans: list[Span]
     probability: float  # that it holds anything unsupported; nan without a curve of the detector
+    sentence: tuple[int, int, float]  # the most suspicious: start, end, and the same probability of it
 
 
-@dataclass
 class Group:
-    """Answers of a group. `names` maps each field of the grouping to its value; without any, all answers are meant."""
+    """Answers of a group. `names` maps each field of the grouping to its value; without any, all answers are meant.
 
-    names: Mapping[str, str]
-    answers: int = 0
-    abstaining: int = 0
-    unread: int = 0  # the detector failed, or there is no word
-    flagged_answers: Figure = UNDEFINED
-    flagged_words: Figure = UNDEFINED
-    usage: Mapping[str, float] = field(default_factory=dict)  # means over the answers that have one
+    `abstaining` answers decline; `unread` ones have no word, or the detector failed.
+    """
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+        self.abstaining = self.unread = 0
+        self._flags = array("d")  # nan: in no share
+        self._words = array("d")  # flagged and all, in turn
+        self._clusters: list[str] = []
+        self._usage: dict[str, list[float]] = {}
+
+    def add(self, row: Mapping[str, Any], usage: Mapping[str, float]) -> None:
+        """Add the answer of a row of the samples."""
+        flag, of_words, abstains = row[FLAGGED_ANSWERS], row[COUNTS], bool(row["abstention_rate"])
+        self._flags.append(math.nan if flag is None else flag)
+        self._words.extend((of_words["flagged"], of_words["words"]) if of_words else (0, 0))
+        self._clusters.append(row["doc"]["article"])
+        for name, value in usage.items():
+            self._usage.setdefault(name, []).append(value)
+        self.abstaining += abstains
+        self.unread += flag is None and not abstains
+
+    @property
+    def answers(self) -> int:
+        return len(self._flags)
+
+    @property
+    def clusters(self) -> int:
+        """Conversations, documents or questions; bounds take answers of one together."""
+        return len(set(self._clusters))
+
+    @cached_property
+    def flagged_answers(self) -> Figure:
+        numbered = zip(self._flags, self._clusters, strict=True)
+        flags = [None if math.isnan(flag) else FloatWithCounts(flag, None, cluster) for flag, cluster in numbered]
+        return defined_share.figure_of(flags)
+
+    @cached_property
+    def flagged_words(self) -> Figure:
+        import numpy as np
+
+        by_cluster = sums_by_cluster(np.frombuffer(self._words).reshape(-1, 2), self._clusters)
+        return estimate(by_cluster).detected._replace(n=self.flagged_answers.n)
+
+    @property
+    def usage(self) -> dict[str, float]:
+        """Means of :data:`USAGE`, over the answers that have one."""
+        return {name: sum(values) / len(values) for name, values in self._usage.items()}
 
 
 class LogSummary(NamedTuple):
@@ -73,45 +115,6 @@ class LogSummary(NamedTuple):
     total: Group
     groups: list[Group]
     to_look_at: list[FlaggedAnswer]
-    clusters: int  # conversations, documents or questions; bounds take answers of one together
-
-
-class _Counts:
-    """The columns of a group's answers."""
-
-    def __init__(self) -> None:
-        self.flags = array("d")  # nan: in no share
-        self.words = array("d")  # flagged and all, in turn
-        self.clusters: list[str] = []
-        self.usage: dict[str, list[float]] = {}
-        self.abstaining = self.unread = 0
-
-    def add(self, flag: float, counts: tuple[float, int], cluster: str, usage: Mapping[str, float]) -> None:
-        self.flags.append(flag)
-        self.words.extend(counts)
-        self.clusters.append(cluster)
-        for name, value in usage.items():
-            self.usage.setdefault(name, []).append(value)
-
-    def group(self, names: Mapping[str, str]) -> Group:
-        import numpy as np
-
-        flags = [
-            None if math.isnan(flag) else FloatWithCounts(flag, None, cluster)
-            for flag, cluster in zip(self.flags, self.clusters, strict=True)
-        ]
-        read = sum(flag is not None for flag in flags)
-        by_cluster = sums_by_cluster(np.frombuffer(self.words).reshape(-1, 2), self.clusters)
-        of_words = estimate(by_cluster).detected
-        return Group(
-            names,
-            len(self.flags),
-            self.abstaining,
-            self.unread,
-            defined_share.figure_of(flags),
-            of_words._replace(n=read),
-            {name: sum(values) / len(values) for name, values in self.usage.items()},
-        )
 
 
 def checked_groups(names: Sequence[str], logs: Sequence[Log]) -> list[str]:
@@ -133,26 +136,22 @@ def summarise(rows: Iterable[Mapping[str, Any]], by: Sequence[str] = (), most: i
         by: fields that make the groups: ``language``, ``model``, or fields of the records that the run has kept.
         most: answers to look at.
     """
-    total, groups = _Counts(), dict[tuple[str, ...], _Counts]()
+    total, groups = Group({}), dict[tuple[str, ...], Group]()
     worst: list[tuple[float, int, FlaggedAnswer]] = []
     for row in rows:
-        doc, flag, of_words, against = row["doc"], row[FLAGGED_ANSWERS], row[COUNTS], row[EVIDENCE]
-        counts = (of_words["flagged"], of_words["words"]) if of_words else (0, 0)
-        abstains = bool(row["abstention_rate"])
-        values = tuple(str(value) if (value := _field(doc, name)) is not None else NO_VALUE for name in by)
+        doc, against = row["doc"], row[EVIDENCE]
         usage = {name: float(doc[name]) for name in USAGE if doc.get(name) is not None}
-        for part in (total, groups.setdefault(values, _Counts())) if by else (total,):
-            part.add(math.nan if flag is None else flag, counts, doc["article"], usage)
-            part.abstaining += abstains
-            part.unread += flag is None and not abstains
-        if flag and (len(worst) < most or against > worst[0][0]):
+        total.add(row, usage)
+        if by:
+            values = tuple(str(value) if (value := _field(doc, name)) is not None else NO_VALUE for name in by)
+            if values not in groups:
+                groups[values] = Group(dict(zip(by, values, strict=True)))
+            groups[values].add(row, usage)
+        if row[FLAGGED_ANSWERS] and (len(worst) < most or against > worst[0][0]):
             entry = (against, -int(row["doc_id"]), _to_look_at(row))
             (heapq.heappush if len(worst) < most else heapq.heapreplace)(worst, entry)
-    listed = [part.group(dict(zip(by, values, strict=True))) for values, part in groups.items()]
-    listed.sort(key=lambda group: (-group.answers, *group.names.values()))
-    return LogSummary(
-        total.group({}), listed, [one for *_, one in sorted(worst, reverse=True)], len(set(total.clusters))
-    )
+    listed = sorted(groups.values(), key=lambda group: (-group.answers, *group.names.values()))
+    return LogSummary(total, listed, [one for *_, one in sorted(worst, reverse=True)])
 
 
 def _field(doc: Mapping[str, Any], name: str) -> Any:
@@ -161,17 +160,21 @@ def _field(doc: Mapping[str, Any], name: str) -> Any:
 
 def _to_look_at(row: Mapping[str, Any]) -> FlaggedAnswer:
     doc, tagged = row["doc"], json.loads(row["filtered_resps"][0])
-    answer, spans = tagged["answer"], [span_of(span) for span in tagged["spans"]]
+    answer, spans, language = tagged["answer"], [span_of(span) for span in tagged["spans"]], doc["language"]
+    places, bounds = words(answer, language), sentence_bounds(answer, language)
+    of_sentences = evidence_of_parts(places, probabilities(places, spans), bounds)
+    against, (start, end) = max(zip(of_sentences, bounds, strict=True), key=lambda one: one[0])
     return FlaggedAnswer(
         row["doc_id"],
         str(doc.get("query_id", "")),
-        doc["language"],
+        language,
         doc["model"],
         doc["query"],
         answer,
-        nearest_passage(doc["reference"], answer, spans, doc["language"]),
+        nearest_passage(doc["reference"], answer, spans, language),
         spans,
         unsupported_probability(row[EVIDENCE], tagged["detector"]),
+        (start, end, unsupported_probability(against, tagged["detector"], SENTENCE_CURVES)),
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.printable import on_one_line
+from custom_metrics.usage.secrets import BLANK, blank
 from lm_eval_tasks.results.formats import Section, render_sections, with_bounds
 from lm_eval_tasks.results.logs.summary import MOST_GROUPS, USAGE, FlaggedAnswer, Group, LogSummary
 
@@ -23,8 +25,8 @@ def summary_text(summary: LogSummary, source: str, detector: str, coloured: bool
     total = summary.total
     note = f"{on_one_line(source)}: {total.answers:,} answers, read by {on_one_line(detector)}."
     rates = "95 % bounds in brackets"
-    if summary.clusters < total.answers:
-        rates += f"; they take the answers of one question or conversation together ({summary.clusters:,})"
+    if total.clusters < total.answers:
+        rates += f"; they take the answers of one question or conversation together ({total.clusters:,})"
     usage = [name for name in USAGE if name in total.usage]
     header = (
         "group",
@@ -46,7 +48,7 @@ def summary_text(summary: LogSummary, source: str, detector: str, coloured: bool
 
 
 def label_of(group: Group) -> str:
-    return on_one_line(", ".join(f"{name}={value}" for name, value in group.names.items()))
+    return on_one_line(", ".join(f"{name}={blank(value)}" for name, value in group.names.items()))
 
 
 def _row(label: str, group: Group, usage: Sequence[str]) -> tuple[str, ...]:
@@ -56,21 +58,42 @@ def _row(label: str, group: Group, usage: Sequence[str]) -> tuple[str, ...]:
 
 
 def _shown(place: int, one: FlaggedAnswer, marks: tuple[str, str]) -> str:
-    names = ", ".join(filter(None, (f"line {one.line}", one.id, one.model, one.language)))
-    sure = (
-        "" if math.isnan(one.probability) else f": {100 * one.probability:.0f} % likely to hold something unsupported"
-    )
-    start = max(0, one.spans[0].start - _BEFORE) if len(one.answer) > _LONGEST_ANSWER else 0
-    end = min(len(one.answer), start + _LONGEST_ANSWER)
-    spans = [
-        span._replace(start=span.start - start, end=min(span.end, end) - start)
-        for span in one.spans
-        if span.start < end
+    names = ", ".join(filter(None, (f"line {one.line}", blank(one.id), blank(one.model), one.language)))
+    sure = "" if math.isnan(one.probability) else f": {_sure(one.probability)} to hold something unsupported"
+    text, spans = _without_secrets(one.answer, one.spans)
+    start = max(0, spans[0].start - _BEFORE) if len(text) > _LONGEST_ANSWER else 0
+    end = min(len(text), start + _LONGEST_ANSWER)
+    shown = [
+        span._replace(start=span.start - start, end=min(span.end, end) - start) for span in spans if span.start < end
     ]
-    answer = "... " * (start > 0) + _marked(one.answer[start:end], spans, marks) + " ..." * (end < len(one.answer))
+    answer = "... " * (start > 0) + _marked(text[start:end], shown, marks) + " ..." * (end < len(text))
     lines = [f"{place}. {on_one_line(names)}{sure}"]
     lines += [f"   question  {_cut(one.question)}"] if one.question else []
-    return "\n".join([*lines, f"   answer    {answer}", f"   passage   {_cut(one.passage)}"])
+    lines += [f"   answer    {answer}"]
+    first, last, probability = one.sentence
+    if last - first < len(one.answer.strip()):
+        likely = "" if math.isnan(probability) else f" ({_sure(probability)})"
+        lines += [f"   sentence  {_cut(one.answer[first:last])}{likely}"]
+    return "\n".join([*lines, f"   passage   {_cut(one.passage)}"])
+
+
+def _without_secrets(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:
+    """The text with its secrets blanked, and the spans where they are in it."""
+    shown, kept, at, to = blank(text), [(0, 0, 0)], 0, 0
+    for part in shown.split(BLANK):  # what stands between the secrets: its place in both texts, and its length
+        at = max(at, text.find(part, at))
+        kept.append((at, to, len(part)))
+        at, to = at + len(part), to + len(part) + len(BLANK)
+
+    def moved(place: int) -> int:
+        start, to, length = kept[bisect_right(kept, place, key=lambda part: part[0]) - 1]
+        return to + min(place - start, length)
+
+    return shown, [span._replace(start=moved(span.start), end=moved(span.end)) for span in spans]
+
+
+def _sure(probability: float) -> str:
+    return f"{100 * probability:.0f} % likely"
 
 
 def _marked(text: str, spans: Sequence[Span], marks: tuple[str, str]) -> str:
@@ -86,4 +109,5 @@ def _line(text: str) -> str:
 
 
 def _cut(text: str) -> str:
+    text = blank(text)
     return _line(text[:_LONGEST_PASSAGE]) + " ..." * (len(text) > _LONGEST_PASSAGE)

@@ -1,8 +1,9 @@
 """The random draw of answers that people mark, from which a rate of all answers is estimated.
 
 Answers are drawn without replacement, in proportion to their words, so that few answers with most of the words are among
-those drawn. Ratings and preferences count answers, not words: for them each answer has the same chance. All runs get the
-same documents, so that differences between models are paired.
+those drawn. Ratings and preferences count answers, not words: for them each answer has the same chance. Labels are half of
+questions that can be answered, and drawn twice as often where ours is doubtful. All runs get the same documents, so that
+differences between models are paired.
 
 Each document has an exponential random number, over its chance; documents are marked in the order of these quotients. So a
 longer draw begins with a shorter one, and ``score --complete-to`` counts as many of the first as are marked. The threshold
@@ -28,13 +29,16 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.filters import as_text
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.detection.marked import expected_share
+from lm_eval_tasks.detection.marked import DrawnAnswer, expected_share
+from lm_eval_tasks.detection.marked_labels import marked_balanced_error
 from lm_eval_tasks.results import LOGGED, is_tagged
-from lm_eval_tasks.results.report.readers import tagged_answer
+from lm_eval_tasks.results.marks.labels import can_be_labelled, label_chances, labelled
+from lm_eval_tasks.results.report.readers import passages_of, tagged_answer
 from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
 
-KINDS = ("spans", "ratings", "preferences")
-"""Kinds of marks: the made-up parts of an answer, its ratings from 1 to 4, and the better of two answers."""
+KINDS = ("spans", "ratings", "preferences", "labels")
+"""Kinds of marks: the made-up parts of an answer, its ratings from 1 to 4, the better of two answers, and whether an answer
+answers or declines."""
 
 
 class TaskAnswers(NamedTuple):
@@ -46,22 +50,29 @@ class TaskAnswers(NamedTuple):
     logged: Answers
     ids: Sequence[str]  # of the documents
     texts: Sequence[str]  # of the answers, as a detector gets them
-    words: NDArray[np.float64]  # that count; 0 for an answer that abstains, where the prompt gave passages
+    words: NDArray[
+        np.float64
+    ]  # that count; 0 for an answer that abstains, where the prompt gave passages; of labels chances
     expected: NDArray[np.float64]  # share of an answer's words that the detector expects to be made up
     answerable: NDArray[np.bool_]  # whether a question has an answer in its passages
     is_tagged: bool  # whether a detector has read the answers
     digest: str
+    labels: NDArray[np.float64] = np.empty(0)  # where people are to label the answers, the number of our label
+    doubtful: NDArray[np.bool_] = np.empty(0, bool)  # whether that is less sure than others
 
     @classmethod
-    def of(cls, model: str, task: TaskRun) -> TaskAnswers:
-        """The answers of a model's run.
+    def of(cls, model: str, task: TaskRun, kind: str = "spans") -> TaskAnswers:
+        """The answers of a model's run, for a kind of marks.
 
         Raises:
             UsageError: the task is none whose answers are held against a text.
             MissingSource: the answers were not logged.
             CorruptSource: the samples file is damaged, empty, or has a document twice.
         """
-        if not is_tagged(task.task):
+        with_labels = kind == "labels"
+        if with_labels and not can_be_labelled(task):
+            raise UsageError(f"{task.task}: people label answers of nomiracl_*, clapnq_gold* and clapnq_rag*")
+        if not with_labels and not is_tagged(task.task):
             raise UsageError(
                 f"{task.task}: people mark answers of mfava_<language>, clapnq_gold*, clapnq_rag* and {LOGGED}, which are "
                 f"held against a text"
@@ -69,6 +80,8 @@ class TaskAnswers(NamedTuple):
         of_clapnq, given = task.benchmark == "clapnq", task.benchmark == "clapnq" or task.task == LOGGED
 
         def measure(answer: Answer, filter_name: str, _: bool) -> dict[str, Any]:
+            if with_labels:
+                return labelled(task, answer, filter_name)._asdict()
             text, spans = tagged_answer(answer.readings[filter_name].answer, answer.response)
             language = str(answer.doc.get("language") or task.language or "en")
             number = 0 if given and is_abstention(text, language) else len(words(text, language))
@@ -88,18 +101,47 @@ class TaskAnswers(NamedTuple):
             raise CorruptSource(f"{logged.path}: two documents have the id {twice!r}; marks name a document by its id")
         name = task.headline_filter if task.headline_filter in logged.readings else next(iter(logged.readings))
         values = logged.readings[name].derived
-        numbers = {key: np.nan_to_num(values[key].numbers) for key in ("words", "expected", "asked", "tagged")}
         texts = [text if isinstance(text, str) else "" for text in values["answer"].values()]
-        return cls(
-            *(task.task, model, task.language or "en", logged, ids, texts, numbers["words"], numbers["expected"]),
-            *(numbers["asked"] > 0, bool(numbers["tagged"].any())),
-            run_digest(dict(zip(ids, texts, strict=True))),
+        digest = run_digest(dict(zip(ids, texts, strict=True)))
+        answers = cls(
+            task.task,
+            model,
+            task.language or "en",
+            logged,
+            ids,
+            texts,
+            nothing := np.zeros(len(ids)),
+            nothing,
+            nothing > 0,
+            False,
+            digest,
+        )
+        if with_labels:
+            labels, asked, doubtful = (values[key].numbers for key in ("label", "asked", "doubtful"))
+            chances = label_chances(asked > 0, doubtful > 0)
+            return answers._replace(words=chances, answerable=asked > 0, labels=labels, doubtful=doubtful > 0)
+        numbers = {key: np.nan_to_num(values[key].numbers) for key in ("words", "expected", "asked", "tagged")}
+        tagged = bool(numbers["tagged"].any())
+        return answers._replace(
+            words=numbers["words"], expected=numbers["expected"], answerable=numbers["asked"] > 0, is_tagged=tagged
         )
 
     @property
     def shares(self) -> NDArray[np.float64]:
         """(answers,) of the words of all answers."""
         return np.asarray(self.words / max(1.0, self.words.sum()))
+
+    def label_values(self, drawn: Mapping[str, DrawnAnswer]) -> list[dict[str, Any]]:
+        """The value of each answer for rates by labels, which are those of `drawn` documents (id to answer)."""
+        columns = (column.astype(int).tolist() for column in (self.answerable, self.labels, self.doubtful))
+        values = []
+        for name, answerable, label, doubtful in zip(self.ids, *columns, strict=True):
+            value = {"answerable": answerable, "label": label, "doubtful": doubtful}
+            if (mark := drawn.get(name)) is not None:
+                of_people = {"answers": mark.marked, "declines": mark.declines}
+                value |= {"times": mark.times, "weight": mark.weight, **of_people}
+            values.append(value)
+        return values
 
 
 class Draw(NamedTuple):
@@ -151,9 +193,15 @@ def run_digest(answers: Mapping[str, str]) -> str:
     return digest.hexdigest()[:16]
 
 
-def reference_of(doc: Mapping[str, Any]) -> str:
-    """The text that the answer to a document is held against. Samples of CLAPnq lack its column, and have the passages."""
+def reference_of(answer: Answer) -> str:
+    """The text that an answer is held against. Samples of CLAPnq lack its column, and have the passages; those of NoMIRACL
+    have them in the prompt."""
+    doc = answer.doc
     try:
+        if "docids" in doc and "passages" not in doc:
+            shown = passages_of(answer.prompt, len(doc["docids"]))
+            texts = ("".join(piece.text for piece in passage.text.pieces) for passage in shown)
+            return "\n\n".join(f"[{each.number}] {each.title}\n{text}" for each, text in zip(shown, texts, strict=True))
         if "reference" in doc or "groundings" in doc:
             return as_text(doc.get("reference", doc.get("groundings")))
         return as_text([Passage("", passage["title"], passage["text"]).grounding for passage in doc["passages"]])
@@ -169,7 +217,8 @@ def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans
         number: of draws; of fewer documents all are drawn.
         seed: with the same one, a longer draw begins with this one.
         kind: one of :data:`KINDS`. For spans a document's chance is its share of the words of all answers, the mean over
-            the runs; else all answerable questions have the same.
+            the runs, and for labels that of :func:`~lm_eval_tasks.results.marks.labels.label_chances`; else all
+            answerable questions have the same.
 
     Raises:
         UsageError: there are too few draws for bounds, the documents of the runs differ, two runs have the same answers, or
@@ -182,7 +231,7 @@ def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans
         _check_same_documents(first, run)
         if twin := next((other for other in runs[:place] if other.digest == run.digest), None):
             raise UsageError(f"{run.task}: {twin.model} and {run.model} gave the same answers; name a run once")
-    if kind == "spans":
+    if kind in ("spans", "labels"):
         shares = [dict(zip(run.ids, run.shares.tolist(), strict=True)) for run in runs]
         chances = np.array([math.fsum(share[name] for share in shares) / len(runs) for name in first.ids])
     else:
@@ -237,14 +286,29 @@ def expectations(
     """Forecasts for numbers of answers, or for all answers where there are fewer. The other arguments are those of
     :func:`draw`."""
     with_words = [{name for name, number in zip(run.ids, run.words, strict=True) if number} for run in runs]
-    to_mark = {"spans": with_words, "ratings": [{*run.ids} for run in runs], "preferences": [{*runs[0].ids}]}[kind]
+    every = [{*run.ids} for run in runs]
+    to_mark = {"spans": with_words, "ratings": every, "labels": every, "preferences": every[:1]}[kind]
+    width_of = {"spans": _width, "labels": _width_of_labels}.get(kind)
     expected = {}
     for number in sorted(numbers):
         drawn = draw(runs, number, seed, kind)
         items = sum(name in names for name in drawn.order for names in to_mark)
-        width = max(_width(run, drawn) for run in runs) if kind == "spans" else math.nan
+        width = max(width_of(run, drawn) for run in runs) if width_of else math.nan
         expected[len(drawn.order)] = Expectation(len(drawn.order), items, width)
     return [*expected.values()]
+
+
+def _width_of_labels(run: TaskAnswers, drawn: Draw) -> float:
+    """The width of the balanced error's bounds if people label the drawn answers as we do."""
+    same = {
+        name: DrawnAnswer(
+            "", 1, 1 / drawn.inclusion(drawn.chances[name], len(drawn.order))[0], *np.eye(3)[int(label), :2].tolist()
+        )
+        for name, label in zip(run.ids, run.labels.tolist(), strict=True)
+        if name in {*drawn.order}
+    }
+    figure = marked_balanced_error.figure_of(run.label_values(same))
+    return figure.high - figure.low
 
 
 def _width(run: TaskAnswers, drawn: Draw) -> float:

@@ -27,6 +27,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.detection.marked import DrawnAnswer, MarksOfTask
+from lm_eval_tasks.detection.marked_labels import LABELS
 from lm_eval_tasks.results.marks.draw import KINDS, Draw, TaskAnswers, chance_digest, reference_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -50,7 +51,9 @@ class Mark(NamedTuple):
     digest: Any  # of that, as it was drawn; None in lines of earlier pages
     draw: Draw  # without chances
     spans: tuple[Span, ...] | None  # None: the annotator cannot tell
-    ratings: Mapping[str, float | None]  # of an aspect, 1 to 4; of a preferred run 1, of the other 0, of a tie's a half
+    ratings: Mapping[
+        str, float | None
+    ]  # of an aspect, 1 to 4; of a preferred run or a label 1, of others 0, of a tie's 1/2
     suggested: bool  # whether the detector's spans were shown first
 
     @property
@@ -131,12 +134,13 @@ def _mark(where: str, row: Mapping[str, Any], draw: Draw | None) -> Mark:
     if kind == "preferences":
         pair = zip(_texts_of_pair(row, "runs"), _texts_of_pair(row, "answers"), strict=True)
     else:
-        pair = zip([_text(row, "run")], [_text(row, "answer", may_be_empty=kind == "ratings")], strict=True)
+        pair = zip([_text(row, "run")], [_text(row, "answer", may_be_empty=kind in ("ratings", "labels"))], strict=True)
     answers = sorted(pair)
     run_digests = tuple(run for run, _ in answers)
     lacking = [name for name in (texts["id"],) if name not in draw.order] + [*({*run_digests} - {*draw.runs})]
     if lacking:
         raise ValueError(f"its draw does not have {lacking[0]!r}")
+    rated = {"ratings": _ratings, "preferences": _preference, "labels": _label}.get(kind)
     has_spans = kind == "spans" and row.get("cannot_tell") is not True
     return Mark(
         where=where,
@@ -148,7 +152,7 @@ def _mark(where: str, row: Mapping[str, Any], draw: Draw | None) -> Mark:
         digest=row.get("chance_digest"),
         draw=draw,
         spans=_spans(row.get("spans"), len(row["answer"])) if has_spans else None,
-        ratings=_ratings(row) if kind == "ratings" else _preference(row) if kind == "preferences" else {},
+        ratings=rated(row) if rated else {},
         suggested=row.get("suggested") is True,
     )
 
@@ -189,6 +193,11 @@ def _preference(row: Mapping[str, Any]) -> dict[str, float | None]:
         raise ValueError(f"preferred is {preferred!r:.80}, none of 0, 1, 'tie' and null")
     first = None if preferred is None else 0.5 if preferred == "tie" else float(preferred == 0)
     return dict(zip(row["runs"], (first, None if first is None else 1 - first), strict=True))
+
+
+def _label(row: Mapping[str, Any]) -> dict[str, float | None]:
+    label = _field(row, "label", lambda value: value in LABELS, f"none of {', '.join(LABELS)}")
+    return {name: float(name == label) for name in LABELS}
 
 
 def draw_record(value: Any) -> Draw:
@@ -233,17 +242,10 @@ def join(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = 
         UsageError: a mark of this task is of another answer, reference or draw; marks are of several draws; or a drawn
             answer has no mark.
     """
-    task, digest, places = answers.task, answers.digest, {name: place for place, name in enumerate(answers.ids)}
-    of_task = [mark for mark in marks if mark.task == task and mark.kind == "spans"]
-    mine = [mark for mark in of_task if mark.run == digest]
-    if of_task and not any(digest in mark.draw.runs for mark in of_task):
-        raise UsageError(
-            f"{of_task[0].where}: this mark of {task} is of another run: its answers have the digest {of_task[0].run}, "
-            f"those here {digest}. Name the run that the answers were drawn from"
-        )
+    task, places = answers.task, {name: place for place, name in enumerate(answers.ids)}
+    mine = _marks_of_run(marks, answers, "spans")
     if not mine:
         return MarksOfTask({}, {})
-    refuse(f"marks that are not of this run of {task}", mine, lambda mark: _difference(mark, answers, places))
     # An answer without words that count has nothing to mark in this run. Another run of the draw may have answered: it
     # stays among the draws of both, with weight 0.
     shares = dict(zip(answers.ids, answers.shares.tolist(), strict=True))
@@ -256,12 +258,47 @@ def join(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = 
             continue
         marked = [mark.share for mark in by_id[name] if mark.spans is not None]
         included, left_out = by_id[name][0].inclusion(len(counted))
-        weight = shares[name] / included
-        drawn[name] = DrawnAnswer(text, times, weight, fmean(marked) if marked else None, left_out)
+        weight, spans = shares[name] / included, sorted({s for mark in by_id[name] for s in mark.spans or ()})
+        mean = fmean(marked) if marked else None
+        drawn[name] = DrawnAnswer(text, times, weight, mean, spans=spans, left_out=left_out)
     counting = [mark for mark in mine if mark.id in drawn]
     kappa, several = kappa_of_words(counting)
     more = {"kappa": kappa, "answers_of_several": several, "suggested": sum(mark.suggested for mark in counting)}
     return MarksOfTask(drawn, {**basis_of(counting, counted), **more})
+
+
+def join_labels(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = None) -> MarksOfTask:
+    """People's labels of a run's answers; the arguments and errors are those of
+    :func:`join`."""
+    mine = _marks_of_run(marks, answers, "labels")
+    if not mine:
+        return MarksOfTask({}, {})
+    counted, by_id = counted_draws(mine, answers.task, complete_to)
+    drawn = {}
+    for name, times in Counter(counted).items():
+        answered, declined = (fmean(mark.ratings[label] or 0.0 for mark in by_id[name]) for label in LABELS[:2])
+        included, _ = by_id[name][0].inclusion(len(counted))
+        drawn[name] = DrawnAnswer(by_id[name][0].answer, times, 1 / included, answered, declined)
+    counting = [mark for mark in mine if mark.id in drawn]
+    by_annotator: dict[str, dict[str, list[int]]] = defaultdict(dict)
+    for mark in counting:
+        by_annotator[mark.id][mark.annotator] = [max(range(len(LABELS)), key=lambda at: mark.ratings[LABELS[at]] or 0)]
+    kappa, several = mean_kappa(by_annotator.values(), len(LABELS))
+    return MarksOfTask(drawn, {**basis_of(counting, counted), "kappa": kappa, "answers_of_several": several})
+
+
+def _marks_of_run(marks: Iterable[Mark], answers: TaskAnswers, kind: str) -> list[Mark]:
+    """The marks of a kind that are of a run's answers to a task; a UsageError where they are of others."""
+    task, digest, places = answers.task, answers.digest, {name: place for place, name in enumerate(answers.ids)}
+    of_task = [mark for mark in marks if mark.task == task and mark.kind == kind]
+    mine = [mark for mark in of_task if mark.run == digest]
+    if of_task and not any(digest in mark.draw.runs for mark in of_task):
+        raise UsageError(
+            f"{of_task[0].where}: this mark of {task} is of another run: its answers have the digest {of_task[0].run}, "
+            f"those here {digest}. Name the run that the answers were drawn from"
+        )
+    refuse(f"marks that are not of this run of {task}", mine, lambda mark: _difference(mark, answers, places))
+    return mine
 
 
 def refuse(what: str, marks: Iterable[Mark], why: Callable[[Mark], str]) -> None:
@@ -323,14 +360,15 @@ def _difference(mark: Mark, answers: TaskAnswers, places: Mapping[str, int]) -> 
     place = places[mark.id]
     if mark.answer != answers.texts[place]:
         return f"the answer to {mark.id} is another one"
-    if mark.reference != reference_of(answers.logged[place].doc):
+    if mark.reference != reference_of(answers.logged[place]):
         return f"the reference of {mark.id} is another one"
     share, runs = answers.shares[place], len(mark.draw.runs)
     # The chance is the mean of the shares of all runs. The shares of the other runs are between 0 and 1.
     least, most = share / runs, (share + runs - 1) / runs
     if not least - 1e-9 <= mark.chance <= most + 1e-9:
         span = "" if runs == 1 else f", which makes it {least:.6f} to {most:.6f} for {runs} runs"
-        was = f"{mark.id} was drawn with chance {mark.chance:.6f}, but has {share:.6f} of the words{span}"
+        things = "words" if mark.kind == "spans" else "chances"
+        was = f"{mark.id} was drawn with chance {mark.chance:.6f}, but has {share:.6f} of the {things}{span}"
         return f"{was}; take the line as the page saved it"
     return changed_chance(mark)
 

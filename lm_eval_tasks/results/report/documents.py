@@ -3,7 +3,7 @@
 The sample of documents has more errors than the run. The kinds of :data:`~lm_eval_tasks.results.report.readers.KINDS` take
 turns, and documents of no kind have a turn too. Within a kind, a digest of the content orders the documents; the most
 hallucinated come in the order of their share, largest first. So the sample depends on the documents and the answers alone,
-not on the order of the files or on chance.
+not on the order of the files or on chance. Documents where people's marks differ most from ours stand first.
 """
 
 from __future__ import annotations
@@ -26,9 +26,18 @@ from lm_eval_tasks.results.report.readers import KINDS, Document, TaskReader, re
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun, digest_of
 from lm_eval_tasks.runs.other_tasks import described_run
 
-_TURNS = ("hallucinated", "wrong", "disagree", "invalid", "abstained", "")  # the last one: documents of no kind
+_TURNS = (
+    "differ",
+    "marked",
+    "hallucinated",
+    "wrong",
+    "disagree",
+    "invalid",
+    "abstained",
+    "",
+)  # the last one: documents of no kind
 _TOP = 0.1  # share of a task's flagged answers that are its most hallucinated
-_KINDS, _STANCE, _SHARE = "kinds", "stance", "share"
+_COLUMNS = _KINDS, _STANCE, _SHARE, _DIFFERS = "kinds", "stance", "share", "differs"
 _NAMES = (*KINDS,)
 _EXAMPLES = 3
 _QUESTION = 80  # characters of a question of an example
@@ -94,8 +103,9 @@ def derive_documents(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, A
 
 
 def _derived(reader: TaskReader, answer: Answer) -> dict[str, Any]:
-    judged = reader.judge(answer)
-    return {_KINDS: _bits_of(judged.kinds), _STANCE: digest_of(judged.label), _SHARE: judged.share}
+    judged = reader.judge_beside_people(answer)
+    values = _bits_of(judged.kinds), digest_of(judged.label), judged.share, judged.differs
+    return dict(zip(_COLUMNS, values, strict=True))
 
 
 @cache
@@ -127,14 +137,14 @@ class DocumentSampler:
         order = np.argsort(first)  # documents in the order in which they come first
         self._contents = contents[first[order]]
         shape = len(self._answers), len(order)  # models, documents
-        derived, self._rows = np.full((3, *shape), np.nan), np.full(shape, -1)
+        derived, self._rows = np.full((len(_COLUMNS), *shape), np.nan), np.full(shape, -1)
         ends = np.cumsum([len(answers) for answers in self._answers.values()])[:-1]
         places = np.split(np.argsort(order)[inverse], ends)
         for number, (model, documents) in enumerate(zip(self._answers, places, strict=False)):
             derived[:, number, documents] = self._columns(model)
             self._rows[number, documents] = np.arange(len(documents))
-        kinds, labels, shares = derived
-        self._share = np.fmax.reduce(shares, axis=0, initial=np.nan)
+        kinds, labels, shares, differs = derived
+        self._share, self._differs = (np.fmax.reduce(each, axis=0, initial=np.nan) for each in (shares, differs))
         self._bits = np.nan_to_num(kinds).astype(np.int64)
         self._bits[shares >= most_hallucinated(shares)] |= _bits_of(frozenset({"hallucinated"}))
         highest, lowest = (each.reduce(labels, axis=0, initial=np.nan) for each in (np.fmax, np.fmin))
@@ -144,7 +154,7 @@ class DocumentSampler:
     def _columns(self, model: str) -> tuple[Floats, ...]:
         """(answers,) values of :func:`derive_documents` for a model."""
         answers, reader = self._answers[model], reader_of(self._tasks[model])
-        columns = {name: np.full(len(answers), np.nan) for name in (_KINDS, _STANCE, _SHARE)}
+        columns = {name: np.full(len(answers), np.nan) for name in _COLUMNS}
         for readings in answers.readings.values():
             for name in columns.keys() & readings.derived.keys():
                 columns[name] = np.fmax(columns[name], readings.derived[name].numbers)
@@ -161,7 +171,8 @@ class DocumentSampler:
         kinds = [*map(_kinds_of, self._of_documents.tolist())]
         counts = Counter(kind for document_kinds in kinds for kind in document_kinds)
         reader, documents = reader_of(task), []
-        for document in choose(self._contents.tolist(), kinds, self._share.tolist(), number):
+        chosen = choose(self._contents.tolist(), kinds, self._share.tolist(), number)
+        for document in sorted(chosen, key=lambda place: -np.nan_to_num(self._differs[place])):
             rows = zip(self._answers, self._rows[:, document].tolist(), self._bits[:, document].tolist(), strict=True)
             answered = [(model, row, _kinds_of(bits)) for model, row, bits in rows if row >= 0]
             laid_out = reader.lay_out({model: self._answers[model][row] for model, row, _ in answered})

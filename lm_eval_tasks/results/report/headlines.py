@@ -20,12 +20,14 @@ from detector_plugin.detector import RAG
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
+from lm_eval_tasks.detection.marked import METRIC as MARKED
 from lm_eval_tasks.results.board import Cell, reported_figure
 from lm_eval_tasks.results.doubts import READINGS, Findings, doubts_about_answers, signs_of
 from lm_eval_tasks.results.formats import as_text, bounds, not_measurable, range_of, with_bounds
 from lm_eval_tasks.results.report.documents import ReadAnswers, read_task
 from lm_eval_tasks.runs import Run, TaskRun, labels
 from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN
+from lm_eval_tasks.runs.results_file import mapping
 
 MANY = 3
 """Models from which on a report shows them all on one axis, and pairs of them as matrices."""
@@ -201,14 +203,18 @@ def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_lan
     if by_language:
         tasks = [(name, task) for name, family in labelled for task in family.tasks.values() if task.language]
         labelled = [(name, Family(task.task, {task.language: task})) for name, task in tasks]
-    listed = [row for name, family in labelled for row in headlines_of_family(name, family, read_answers)]
+    several = len(runs) > 1
+    listed = [row for name, family in labelled for row in headlines_of_family(name, family, read_answers, several)]
     order = [*dict.fromkeys(row.family for row in listed)]
     metrics = [*dict.fromkeys((row.family, row.metric) for row in listed)]
     return sorted(listed, key=lambda row: (order.index(row.family), metrics.index((row.family, row.metric))))
 
 
-def headlines_of_family(model: str, family: Family, read_answers: ReadAnswers = read_task) -> list[Headline]:
-    """The headlines of a family of tasks; `read_answers` as of :func:`headlines`."""
+def headlines_of_family(
+    model: str, family: Family, read_answers: ReadAnswers = read_task, compared: bool = False
+) -> list[Headline]:
+    """The headlines of a family of tasks; `read_answers` as of :func:`headlines`. A model that is `compared` with others
+    also has what its detector flags, where only marks could measure more."""
     broken = {
         language: signs_of(task, read_answers(task) if task.samples else None)
         for language, task in family.tasks.items()
@@ -218,7 +224,7 @@ def headlines_of_family(model: str, family: Family, read_answers: ReadAnswers = 
         for language, task in family.tasks.items()
     )
     table, listed = family.any_task.table, []
-    for metric in _metrics_of(family):
+    for metric in _metrics_of(family, compared):
         figures, mean = family.figures(metric.name), family.mean(metric.name)
         listed.append(
             Headline(
@@ -240,7 +246,7 @@ def headlines_of_family(model: str, family: Family, read_answers: ReadAnswers = 
     return listed
 
 
-def _metrics_of(family: Family) -> list[Metric]:
+def _metrics_of(family: Family, compared: bool) -> list[Metric]:
     """The metrics of a family that have a headline, in order: those with a sentence. Of a metric and its fallbacks, the
     first that is defined; or the last."""
     task, listed = family.any_task, {metric.name for metric in family.any_task.metrics}
@@ -258,7 +264,9 @@ def _metrics_of(family: Family) -> list[Metric]:
                 chosen.append(metric)
             elif math.isnan(family.mean(chosen[place].name).value):
                 chosen[place] = metric
-    return chosen
+    in_doubt = any(m.name == MARKED or (m.needs and not is_measurable(family.mean(m.name), m.unit)) for m in chosen)
+    raw = [m for m in task.metrics if m.is_raw and m.sentence and m not in chosen and in_doubt and compared]
+    return [*chosen, *raw]  # what models are compared by where the corrected rate of one is not known
 
 
 def metrics_in_sentence(metric: Metric) -> list[str]:
@@ -286,6 +294,11 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     unknown = not_measurable(mean, metric.unit, metric.needs)
     if (interval := bounds(mean, metric.unit)) and not unknown:
         details.append(f"95 % bounds {interval}")
+    marks = mapping(family.any_task.provenance.get("marks")) if metric.name == MARKED and len(figures) == 1 else {}
+    if isinstance(worth := marks.get("worth"), float) and math.isfinite(worth):
+        details.append(
+            f"{marks['draws']} draws, which with the detector's reading are as good as {worth:.0f} without it"
+        )
     undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
     if len(figures) > 1 and family.parts == "tasks":
         details.append(f"over the {len(figures)} tasks of the group")

@@ -6,15 +6,19 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from custom_metrics.reading.spans import HALLUCINATION, Span, span_of
+from custom_metrics.reading.spans import HALLUCINATION, Span, covered, span_of
 from custom_metrics.reading.tagged_text import align, parse
+from custom_metrics.reading.words import words
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from custom_metrics.usage.printable import without_surrogates
+from lm_eval_tasks.detection.marked import METRIC
+from lm_eval_tasks.detection.marked_labels import LABELS, wrong_label_rate
 from lm_eval_tasks.results.formats import as_text
 from lm_eval_tasks.runs import Answer, FilteredAnswer, TaskRun
 from lm_eval_tasks.runs.run import LARGEST
@@ -23,6 +27,8 @@ QUESTION_LENGTH, PASSAGE_LENGTH, ANSWER_LENGTH, PAGE_LENGTH = 2_000, 4_000, 8_00
 """The number of characters of a text that a page shows at most. The rest is counted."""
 
 KINDS = {
+    "differ": "people differ",
+    "marked": "marked by people",
     "wrong": "wrong",
     "invalid": "Invalid",
     "abstained": "abstained",
@@ -35,10 +41,12 @@ _WHITE = re.compile(r"\s")
 
 
 class Piece(NamedTuple):
-    """A piece of a text. `category` is the error that a detector or an annotator marked; empty where there is none."""
+    """A piece of a text. `category` is the error that a detector or an annotator marked, empty without one; `marked` is
+    whether people marked it in an answer of this run."""
 
     text: str
     category: str = ""
+    marked: bool = False
 
 
 class Text(NamedTuple):
@@ -65,6 +73,7 @@ class ShownAnswer(NamedTuple):
     tone: str = "plain"  # or ``good``, ``bad``, ``unsure``
     kinds: frozenset[str] = frozenset()  # keys of :data:`KINDS`
     share: float | None = None  # of its words that are flagged; None where no detector read it
+    differs: float | None = None  # how far people differ: a share of its words, or of their labels; None: not marked
     model: str = ""  # its label in the report
     text: Text = Text()
     notes: tuple[str, ...] = ()  # sentences on how it was made and read; empty ones are not shown
@@ -88,9 +97,9 @@ class Document(NamedTuple):
     kinds: frozenset[str] = frozenset()  # of all answers
 
 
-def text_of(value: Any, limit: int, spans: Iterable[Span] = ()) -> Text:
-    """A value as a text of at most `limit` characters, with spans as pieces. Of overlapping spans the first counts, then
-    the longer. Spans that reach beyond the text or the limit are cut."""
+def text_of(value: Any, limit: int, spans: Iterable[Span] = (), marked: Sequence[Span] = ()) -> Text:
+    """A value as a text of at most `limit` characters, with spans, and those that people `marked`, as pieces. Of
+    overlapping spans the first counts, then the longer. Spans that reach beyond the text or the limit are cut."""
     text = "" if value is None else str(value)
     visible = text[:limit]
     pieces, position = [], 0
@@ -102,7 +111,19 @@ def text_of(value: Any, limit: int, spans: Iterable[Span] = ()) -> Text:
             position = end
     if position < len(visible) or not visible:
         pieces.append(Piece(visible[position:]))
-    return Text(tuple(pieces), len(text) - len(visible))
+    return Text(tuple(_with_marks(pieces, marked)), len(text) - len(visible))
+
+
+def _with_marks(pieces: Iterable[Piece], marked: Sequence[Span]) -> Iterator[Piece]:
+    """The pieces of a text, cut where marks begin and end."""
+    edges, position = {edge for span in marked for edge in span[:2]}, 0
+    for piece in pieces:
+        end = position + len(piece.text)
+        cuts = sorted({position, end, *(edge for edge in edges if position < edge < end)})
+        for start, stop in pairwise(cuts) if len(cuts) > 1 else [(position, end)]:
+            is_marked = any(span.start <= start < span.end for span in marked)
+            yield piece._replace(text=piece.text[start - position : stop - position], marked=is_marked)
+        position = end
 
 
 def address_of(value: Any) -> str:
@@ -166,6 +187,34 @@ class TaskReader:
         reading = self._reading(answer)
         return ShownAnswer(str(reading.answer) if reading is not None else "")
 
+    def judge_beside_people(self, answer: Answer) -> ShownAnswer:
+        """The verdict on an answer, with what people said of it."""
+        judged, says, differs = self.judge(answer), [], []
+        if labels := self._by_people(answer, wrong_label_rate.name, "label", "answers", "declines"):
+            shares = [labels["answers"], labels["declines"], 1 - labels["answers"] - labels["declines"]]
+            says.append(LABELS[shares.index(max(shares))])
+            differs.append(1 - dict(enumerate(shares)).get(labels["label"], 0))
+        if marks := self._by_people(answer, METRIC, "marked"):
+            text, spans = self._tagged(answer)
+            layers = [covered(words(text, self.language), spans_in(each)) for each in (spans, marks.get("spans"))]
+            differing = [(flagged is None) != (marked is None) for flagged, marked in zip(*layers, strict=True)]
+            says.append(f"{as_text(marks['marked'], 'share')} marked")
+            differs.append(sum(differing) / max(1, len(differing)))
+        if not says:
+            return judged
+        kinds = judged.kinds | _nonempty("marked", "differ" if max(differs) > 0 else "")
+        verdict = f"{judged.verdict}; people: {', '.join(says)}"
+        tone = "unsure" if labels and differs[0] >= 0.5 else judged.tone
+        return judged._replace(verdict=verdict, tone=tone, kinds=kinds, differs=max(differs))
+
+    def _by_people(self, answer: Answer, metric: str, *numbers: str) -> Mapping[str, Any]:
+        """What people said of an answer, as a rate by their marks has it; empty where it was not drawn."""
+        reading = self._reading(answer)
+        value = reading.values.get(metric) if reading is not None else None
+        if not isinstance(value, Mapping) or not value.get("times"):
+            return {}
+        return value if all(isinstance(value.get(name), (int, float)) for name in numbers) else {}
+
     def lay_out(self, answers: Mapping[str, Answer]) -> Document:
         """A document with the answers of all models (label to answer)."""
         metrics = [metric.name for metric in self.task.metrics] if self.FACTS is None else self.FACTS
@@ -173,7 +222,9 @@ class TaskReader:
         for model, answer in answers.items():
             values = ((metric, self._value(answer, metric)) for metric in metrics)
             facts = tuple((metric, f"{round(x, 2):.7g}") for metric, x in values if x is not None)
-            shown_answers.append(self._with_text(answer, self.judge(answer))._replace(model=model, facts=facts))
+            shown_answers.append(
+                self._with_text(answer, self.judge_beside_people(answer))._replace(model=model, facts=facts)
+            )
         first = next(iter(answers.values()))
         doc, prompt = first.doc, first.prompt
         passages, page = self._passages(first), self._page(first)
@@ -228,9 +279,14 @@ class TaskReader:
 
     def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
         """The verdict of :meth:`judge`, with the text of the answer and its spans."""
+        text, spans = self._tagged(answer)
+        marked = spans_in(self._by_people(answer, METRIC, "marked").get("spans"))
+        shown = answer.response if spans is None and not marked else text
+        return judged._replace(text=text_of(shown, ANSWER_LENGTH, spans_in(spans), marked))
+
+    def _tagged(self, answer: Answer) -> tuple[str, list[Any] | None]:
         reading = self._reading(answer)
-        text, spans = tagged_answer(reading.answer if reading is not None else None, answer.response)
-        return judged._replace(text=text_of(answer.response if spans is None else text, ANSWER_LENGTH, spans_in(spans)))
+        return tagged_answer(reading.answer if reading is not None else None, answer.response)
 
     def _reading(self, answer: Answer) -> FilteredAnswer | None:
         if self.filter is not None:

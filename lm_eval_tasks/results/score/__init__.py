@@ -33,6 +33,7 @@ from lm_eval_tasks.results import LOGGED, is_tagged
 from lm_eval_tasks.results.marks.draw import TaskAnswers
 from lm_eval_tasks.results.marks.lines import Mark, join, read_marks
 from lm_eval_tasks.results.marks.ratings import KINDS, join_ratings, judged_answers
+from lm_eval_tasks.results.score.labels import score_labels
 from lm_eval_tasks.runs import read_runs
 from lm_eval_tasks.runs.results_file import metadata_of, read_results
 
@@ -70,7 +71,8 @@ def score(
             Default: beside the samples.
         workers: number of processes that tag; on a machine with GPUs, one for each GPU.
         marks: files of people's marks of some answers (:mod:`lm_eval_tasks.results.marks.lines`): spans for
-            ``marked_rate``; ratings and preferences for the same metrics of ``clapnq_judge`` and ``clapnq_judge_pairs``.
+            ``marked_rate``; ratings and preferences for the same metrics of ``clapnq_judge`` and ``clapnq_judge_pairs``;
+            labels for ``marked_balanced_error`` and so on of NoMIRACL and CLAPnq, without a detector.
         complete_to: count only the first draws of marks, so many.
 
     Returns:
@@ -95,6 +97,13 @@ def score(
     samples = samples_files(path)
     read = read_marks(marks) if marks else []
     kinds = {mark.kind for mark in read}
+    if "labels" in kinds:
+        if len(kinds) > 1:
+            raise UsageError(
+                f"labels change results that are finished: score with people's {', '.join(sorted(kinds - {'labels'}))} "
+                f"first, and what that writes with the labels"
+            )
+        return score_labels(samples, read, output, complete_to)
     chosen = {
         folder: {task: path for task, path in files.items() if _is_scored(task, kinds)}
         for folder, files in samples.items()

@@ -18,6 +18,7 @@ import numpy as np
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, span_of
 from detector_plugin.detector import RAG
 from detector_plugin.labelled import REAL
+from lm_eval_tasks.detection.marked_labels import LABELS
 from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, reference_of
 from lm_eval_tasks.results.report.page import cleaned, direction, environment_of
 from lm_eval_tasks.results.report.readers import tagged_answer
@@ -50,6 +51,15 @@ INSTRUCTIONS = {
 
         - Only the reference counts, not what you know.
         - Choose the highest value whose sentence is true. If you cannot decide, choose "Cannot tell".
+        - Do not skip answers: their order was drawn. You may stop after any of them.
+    """,
+    "labels": """
+        Read the question, the passages and the answer. Then say what the answer does, whether it is right or wrong.
+
+        - **Answers**: it claims that the passages answer the question, or simply answers it.
+        - **Declines**: it says that the passages do not answer it, or that it does not know.
+        - **Neither**: it does not say, or is no answer: a question back, the prompt once more, debris.
+        - If it says both, what it settles on counts. If it judges each passage, one that answers is enough.
         - Do not skip answers: their order was drawn. You may stop after any of them.
     """,
     "preferences": """
@@ -92,6 +102,7 @@ _NAMES = {  # kind to the things to do, and the beginning of the saved file's na
     "spans": ("answers to mark", "marks"),
     "ratings": ("answers to rate", "ratings"),
     "preferences": ("pairs to compare", "preferences"),
+    "labels": ("answers to label", "labels"),
 }
 
 
@@ -151,7 +162,7 @@ def _items(
             yield {"line": {**line, "answers": texts, "models": models, "runs": digests}, "suggested": []}
             continue
         for run, answer, place in shown:
-            if kind == "ratings" or run.words[place]:  # an answer without words has nothing to mark
+            if kind in ("ratings", "labels") or run.words[place]:  # an answer without words has nothing to mark
                 yield {
                     "line": {**line, "answer": run.texts[place], "model": run.model, "run": run.digest},
                     "suggested": _suggested(answer, categories) if suggest else [],
@@ -167,7 +178,7 @@ def _line(answer: Answer, name: str, run: TaskAnswers, drawn: Draw, kind: str) -
         "kind": kind,
         "language": str(doc.get("language") or run.language),
         "question": str(doc.get("query") or doc.get("question") or ""),
-        "reference": reference_of(doc),
+        "reference": reference_of(answer),
         "article": str(doc["article"]) if "article" in doc else None,
         "annotations": RAG if run.task.startswith("clapnq_") else REAL,
         **drawn.fields(name),
@@ -196,6 +207,7 @@ def marking_page(content: Mapping[str, Any]) -> str:
         title=content["title"],
         categories=content["categories"],
         aspects=aspects,
+        labels=LABELS,
         instructions=[*_blocks(content["instructions"].strip() or INSTRUCTIONS[kind])],
     )
     return html

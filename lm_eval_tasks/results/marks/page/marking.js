@@ -1,4 +1,4 @@
-// Marks what is made up in answers, rates them, or prefers one of two. Texts of answers, questions and references are only ever
+// Marks what is made up in answers, rates or labels them, or prefers one of two. Texts of answers, questions and references are only ever
 // written by textContent, and an answer's element holds its characters and nothing else: offsets are counted there.
 //
 // Offsets on the page count UTF-16 units, as the browser does. Those in `spans`, kept and saved, count code points.
@@ -537,10 +537,11 @@
     return entry;
   }
 
-  function stateInWords({ done, spans, cannot_tell }) {
+  function stateInWords({ done, spans, cannot_tell, label }) {
     if (cannot_tell && kind === "spans") return "Done: cannot tell.";
     if (kind === "spans" && spans.length) return `${count(spans.length, "part")} marked${done ? ". Done." : ': "Next" confirms.'}`;
-    return done ? (kind === "spans" ? "Done: nothing made up." : "Done.") : "Not done yet.";
+    const what = { spans: "nothing made up", labels: label }[kind];
+    return done ? (what ? `Done: ${what}.` : "Done.") : "Not done yet.";
   }
 
   function render() {
@@ -558,6 +559,7 @@
       id("nothing").setAttribute("aria-pressed", state.done && !state.cannot_tell && !state.spans.length);
       id("unknown").setAttribute("aria-pressed", state.cannot_tell);
     }
+    for (const button of all("[data-label]")) button.setAttribute("aria-pressed", state.label === button.dataset.label);
     const chosen = aspects.map(({ name }, place) => [`aspect-${place}`, state.ratings[name]]);
     if (kind === "preferences") chosen.push(["preferred", state.preferred]);
     for (const [group, value] of chosen)
@@ -595,7 +597,7 @@
   function next() {
     const { state } = current;
     const isRated = aspects.every(({ name }) => name in state.ratings);
-    const isComplete = { spans: state.spans.length > 0, ratings: isRated, preferences: "preferred" in state };
+    const isComplete = { spans: state.spans.length > 0, ratings: isRated, preferences: "preferred" in state, labels: false };
     if (isComplete[kind] && !state.done) decide({});
     else step(1);
   }
@@ -613,6 +615,7 @@
     if (cleared) say(cleared);
   }
 
+  const labelOf = Object.fromEntries(all("[data-label]").map(({ dataset }) => [dataset.label[0], dataset.label])); // by key
   const nothing = () => decide({ spans: [], cannot_tell: false });
   const unknown = () => decide({ spans: [], cannot_tell: true });
 
@@ -637,6 +640,7 @@
       held = null;
       setCursor(key === "ArrowUp" || key === "ArrowDown" ? movedLine(pane, by, shiftKey) : moved(pane, by, shiftKey, altKey));
     } else if (key === "Escape") setCursor((held = null));
+    else if (kind === "labels" && labelOf[key]) decide({ label: labelOf[key] });
     else if (kind === "spans" && categories[key - 1]) id("choices").elements.category[key - 1].checked = true;
     else if (kind === "spans" && !altKey && actions[key]) actions[key]();
     else return;
@@ -687,7 +691,7 @@
   document.addEventListener("keydown", (event) => {
     const isTyping = event.target.matches("textarea, input[type=text], input[type=search]");
     const isCommand = event.ctrlKey || event.metaKey;
-    const pane = current && paneOf(event.target);
+    const pane = current && (paneOf(event.target) ?? (kind === "labels" && !isTyping && labelOf[latin(event)] ? panes[0] : null));
     if (isCommand && latin(event) === "z" && !event.shiftKey && !isTyping) undo();
     else if (isCommand && event.key === "Enter" && current) next();
     else if (event.key === "/" && !isTyping && current) id("search").focus();
@@ -706,6 +710,7 @@
   });
   onClick("nothing", nothing);
   onClick("unknown", unknown);
+  for (const button of all("[data-label]")) button.addEventListener("click", () => decide({ label: button.dataset.label }));
   onClick("next", next);
   onClick("back", () => step(-1));
   onClick("again", () => go(items.length - 1));
@@ -738,12 +743,13 @@
 
   // The first line of a file has the order of the draw, and its thresholds.
   function lineOf({ line, state }, place) {
-    const { spans, cannot_tell, preferred, ratings, note, suggested } = state;
+    const { spans, cannot_tell, preferred, ratings, label, note, suggested } = state;
     const rated = Object.fromEntries(aspects.map(({ name }) => [name, ratings[name]]));
     const judgement = {
       spans: { spans: cannot_tell ? null : spans, cannot_tell },
       ratings: { ratings: rated, cannot_tell: Object.values(rated).every((value) => value === null) },
       preferences: { preferred, cannot_tell: preferred === null },
+      labels: { label },
     }[kind];
     const { order, thresholds } = (!place && first.draw) || {};
     const draw = { ...line.draw, order, thresholds };
@@ -789,10 +795,12 @@
     const state = { ...untouched, done: true, spans: spans ?? [], ratings: ratings ?? {}, note, seconds };
     Object.assign(state, { suggested: line.suggested === true, cannot_tell: line.cannot_tell === true });
     if (kind === "preferences") state.preferred = line.preferred;
+    if (kind === "labels") state.label = line.label;
     const isJudged = {
       spans: state.cannot_tell || Array.isArray(line.spans),
       ratings: aspects.every(({ name }) => [1, 2, 3, 4, null].includes(state.ratings[name])),
       preferences: [0, 1, "tie", null].includes(line.preferred),
+      labels: all("[data-label]").some((button) => button.dataset.label === line.label),
     }[kind];
     if (!isJudged || !isState(state, item)) throw Error("is damaged: its marks do not fit its answer");
     return { item, state, name: line.annotator };

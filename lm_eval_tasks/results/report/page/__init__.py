@@ -20,6 +20,7 @@ from typing import Any
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.results import LOGGED
+from lm_eval_tasks.results.compare.tables import verdicts
 from lm_eval_tasks.results.formats import UNDEFINED_TEXT, as_text
 from lm_eval_tasks.results.report.documents import ReadAnswers, examples
 from lm_eval_tasks.results.report.drawing import DARK, LIGHT, MARKERS, Plot, look_of, short_names
@@ -85,6 +86,9 @@ def page_of(
         "plots": [plot for plot in plots if plot not in pictures.values()],
         "no_plots": why_no_plots,
         "differences": compared,
+        "verdicts": [(benchmarks[row.benchmark], text) for row, text in zip(*verdicts(comparison), strict=True)]
+        if comparison
+        else [],
         "published": [*published_tables(every)] if paper else [],
         "commands": [*command_files(runs)],
         "benchmarks": [

@@ -20,7 +20,7 @@ from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.published import PublishedDifference, compare_with_published
 from lm_eval_tasks.results.board import Costs, place_of
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
-from lm_eval_tasks.results.compare.tables import matrices
+from lm_eval_tasks.results.compare.tables import deciding, matrices
 from lm_eval_tasks.results.formats import (
     PAGE,
     Section,
@@ -196,7 +196,8 @@ def overviews(
 
 def _overview(summary: Summary, compared: str, comparison: Comparison | None) -> Overview:
     """The overview of a summary, with the column of the group or task that is `compared`."""
-    metrics = [*_metrics(summary)]
+    decides = deciding(comparison, compared) if comparison else None
+    metrics = [*_metrics(summary, decides.metric if decides else "")]
     key = metrics[0]
     names: Sequence[str] = comparison.models if comparison else ()
     column = comparison.column(key.measured.name, compared) if comparison else None
@@ -244,13 +245,13 @@ def _sorted(metric: MetricSummary, by_rank: Mapping[str, int]) -> list[Headline]
     )
 
 
-def _metrics(summary: Summary) -> Iterator[MetricSummary]:
-    """The metrics of an overview, the one that sorts the models first."""
+def _metrics(summary: Summary, decides: str) -> Iterator[MetricSummary]:
+    """The metrics of an overview: the one that sorts the models, then the one that `decides` between two of them."""
     first = summary.first
     yield first._replace(is_tight=True)
     traded = (*first.measured.balances, first.measured.traded_against)
     more = [each for each in summary.metrics if each.measured.headline and each.measured.better and each != first]
-    yield from sorted(more, key=lambda each: each.measured.name not in traded)[:_MORE]
+    yield from sorted(more, key=lambda each: (each.measured.name != decides, each.measured.name not in traded))[:_MORE]
 
 
 # --------------------------------------------------------------------------------------------------------- differences

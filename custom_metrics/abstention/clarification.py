@@ -1,0 +1,64 @@
+"""Clarification: whether an answer asks the user back ("Which season are you referring to?", "Please specify the loan").
+
+The phrases are in ``clarification.yaml``, a table a language: questions about what the user means, and requests to say it.
+English ones count in every language. An answer is read sentence by sentence. It asks back if any sentence does, also behind
+the options that it lists with what is known of each. That something is missing is no request ("I'd need its name to
+tell"), and neither is the closing offer of more help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from custom_metrics.abstention import excerpt, lexicons
+from custom_metrics.abstention.patterns import Hits, Matcher, PhraseReader
+from custom_metrics.abstention.phrases import GAP, GAP_WITHOUT_SPACES, lexicon_of, phrase_table
+from custom_metrics.abstention.sentence_splitting import split
+
+KEYS = ("asks", "requests", "offers")
+
+
+def asks_clarification(text: str | None, language: str | None = None) -> bool:
+    """Whether an answer asks the user what was meant, or for a detail that it needs.
+
+    Args:
+        text: a model's answer, without reasoning; ``None`` and blank ones ask nothing.
+        language: its ISO 639 code; phrases of that language and of English count. ``None`` or a code without a table:
+            those of the two languages that the text most looks like.
+    """
+    if not isinstance(text, str) or not text.strip():
+        return False
+    for code, lexicon in lexicons(text, language):
+        for sentence, is_question in split(lexicon.fold(excerpt(text))):
+            hits = _phrases(code)(sentence)
+            if "offers" not in hits and ("requests" in hits or (is_question and "asks" in hits)):
+                return True
+    return False
+
+
+@cache
+def tables() -> dict[str, dict[str, Any]]:
+    """The table of each language, by its code."""
+    import yaml
+
+    content: dict[str, dict[str, Any]] = yaml.safe_load(
+        resources.files(__package__).joinpath("clarification.yaml").read_text("utf-8")
+    )
+    return content
+
+
+@cache
+def _phrases(language: str) -> Callable[[str], Hits]:
+    """The search for the phrases of a language and of English in a folded sentence."""
+    patterns = []
+    for code in dict.fromkeys((language, "en")):
+        table = tables().get(code, {})
+        spaces = bool(phrase_table(code).get("spaces", True))
+        reader = PhraseReader(
+            table.get("parts", {}), lexicon_of(language).fold, spaces, GAP if spaces else GAP_WITHOUT_SPACES
+        )
+        patterns += [p for key in KEYS for written in table.get(key, ()) for p in reader.patterns(key, written)]
+    return Matcher(patterns).search
