@@ -327,8 +327,8 @@ def _standard_error(draws: Draws, residuals: NDArray[np.float64], learned: bool)
 
     A few answers with most of the spread tell less of it than many with the same: with the kurtosis k of the residuals, of
     n draws there are at most 2n / (k - (n - 3) / (n - 1)) degrees of freedom, n - 1 of a normal distribution (O'Neill
-    2014, "Some useful moment results in sampling problems"). Where next to all were drawn there are at most as many as the
-    answers left out, by the probabilities of those drawn.
+    2014, "Some useful moment results in sampling problems"). Of draws without replacement
+    from N answers there are n (1 - n / N) at most: what is sure to be drawn tells nothing of those left out.
     """
     if not draws.left_out.any():
         return 0.0, math.inf
@@ -340,7 +340,8 @@ def _standard_error(draws: Draws, residuals: NDArray[np.float64], learned: bool)
     if number < FEWEST_DRAWS or freedom < 2 - learned:
         return math.nan, freedom
     if (draws.left_out < 1).all():
-        freedom = min(freedom, max(1.0, float(draws.times @ (draws.left_out / (1 - draws.left_out)))))
+        others = float(draws.times @ (draws.left_out / (1 - draws.left_out)))  # by the probabilities of those drawn
+        freedom = min(freedom, max(1.0, number * others / (number + others)))
     if squares**2 > 0:  # of residuals of 1e-100 it is 0
         kurtosis = number * float(draws.times @ residuals**4) / squares**2
         freedom = min(freedom, 2 * number / (kurtosis - (number - 3) / (number - 1)))
