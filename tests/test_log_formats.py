@@ -213,7 +213,7 @@ def test_a_log_that_grows_is_read_on_whole_line_by_whole_line(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("content", "form"),
     [
-        (gzip.compress(b'{"a": 1}\n'), "JSON lines, compressed"),
+        (gzip.compress(b'{"a": 1}\n', mtime=0), "JSON lines, compressed"),
         *((FORMATS[name][0], form) for name, form in (("an array", "JSON"), ("CSV", "CSV"), ("Parquet", "Parquet"))),
     ],
 )

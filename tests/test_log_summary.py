@@ -18,7 +18,8 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.logs import run
 from lm_eval_tasks.results.logs.plot import groups_plot
 from lm_eval_tasks.results.logs.summary import MOST_GROUPS, nearest_passage, summarise
-from lm_eval_tasks.results.logs.text import _without_secrets, summary_text
+from lm_eval_tasks.results.logs.text import summary_text
+from lm_eval_tasks.results.report.readers import text_of
 
 PASSAGE = "The bridge over the Elbe was opened in 1893. It is 141 metres long."
 GOOD, BAD = "The bridge was opened in 1893.", "Queen Victoria flew to Mars with purple elephants and bought a castle."
@@ -120,7 +121,7 @@ def test_hostile_text_reaches_no_terminal() -> None:
     assert "[[" in text
 
 
-def test_secrets_reach_no_terminal() -> None:
+def test_secrets_reach_neither_terminal_nor_page() -> None:
     secret = "sk-abcdefgh12345678ijklmnop"
     answer = f"Use {secret} here, password: hunter2000x, and fly to Mars."
     of = row(1, answer, 0.9, query=f"Is it {secret}?", reference=f"key {secret}", model=secret, query_id=f"a-{secret}")
@@ -128,8 +129,10 @@ def test_secrets_reach_no_terminal() -> None:
     assert secret[:12] not in text
     assert "hunter2000x" not in text
     assert "   answer    [[Use <secret> here, password: <secret>, and fly to Mars.]]\n" in text
-    shown, spans = _without_secrets(answer, [Span(4, 4 + len(secret)), Span(len(answer) - 5, len(answer) - 1)])
-    assert [shown[span.start : span.end] for span in spans] == ["<secret>", "Mars"]
+    on_page = text_of(answer, 99, [Span(4, 4 + len(secret), "x")], [Span(len(answer) - 5, len(answer) - 1)])
+    flagged, marked = (" here, password: <secret>, and fly to ", "Mars")
+    assert [piece.text for piece in on_page.pieces] == ["Use ", "<secret>", flagged, marked, "."]
+    assert [piece.marked for piece in on_page.pieces] == [False, False, False, True, False]
 
 
 @pytest.fixture

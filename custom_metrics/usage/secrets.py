@@ -2,14 +2,16 @@
 
 A secret is known by its name (``api_key``, ``--hf-token``, ``Authorization:``, ``?key=`` of an address) or by its form (the
 user of an address, ``hf_...``, ``sk-...``). All of them become :data:`BLANK`, so settings that differ in nothing else are
-equal, and so are their digests. :func:`blank` is for settings and messages. Prompts and answers never go through it.
+equal, and so are their digests. :func:`blank` is for settings and messages. Prompts and answers are stored as they are;
+what a page or a terminal shows of them goes through :func:`blank_text`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -78,6 +80,21 @@ def blank(value: Any) -> Any:
     as the command line has them, JSON, headers and addresses. Booleans, small numbers and the names of environment
     variables stay, whatever their name."""
     return _blank(value, _NONE)
+
+
+def blank_text(text: str) -> tuple[str, Callable[[int], int]]:
+    """A text without its secrets, and a function from a place in the text to the same place there."""
+    shown, kept, at, to = _text(text), [(0, 0, 0)], 0, 0
+    for part in shown.split(BLANK):  # what stands between the secrets: its place in both texts, and its length
+        at = max(at, text.find(part, at))
+        kept.append((at, to, len(part)))
+        at, to = at + len(part), to + len(part) + len(BLANK)
+
+    def moved(place: int) -> int:
+        start, to, length = kept[bisect_right(kept, place, key=lambda part: part[0]) - 1]
+        return to + min(place - start, length)
+
+    return shown, moved
 
 
 def _blank(value: Any, named: int) -> Any:

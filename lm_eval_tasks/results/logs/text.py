@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.printable import on_one_line
-from custom_metrics.usage.secrets import BLANK, blank
+from custom_metrics.usage.secrets import blank, blank_text
 from lm_eval_tasks.results.formats import Section, render_sections, with_bounds
 from lm_eval_tasks.results.logs.summary import MOST_GROUPS, USAGE, FlaggedAnswer, Group, LogSummary
 
@@ -60,7 +59,8 @@ def _row(label: str, group: Group, usage: Sequence[str]) -> tuple[str, ...]:
 def _shown(place: int, one: FlaggedAnswer, marks: tuple[str, str]) -> str:
     names = ", ".join(filter(None, (f"line {one.line}", blank(one.id), blank(one.model), one.language)))
     sure = "" if math.isnan(one.probability) else f": {_sure(one.probability)} to hold something unsupported"
-    text, spans = _without_secrets(one.answer, one.spans)
+    text, moved = blank_text(one.answer)
+    spans = [span._replace(start=moved(span.start), end=moved(span.end)) for span in one.spans]
     start = max(0, spans[0].start - _BEFORE) if len(text) > _LONGEST_ANSWER else 0
     end = min(len(text), start + _LONGEST_ANSWER)
     shown = [
@@ -75,21 +75,6 @@ def _shown(place: int, one: FlaggedAnswer, marks: tuple[str, str]) -> str:
         likely = "" if math.isnan(probability) else f" ({_sure(probability)})"
         lines += [f"   sentence  {_cut(one.answer[first:last])}{likely}"]
     return "\n".join([*lines, f"   passage   {_cut(one.passage)}"])
-
-
-def _without_secrets(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:
-    """The text with its secrets blanked, and the spans where they are in it."""
-    shown, kept, at, to = blank(text), [(0, 0, 0)], 0, 0
-    for part in shown.split(BLANK):  # what stands between the secrets: its place in both texts, and its length
-        at = max(at, text.find(part, at))
-        kept.append((at, to, len(part)))
-        at, to = at + len(part), to + len(part) + len(BLANK)
-
-    def moved(place: int) -> int:
-        start, to, length = kept[bisect_right(kept, place, key=lambda part: part[0]) - 1]
-        return to + min(place - start, length)
-
-    return shown, [span._replace(start=moved(span.start), end=moved(span.end)) for span in spans]
 
 
 def _sure(probability: float) -> str:

@@ -17,6 +17,7 @@ from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.reading.words import words
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from custom_metrics.usage.printable import without_surrogates
+from custom_metrics.usage.secrets import BLANK, blank_text
 from lm_eval_tasks.detection.marked import METRIC
 from lm_eval_tasks.detection.marked_labels import LABELS, wrong_label_rate
 from lm_eval_tasks.results.formats import as_text
@@ -99,8 +100,13 @@ class Document(NamedTuple):
 
 def text_of(value: Any, limit: int, spans: Iterable[Span] = (), marked: Sequence[Span] = ()) -> Text:
     """A value as a text of at most `limit` characters, with spans, and those that people `marked`, as pieces. Of
-    overlapping spans the first counts, then the longer. Spans that reach beyond the text or the limit are cut."""
-    text = "" if value is None else str(value)
+    overlapping spans the first counts, then the longer. Spans that reach beyond the text or the limit are cut. Secrets are
+    blanked."""
+    text, moved = blank_text("" if value is None else str(value))
+    if BLANK in text:
+        spans, marked = (
+            [span._replace(start=moved(span.start), end=moved(span.end)) for span in both] for both in (spans, marked)
+        )
     visible = text[:limit]
     pieces, position = [], 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
