@@ -187,10 +187,13 @@ class MarkedRate(Aggregation):
         """(documents,) whether people marked an answer that was drawn."""
         return np.asarray((rows.values[:, _TIMES] > 0) & ~np.isnan(rows.values[:, _MARKED]))
 
-    def mean(self, rows: Rows, unknown: float | None = None) -> tuple[Draws, MarkedMean] | None:
+    def mean(
+        self, rows: Rows, unknown: float | None = None, of_questions: bool = False
+    ) -> tuple[Draws, MarkedMean] | None:
         """The rate over all words of the answers, and its draws; ``None`` without a drawn answer that somebody could judge.
 
         `unknown` is the share of words to take for drawn answers that nobody could judge; default: these have weight 0.
+        Bounds are for the answers of the run, or `of_questions` like these.
         """
         rows = rows.only(~np.isnan(rows.values[:, _WORDS]))
         drawn = rows.only(rows.values[:, _TIMES] > 0)
@@ -202,7 +205,8 @@ class MarkedRate(Aggregation):
             return None
         draws = Draws.of(times, weights, drawn.clusters if drawn.clusters and all(drawn.clusters) else None, left_out)
         shares = np.nan_to_num(marked, nan=unknown or 0.0)
-        return draws, marked_mean(draws, shares, of_drawn, float(np.average(expected, weights=words)))
+        of_all = float(np.average(expected, weights=words))
+        return draws, marked_mean(draws, shares, of_drawn, of_all, of_questions=of_questions)
 
     def value(self, rows: Rows) -> float:
         return float(self.figure(rows).value)
@@ -233,15 +237,16 @@ class MarkedRate(Aggregation):
         return apart
 
     def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
-        """The differences of rates by the same draws. Each rate is that of all answers of its model that were judged. A
-        drawn answer that one model lacks, as earlier results lack those without words, has weight 0."""
+        """The differences of rates by the same draws, with bounds for questions like these. Each rate is that of all
+        answers of its model that were judged. A drawn answer that one model lacks, as earlier results lack those without
+        words, has weight 0."""
         return [self._difference([of for of in strata if {*pair} <= of.keys()], *pair) for pair in pairs]
 
     def _difference(self, strata: Strata, first: int, second: int) -> PairedDifference:
         of_strata = []
         for stratum in strata:
             one, other = stratum[first], stratum[second]
-            means = self.mean(_with_draws(one, other)), self.mean(_with_draws(other, one))
+            means = [self.mean(_with_draws(*each), of_questions=True) for each in ((one, other), (other, one))]
             if means[0] is not None and means[1] is not None:
                 of_strata.append((*means[0], means[1][1]))
         return marked_difference(*of_strata) if of_strata else NO_DIFFERENCE
