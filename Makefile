@@ -65,14 +65,9 @@ leaderboard: $(DEV)/.done
 leaderboard-picture: $(DEV)/.browser leaderboard
 	$(DEV)/bin/python -m tests.environment.page_picture $(RESULTS)/leaderboard/site/index.html .github leaderboard
 
-# The leaderboard of the detectors that need no download, on people's marks and on inserted errors.
-DETECTION := $$(printf 'mushroom_%s,' ar ca cs de en es eu fa fi it)$$(printf 'memerag_%s,' de es)$(strip \
-  )$$(printf 'mfava_detection_%s_gold,' ar de)mfava_detection_tr_gold
+# The arena: detectors that need no download, on all answers in the mirror that people marked. DETECTORS=NAME adds others.
 detectors: $(DEV)/.done
-	for detector in lexical,held_out=True flag-all flag-none flag-unseen; do $(DEV)/bin/lm_eval --model hallucination-detector \
-	  --model_args detector=$$detector --tasks $(DETECTION) --metadata '{"mirror": "$(MIRROR)"}' --output_path $(RESULTS)/detectors \
-	  --log_samples || exit 1; done
-	$(DEV)/bin/lm-eval-grounded leaderboard $(RESULTS)/detectors -o $(RESULTS)/detectors/site
+	$(DEV)/bin/lm-eval-grounded arena $(DETECTORS) --mirror $(MIRROR) -o $(RESULTS)/detectors
 
 # What a change may break, in minutes.
 test: $(DEV)/.done
@@ -106,6 +101,7 @@ bench: $(DEV)/.done
 # Whether bounds from a few marked answers hold, on the annotated answers of a mirror.
 check-marks: $(DEV)/.done
 	$(DEV)/bin/python -m tests.benchmarks.marks $(MIRROR)
+	$(DEV)/bin/python -m tests.benchmarks.labels $(dir $(RELEASED))..
 
 # Whether p and bounds of shares hold where users are: low rates, small strata, traded rates.
 check-statistics: $(DEV)/.done

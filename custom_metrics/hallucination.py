@@ -247,6 +247,7 @@ class HallucinationRate(Ratios):
     def __init__(self, name: str, rate: str) -> None:
         super().__init__(name)
         self.rate = rate  # of RATES
+        self.corrected = rate != RATES[0]
 
     def errors(self, context: Any, iterations: int) -> Errors | None:
         """The errors of the detector by the `context` of rows, with so many draws; ``None`` where they are not known."""

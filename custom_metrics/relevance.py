@@ -29,7 +29,7 @@ from custom_metrics.abstention import (
     retracts_verdict,
 )
 from custom_metrics.abstention.folding import EDGE, legible
-from custom_metrics.abstention.question_reading import asks_back, breaks_off, leaves_open
+from custom_metrics.abstention.question_reading import breaks_off, leaves_open, only_prepares
 from custom_metrics.abstention.sentence_splitting import MASK, denies_quotation, split, without_quotations
 from custom_metrics.reading.no_answer import is_service_failure, is_unrelated, no_answer, without_prompt
 from custom_metrics.reading.response import after_reasoning, final_answer
@@ -128,13 +128,17 @@ def robust_label(
     if verdict is not None:
         return ANSWER if verdict else NO_ANSWER
     label = _label_of_phrases(text, lowered, language)
+    if label is None and only_prepares(text, language):
+        rest = after_reasoning(response or "").partition(final)[2]  # behind a question of its own: "ANSWER: Yes"
+        follows = without_prompt(rest.lstrip(), question, passages) if rest else ""
+        return robust_label(follows, language, question, passages) if follows.strip() else INVALID
     if label is None and ANSWER.lower() not in lowered and affirms_presence(text, language):
         label = ANSWER
     if label is not None:
         return label
     if denies_presence(text, language, question):
         return NO_ANSWER
-    if breaks_off(text, language) or asks_back(text, language):
+    if breaks_off(text, language):
         return INVALID
     if is_abstention(text, language, partial=False):
         return NO_ANSWER

@@ -54,6 +54,7 @@ class StoredDetector:
         without: frozenset[str] = getattr(detector, "WITHOUT_EFFECT", frozenset())
         effective = {name: value for name, value in (options or {}).items() if name not in without}
         self._options = json.dumps(blank(effective), sort_keys=True, default=str)
+        self.detected = 0  # answers that were not stored: what the detector's speed is measured on
         self.spans_by_key: dict[str, str] = {}  # as JSON, which takes a tenth of the memory
         for file in (*others, path):
             self.spans_by_key.update(_load_spans(file, mend=file == path))
@@ -73,6 +74,7 @@ class StoredDetector:
         missing = [index for key, index in own if key not in self.spans_by_key]
         if (n_stored := len(own) - len(missing)) and not self.quiet:
             log.info("%d of %d answers were tagged by an earlier run (%s)", n_stored, len(own), self.path)
+        self.detected += len(missing)
         description = f"detector {self.name}"
         detect_each = getattr(self.detector, "detect_each", self._chunk_by_chunk)
         new_spans: dict[str, list[Span] | None] = {}

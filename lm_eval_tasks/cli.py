@@ -24,14 +24,14 @@ from lm_eval_tasks import commands
 from lm_eval_tasks.harness import short_errors
 
 ABOUT = (
-    "Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*, mushroom_*, memerag_*, mtragun_*. To evaluate a model, "
-    "run `lm_eval`."
+    "Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*, mushroom_*, memerag_*, mtragun_*, ragtruth_*. To "
+    "evaluate a model, run `lm_eval`."
 )
 GROUPS = {
     "Before a run": "check sources path retrieve",
     "Answers that exist": "score mark detect abstention",
     "What a run says": "compare report leaderboard agreement reproduce",
-    "Detectors and data": "calibrate train make export",
+    "Detectors and data": "arena calibrate train make export",
 }
 _MOVED = {"separate": "export tasks", "--model-card": "export model-card", "--model_card": "export model-card"}
 """What earlier releases took, to the command that does it now."""

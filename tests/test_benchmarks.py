@@ -43,6 +43,7 @@ WRITTEN = {
     "mtragun": 1 + 4 + 1,
     "mushroom": 1 + 14 + 1,
     "nomiracl": 1 + 4 * (18 + 1) + 9 + 1,
+    "ragtruth": 2 + 1 + 4,
 }
 
 

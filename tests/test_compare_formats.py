@@ -98,7 +98,7 @@ def test_text_for_a_terminal() -> None:
             EQUAL,
             "No difference is shown between small and large on nomiracl_fi: 0.250 against 0.500, difference +0.020",
         ),
-        (EQUAL, "[-0.100, +0.140], p = 1.000. About 9,812 documents would show a difference of this size."),
+        (EQUAL, "[-0.100, +0.140], p = 1.000. About 9,612 more documents would show a difference of this size."),
         (UNKNOWN, "small and large cannot be compared on nomiracl_ar: no document counts for both."),
         (replace(UNKNOWN, n=5), "cannot be compared on nomiracl_ar: too little is known of the detector's errors."),
         (replace(EQUAL, low=math.nan, high=math.nan), "difference +0.020, p = 1.000."),
@@ -245,6 +245,10 @@ def test_the_command_prints_or_writes_a_file(
 
 
 def test_the_command_says_what_is_wrong(runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, says in ((["--tasks", "yours"], "no two runs have the task yours"), (["--calibration", "x"], "x")):
+    for arguments, says in (
+        (["--tasks", "yours"], "no two runs have the task yours"),
+        (["--calibration", "x"], "x"),
+        (["--short", "--format", "csv"], "--short is for readers"),
+    ):
         assert main(["compare", *runs, *arguments]) == 2
         assert says in capsys.readouterr().err

@@ -54,8 +54,9 @@ def test_a_robust_label_goes_by_the_question_and_the_passages_of_the_document() 
     assert applied(robust, following, doc={**DE, "passages": None}) == [ANSWER]
     assert applied(robust, following, doc={**DE, "passages": ["Berlin: a", 7, "Rom: b", "Bonn: c"]}) == [ANSWER]
     assert applied(robust, "Was ist es?") == [INVALID]
+    assert applied(robust, "Was ist es? Nein.") == [NO_ANSWER]
     for query in (None, 7):
-        assert applied(robust, "Was ist es?", doc={**DE, "query": query}) == [ANSWER]
+        assert applied(robust, "Was ist es? Nein.", doc={**DE, "query": query}) == [ANSWER]
     assert applied(robust, "Ne") == [ANSWER]  # a "no" elsewhere, and in German a name
     assert applied(robust, "Ne", doc={**DE, "language": None}) == [NO_ANSWER]
 

@@ -143,6 +143,7 @@ CLAPNQ = [clapnq_row(number, f"answer {number}") for number in range(6)]
             "--format label-studio go with --kind spans, not with ratings",
         ),
         (["--tasks", "mfava_de", "--suggest"], "--suggest goes with --format page"),
+        (["--tasks", "mfava_de", "--serve"], "--serve goes with --format page"),
         (["--tasks", "clapnq_gold", "--suggest", *PAGE], "clapnq_gold: no detector has read all answers"),
         (["--tasks", "mfava_de", "--instructions", "latin.md"], "latin.md: no UTF-8 text"),
         (["--tasks", "mfava_de", "--instructions", "nowhere.md"], "nowhere.md"),

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 import pytest
+import yaml
 from lxml import html
 
 from custom_metrics.scores.judging import ASPECTS
@@ -64,17 +65,16 @@ def test_what_the_frame_holds_is_escaped(text: str) -> None:
     assert (len(root.xpath("//script")), len(root.xpath("//main"))) == (2, 1)
 
 
-def test_the_policy_allows_its_own_style_and_script_and_nothing_else() -> None:
-    root = parsed(marking_page(content("de")))
+@pytest.mark.parametrize("is_served", [False, True])
+def test_the_policy_allows_its_own_style_and_script_and_nothing_else(is_served: bool) -> None:
+    root = parsed(marking_page(content("de"), is_served))
     (policy,) = root.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
     allowed = {}
     for directive, name in (("style-src", "marking.css"), ("script-src", "marking.js")):
         digest = base64.b64encode(hashlib.sha256((FILES / name).read_bytes()).digest()).decode()
         allowed[directive] = f"{directive} 'sha256-{digest}'"
-    assert (
-        policy
-        == f"default-src 'none'; {allowed['style-src']}; {allowed['script-src']}; base-uri 'none'; form-action 'none'"
-    )
+    loads = f"{allowed['style-src']}; {allowed['script-src']}" + ("; connect-src 'self'" if is_served else "")
+    assert policy == f"default-src 'none'; {loads}; base-uri 'none'; form-action 'none'"
     assert not root.xpath("//@src | //link | //*[@style]")
     assert {address for address in root.xpath("//@href") if not address.startswith("#")} == set()
 
@@ -92,12 +92,28 @@ def test_the_policy_allows_its_own_style_and_script_and_nothing_else() -> None:
     ],
 )
 def test_each_kind_has_its_instructions_and_its_choices(kind: str, sentence: str, inputs: list[str]) -> None:
-    root = parsed(marking_page(content("de", kind=kind)))
+    root = parsed(marking_page(content("ja", kind=kind)))
     assert sentence in " ".join(root.xpath("string(//*[@class='instructions'])").split())
     assert [each.get("name") or each.get("id") for each in root.xpath("//form[@id='choices']//input")] == inputs
     assert len(root.xpath("//*[@role='textbox']")) == (2 if kind == "preferences" else 1)
-    aspects = [aspect["name"] for aspect in content_of(marking_page(content("de", kind=kind)))["aspects"]]
+    aspects = [aspect["name"] for aspect in content_of(marking_page(content("ja", kind=kind)))["aspects"]]
     assert aspects == ([*ASPECTS] if kind == "ratings" else [])  # those of the judge
+
+
+TEXTS = yaml.safe_load((FILES / "instructions.yaml").read_text("utf-8"))
+KEYS = "← → ↑ ↓ Shift Alt Shift Enter Backspace Delete N T|Ctrl + Enter|Ctrl + Z|/ 1 6"
+
+
+@pytest.mark.parametrize("language", "ar ca cs de en es eu fa fi it ja".split())
+def test_instructions_with_an_example_are_in_the_annotators_language(language: str) -> None:
+    root = parsed(marking_page(content("de", language=language)))
+    known = language if language in TEXTS else "en"
+    for name, text in (("instructions", TEXTS[known]["spans"]), ("hand", TEXTS[known]["hand"])):
+        (box,) = root.xpath(f"//*[@class='{name}']")
+        assert (box.get("lang"), box.get("dir")) == (known, "rtl" if language in ("ar", "fa") else "ltr")
+        assert "".join(box.text_content().split()) == re.sub(r"^(# |- )|[*`\s]|==", "", text, flags=re.M)
+    assert (root.xpath("count(//*[@class='instructions']//mark)"), len(root.xpath("//kbd"))) == (3, 17)
+    assert [key.text_content() for key in root.xpath("//kbd")] == re.sub(r"(?<! \+) (?!\+)", "|", KEYS).split("|")
 
 
 def test_instructions_are_plain_text_or_a_little_markdown() -> None:

@@ -383,6 +383,6 @@ def test_training_refuses_memerag_by_content(
 
 @pytest.mark.one_python("what the public data hold")
 def test_the_digests_are_those_of_the_mirror(hub: str) -> None:
-    """`python -m tests.development.memerag_digests` would change nothing."""
+    """`python -m tests.development.test_set_digests memerag` would change nothing."""
     table = Path(dataset.__file__).with_name("contamination.tsv").read_text("utf-8").split()
     assert table == ["digest", *sorted(dataset.digests_of_files(hub))]

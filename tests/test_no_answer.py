@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.abstention.question_reading import asks_back, breaks_off
+from custom_metrics.abstention.question_reading import breaks_off, only_prepares
 from custom_metrics.reading.no_answer import no_answer, without_prompt
 from custom_metrics.reading.noise import commonness, is_noise, latin
 from custom_metrics.reading.response import final_answer
@@ -219,7 +219,10 @@ def test_one_answer_to_sixty_questions_is_read_as_a_person_would(
 def test_an_answer_that_has_nothing_to_do_with_the_document_is_none(sixty: list[dict[str, Any]]) -> None:
     answer = "zerbla kondri wumqui falzo grintu plexva"
     assert {robust_label(answer, "de", doc["query"], doc["passages"]) for doc in sixty} == {INVALID}
-    assert robust_label(f"{answer} {sixty[0]['query']}", "de", sixty[0]["query"], sixty[0]["passages"]) == ANSWER
+    assert (
+        robust_label(f"{answer} {sixty[0]['query'].rstrip('?')}", "de", sixty[0]["query"], sixty[0]["passages"])
+        == ANSWER
+    )
     assert robust_label(answer, "de") == ANSWER  # it may be a name
     for short in ("zerbla kondri wumqui a b c d e f", "ze bla kon dri wum qui fal zo gri"):
         assert robust_label(short, "de", sixty[0]["query"], sixty[0]["passages"]) == ANSWER
@@ -360,7 +363,7 @@ def test_of_48631_released_answers_these_are_no_answer(shared: Path) -> None:
     for label, kept in ((NO_ANSWER, 0.98), (ANSWER, 0.99)):
         assert labels[label, label] > kept * sum(n for (strict, _), n in labels.items() if strict == label)
     assert kinds == {
-        "asks back": 2893,
+        "asks back": 2960,
         "broken off": 130,
         "empty": 158,
         "failure": 33,
@@ -377,7 +380,7 @@ def test_answers_that_people_labelled_stay_answers_in_37_languages() -> None:
     read = 0
     for path in sorted(path for part in ("examples", "tuning", "unseen") for path in (folder / part).glob("*.jsonl")):
         for row in map(json.loads, path.read_text("utf-8").splitlines()):
-            if asks_back(row["text"], path.stem) or breaks_off(row["text"], path.stem):
+            if only_prepares(row["text"], path.stem) or breaks_off(row["text"], path.stem):
                 continue
             read += 1
             assert robust_label(row["text"], path.stem) != INVALID, row["text"]

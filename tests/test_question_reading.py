@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from custom_metrics.abstention.question_reading import asks_back, breaks_off, leaves_open
+from custom_metrics.abstention.question_reading import breaks_off, leaves_open, only_prepares
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
 
 
@@ -47,7 +47,7 @@ def test_without_the_question_nothing_is_left_open() -> None:
     ],
 )
 def test_an_answer_that_only_asks_for_the_material_is_none(text: str, language: str, label: str) -> None:
-    assert asks_back(text, language) is (label == INVALID)
+    assert only_prepares(text, language) is (label == INVALID)
     assert robust_label(text, language) == label
 
 

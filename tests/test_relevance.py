@@ -78,10 +78,10 @@ WITH_DOCUMENT = [
     ("Wo liegt Berlin? Nein.", "de", PASSAGES, NO_ANSWER, ANSWER),
     ("[3] Paris: The capital.\nOUTPUT: Nein.", "de", PASSAGES, NO_ANSWER, NO_ANSWER),  # the passage after the two
     ("[3] Bonn: klein" + TURN, "de", PASSAGES, NO_ANSWER, ANSWER),
-    ("Wo liegt Berlin?" + TURN, "de", PASSAGES, NO_ANSWER, ANSWER),
+    ("Wo liegt Berlin?" + TURN, "de", PASSAGES, NO_ANSWER, NO_ANSWER),
     ("Question: Wo liegt Berlin?", "de", PASSAGES, INVALID, INVALID),
     ("Wo liegt Berlin? An der Spree", "de", PASSAGES, ANSWER, ANSWER),
-    ("<think>hm</think>Wo liegt Berlin?", "de", PASSAGES, INVALID, ANSWER),
+    ("<think>hm</think>Wo liegt Berlin?", "de", PASSAGES, INVALID, INVALID),
     ("ის აქ არის და იქ", "de", PASSAGES, INVALID, ANSWER),  # Georgian: a script of neither
     ("Boom Boom Boom Boom", "de", ("Boom Boom Boom Boom: a song",), ANSWER, INVALID),  # a loop, or a title
 ]
@@ -165,8 +165,10 @@ def test_a_document_counts_in_the_denominators_of_its_subset(
         ("unseen", 0.91),
         ("held_out_1", 0.98),
         ("held_out_2", 0.96),
-        ("dev_3", 0.96),
-        ("held_out_3", 0.91),
+        ("dev_3", 0.97),
+        ("held_out_3", 0.98),  # learned from
+        ("dev_4", 0.99),  # learned from; 0.55 before
+        ("held_out_4", 0.86),  # blind, measured once
     ],
 )
 def test_replies_as_models_write_them(kind: str, least: float) -> None:

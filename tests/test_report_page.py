@@ -70,13 +70,14 @@ def test_the_sections_stand_in_order(page: Path) -> None:
 
 
 def test_the_top_of_the_page(pair_page: Path) -> None:
-    """The best model, numbers with their bounds, sentences and doubts, and the doubts about everything; without languages
+    """The verdicts, the best model, numbers with their bounds, sentences and doubts; without languages
     and plots, which have tests of their own."""
     root = deepcopy(parsed(pair_page))
     for element in root.xpath("//*[@id='summary']//*[self::figure or @class='by-language']"):
         element.drop_tree()
-    (top,), (results,) = root.xpath("//header//ul[@class='doubts']"), root.xpath("//*[@id='summary']")
-    lines = (" ".join(line.split()) for part in (top, results) for line in part.text_content().splitlines())
+    top = root.xpath("//header//*[@class='finding' or @class='doubts']")
+    parts = [*top, *root.xpath("//*[@id='summary']")]
+    lines = (" ".join(line.split()) for part in parts for line in part.text_content().splitlines())
     text = "\n".join(filter(None, lines)) + "\n"
     assert text == golden("two_models.txt", text)
 

@@ -42,10 +42,11 @@ def test_the_harness_knows_every_task_and_group() -> None:
         *(f"mushroom_{language}" for language in MUSHROOM),
         *(f"memerag{judge}_{language}" for judge in ("", "_judge") for language in MEMERAG),
         *(f"mtragun_{domain}" for domain in ("clapnq", "cloud", "fiqa", "govt")),
+        *("ragtruth_qa", "ragtruth_summary", "ragtruth_data2txt", "faithbench"),
     }
     assert set(manager.all_groups) == {
         *("nomiracl", "nomiracl_role", "nomiracl_repeat", "nomiracl_explanation", "mfava", "mushroom"),
-        *("memerag", "memerag_judge", "mtragun", "clapnq", "nomiracl_lite", "grounded_lite"),
+        *("memerag", "memerag_judge", "mtragun", "ragtruth", "clapnq", "nomiracl_lite", "grounded_lite"),
         *(f"mfava_detection_{kind}{variant}" for kind in ("gold", "silver") for variant in VARIANTS),
     }
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +27,7 @@ from detector_plugin.detector import describe
 from detector_plugin.lexical import LexicalDetector
 from detector_plugin.sentences import sentence_bounds
 from lm_eval_tasks.memerag import dataset as memerag
+from lm_eval_tasks.ragtruth import dataset
 
 SHIPPED = describe(LexicalDetector())
 CURVE = CURVES[SHIPPED["name"], SHIPPED["version"]]
@@ -139,20 +138,15 @@ def ragtruth(hub: str) -> Callable[[str], tuple[Judged, Judged]]:
 
     @cache
     def read(part: str) -> tuple[Judged, Judged]:
-        file = Path(hub) / "github" / "vectara" / "FaithJudge" / "eval_data" / f"ragtruth_{part}.jsonl"
-        if not file.exists():
-            pytest.skip("needs RAGTruth's test answers in the mirror")
-        rows = [(row["source"], each) for row in map(json.loads, file.open("rb")) for each in row["responses"]]
-        references = [each["passages"] if part == "qa" else json.dumps(each, ensure_ascii=False) for each, _ in rows]
-        answers, questions = [each["response"] for _, each in rows], [each.get("question", "") for each, _ in rows]
+        docs = dataset.load(part, mirror=hub)["evaluation"]
         parts = [
             [
-                (start, end, any(mark["start"] < end and mark["end"] > start for mark in each["labels"]))
+                (start, end, any(mark["start"] < end and mark["end"] > start for mark in marks))
                 for start, end in sentence_bounds(answer, "en")
             ]
-            for answer, (_, each) in zip(answers, rows, strict=True)
+            for answer, marks in zip(docs["answer"], docs["spans"], strict=True)
         ]
-        return judged(references, answers, "en", questions, parts)
+        return judged(docs["reference"], docs["answer"], "en", docs["query"], parts)
 
     return read
 

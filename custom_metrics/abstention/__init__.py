@@ -284,6 +284,8 @@ def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
     ]
     if not ends:
         return None
+    if "untrue" in lexicon.search(text):
+        return None
     longest, verdict = max(ends)  # "ไม่ใช่" ends with "ใช่"
     start = stop - longest
     other = lexicon.no if verdict else lexicon.yes

@@ -31,7 +31,10 @@ LANGUAGES: tuple[str, ...] = tuple(
 )
 """Codes with a phrase table: the union of NoMIRACL's and mFAVA's languages."""
 
-UNSPECIFIC = ("ordinals", "requests", "reviews", "asks", "asks_number", "asks_name")
+UNSPECIFIC = (
+    *("ordinals", "requests", "reviews", "asks", "asks_number", "asks_name", "asks_date"),
+    *("greets", "prepares", "restates", "missing", "elsewhere"),
+)
 """Keys whose words say little of the language of a text: those of questions, which answers repeat, and of any text."""
 
 PATTERN_KEYS = (

@@ -6,78 +6,174 @@ import re
 from functools import cache
 
 from custom_metrics.abstention import lexicons
+from custom_metrics.abstention.clause_reading import tells_something_else
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_word
+from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon, lexicon_of, phrase_table, supported_language
-from custom_metrics.abstention.sentence_reading import ITEM, TRIGGERS, sources_of
+from custom_metrics.abstention.sentence_reading import ITEM, TRIGGERS, Sentence, length, numbered, sources_of
 from custom_metrics.abstention.sentence_splitting import MASK, split, without_quotations
 
 _LONGEST = 400  # characters; a longer text without any number or name explains something
 _SHORT = 40  # characters of a sentence in front of a request: "Sure, I'd be happy to help!"
 _NAME = 3  # words from which a text is no mere name ("Nada Surf")
+_BESIDE_INPUT = 18  # beside "I see no contexts": "in your message"
+_TURNED = 8  # between "but" and the "not" of what it is instead
 _STEM = 5  # characters by which a name is known in another case: "Budapešti", "Budapeští"
 _NUMBER = re.compile(
     r"[\d½¼¾]|[〇零一二三四五六七八九十百千万萬億亿]{2,}|[一二三四五六七八九十百千万](?=[年月日歳岁世個个人名座本])"
 )
-_VALUE = re.compile(r"(?<![\d\[(])\d{2,}")
+_VALUE = re.compile(r"(?<![\d\[(])(?!10(?!\d))\d{2,}")  # "the 10 passages"
+_STATES = re.compile(r"[:：] ?\S")  # "I can help: Paris"
+_PREPARING = frozenset(("requests", "prepares", "restates"))
+_ASKING = frozenset(("asks", "asks_number", "asks_name", "asks_date"))
+_UNIT = (
+    r"[\s\-]?(?:[ck]?m(?![\w.])|km|[%€$]|met(?:er|r)|mèt|mét|мет|км|м(?![\w.])|kilom|килом|米|公里|公尺|キロ|メートル|미터|킬로|متر|ميٽر|میٹر"
+    r"|كيلو|کیلو|ڪلو|मीटर|किलो|মিটার|কিলো|మీటర|కిలో|เมตร|กิโล|מטר|ק\"מ|mil(?:l|j|i)|милл|mita|tonn)"
+)
+_YEAR = re.compile(  # a year or a day, not "1560 metres"
+    rf"(?<![\d.,])[12१२১২۱۲١٢๑๒]\d{{3}}(?!\d|[.,]\d|{_UNIT})|\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2}}|[〇零一二三四五六七八九]{{4}}"
+    r"|[\d〇零一二三四五六七八九十百]{1,4} ?[年년]|\d(?:st|nd|rd|th)? century"
+)
+_AMOUNT = re.compile(rf"(?<![\d\[])\d[\d.,]*\d(?:{_UNIT})?|(?<![\d\[])\d{_UNIT}")
+_EMPTY_ITEM = re.compile(r"\n\W*[^\W\d]*\W*\d{1,2}[.):]?\Z")
 _SENTENCE = re.compile(r"(?:^|[.!?:;…\n])[\s\"'“”«»„(¿¡*-]*")
 _CAPITAL = re.compile(r"(?<![^\W_])(?!I\b)[^\W\d_a-z]\w*")
 _PART = re.compile("[,،、;:] ?")
 _WORD = re.compile(r"\w+")
 
 
-def asks_back(text: str, language: str | None) -> bool:
-    """Whether an answer only asks the user for the material or the question ("Sure! Could you paste the contexts again?"),
-    and abstains in no sentence before that."""
-    if _VALUE.search(text) or len(text) > _LONGEST:
+def only_prepares(text: str, language: str | None) -> bool:
+    """Whether an answer comes to nothing of its question: it greets, promises to read, restates the task, asks the question
+    again, or asks the user for the question or the material ("Sure! Could you paste the contexts again?")."""
+    if len(text) > _LONGEST:
         return False
-    for _, lexicon in lexicons(text, language):
-        for sentence, _ in split(lexicon.fold(text)):
-            if "requests" in lexicon.details(sentence):
-                return True
-            hits = lexicon.search(sentence)
-            beside = len(sentence) <= _SHORT or "material" in hits or "offer" in hits
-            if not beside or "bare" in hits or not TRIGGERS.isdisjoint(hits):
-                break
-    return False
+    return any(_only_prepares(lexicon.fold(text), lexicon) for _, lexicon in lexicons(text, language))
+
+
+def _only_prepares(text: str, lexicon: Lexicon) -> bool:
+    if "?" not in text and "؟" not in text and _PREPARING.isdisjoint(lexicon.details(text)):
+        return False
+    prepares, answers = False, False
+    for sentence, asks in split(text):
+        details = lexicon.details(sentence)
+        for start, end in reversed(details.get("greets", ())):
+            sentence = sentence[:start] + sentence[end:]  # "no problem" is no "no"
+        hits = lexicon.search(sentence)
+        request = min((start for start, _ in details.get("requests", ())), default=len(sentence))
+        missing = any(
+            start + len(sentence[end:request]) <= _BESIDE_INPUT for start, end in details.get("missing", ())
+        )  # "I see no contexts"
+        abstains = [start for kind in (*TRIGGERS, "bare") for start, _ in hits.get(kind, ())]
+        if "requests" in details:  # "It is not told; please send more" has abstained before
+            return missing or not any(start < request for start in abstains)
+        if missing:
+            continue
+        if "restates" in details and "but" not in hits:
+            prepares = True
+        elif (_VALUE.search(sentence) and not asks) or (abstains and not (asks and "prepares" in details)):
+            return False
+        elif "prepares" in details and "but" not in hits and not _STATES.search(sentence):
+            prepares = not numbered(sentence)
+            answers = answers or not prepares
+        elif asks and not _ASKING.isdisjoint(details) and not _affirms(sentence, hits, lexicon):
+            prepares = True
+        elif asks or _is_beside(sentence, hits, lexicon):
+            answers = answers or any(map(str.isalnum, sentence))  # unless a request follows
+        else:
+            return False
+    return prepares and not answers
+
+
+def _is_beside(sentence: str, hits: Hits, lexicon: Lexicon) -> bool:
+    """Whether a request may follow a sentence: it is short or about the material, and says neither "yes" nor "no"."""
+    beside = len(sentence) <= _SHORT or "material" in hits or "offer" in hits
+    return beside and not _affirms(sentence, hits, lexicon)
+
+
+def _affirms(sentence: str, hits: Hits, lexicon: Lexicon) -> bool:
+    """Whether a sentence says that the answer is there, or begins with a "yes" or a "no"."""
+    word = _WORD.search(sentence)
+    return "present" in hits or "affirms" in hits or (word is not None and word[0] in (*lexicon.yes, *lexicon.no))
 
 
 def breaks_off(text: str, language: str | None) -> bool:
     """Whether an answer begins to go through the passages one by one, and breaks off at one of them."""
-    if not is_word(text.strip()[-1:] or ".") and text.strip()[-1:] not in ",:;-–—([":
+    text = text.rstrip(" \n*_")
+    if not is_word(text[-1:] or ".") and text[-1:] not in ",:;-–—([" and not _EMPTY_ITEM.search(text):
         return False
     for _, lexicon in lexicons(text, language):
         (first, asks), *others = [*split(lexicon.fold(text.strip()).replace(":\n", ".\n"))] or [("", True)]
-        if others and not asks and "reviews" in lexicon.details(first):
+        leads = lexicon.details(first) if others and not asks else {}
+        if "reviews" in leads or "prepares" in leads:
             last = others[-1][0]
             hits = lexicon.search(last)
-            if not _VALUE.search(last) and (ITEM.match(last) or sources_of(last, hits) or "material" in hits):
+            of_passage = ITEM.match(last) or sources_of(last, hits) or ("material" in hits and "reviews" in leads)
+            if not _VALUE.search(last) and (of_passage or "ordinals" in lexicon.details(last)):
                 return True
     return False
 
 
 def leaves_open(text: str, language: str | None, question: str | None) -> bool:
     """Whether an answer to a question for a number, a date or a name denies that it is told and gives none of these, nor a
-    passage or a quotation: "There is a lot about the pier, and not a thing is said about its first year"."""
+    passage or a quotation: "There is a lot about the pier, and not a thing is said about its first year", "Only its length,
+    506 metres, is given" to a "when"."""
     own = supported_language(language)
     text = "\n".join(line for line in text.splitlines() if not ITEM.match(line))
     short = len(text.split()) < _NAME and not NO_SPACES.search(text)
-    if own is None or not question or short or len(text) > _LONGEST or _NUMBER.search(text):
+    if own is None or not question or short or len(text) > _LONGEST:
         return False
     lexicon = lexicon_of(own)
     asked = lexicon.details(lexicon.fold(question))
-    named = "asks_name" in asked and not _names(text, question, own)
-    return (named or "asks_number" in asked) and _denies(text, lexicon)
+    if "asks" not in asked and "asks_number" not in asked:
+        return False
+    if "asks_number" in asked and (_YEAR if "asks_date" in asked else _NUMBER).search(text):
+        return False
+    told = _AMOUNT.sub("", text)
+    named = "asks_name" in asked and not _names(told, question, own)
+    if (named or "asks_number" in asked) and not _NUMBER.search(told) and _denies(told, lexicon):
+        return True
+    folded = lexicon.fold(told)
+    sentences = [Sentence(sentence, asks, lexicon) for sentence, asks in split(without_quotations(folded, lexicon))]
+    if any(_sets_against(sentence, lexicon) for sentence in sentences):
+        return True
+    if (
+        (named or "asks_name" not in asked)
+        and told != text
+        and any(tells_something_else(s, lexicon) for s in sentences)
+    ):
+        return True
+    details = lexicon.details(folded)
+    # "Only the year, 1715, is told, not who it was"
+    if told != text and {"only", "denies"} <= details.keys() and not _names(told, question, own, inside=True):
+        return True
+    refers = min((start for kind in ("elsewhere", "requests") for start, _ in details.get(kind, ())), default=0)
+    return bool(refers) and _denies(folded[:refers], lexicon, told=True)
 
 
-def _names(text: str, question: str, language: str) -> bool:
-    """Whether a text in a script with capitals holds a name that the question does not: a capital inside a sentence, or a
-    first word that no phrase of the language holds."""
+def _sets_against(sentence: Sentence, lexicon: Lexicon) -> bool:
+    """Whether a sentence names what is told, turns round and denies that it is what was asked for: "The name comes up, but
+    that is a hockey player, not the inventor"."""
+    text, hits = sentence.text, sentence.hits
+    details = lexicon.details(text)
+    for start, end in hits.get("but", ()):
+        denied = [place for place in details.get("denies", ()) if length(text[end : place[0]]) >= _TURNED]
+        told = any(stop <= start for kind in ("material", "offer") for _, stop in hits.get(kind, ()))
+        told = told or any(stop <= start for _, stop in details.get("tells", ()))
+        if told and denied and len(rest := text[denied[-1][1] :]) <= _SHORT and not _PART.search(rest):
+            return True
+    return False
+
+
+def _names(text: str, question: str, language: str, inside: bool = False) -> bool:
+    """Whether a text in a script with capitals holds a name that the question does not: a capital inside a sentence, or,
+    unless only those `inside` count, a first word that no phrase of the language holds."""
     fold = lexicon_of(language).fold
     asked = {word[:_STEM] for word in _WORD.findall(fold(question))}
     starts = {match.end() for match in _SENTENCE.finditer(text)}
     return any(
-        (match.start() not in starts or word not in _words(language)) and word[:_STEM] not in asked
+        (match.start() not in starts or not (inside or word in _words(language))) and word[:_STEM] not in asked
         for match in _CAPITAL.finditer(text)
+        if match[0][0].isupper()
         for word in [fold(match[0])]
     )
 
@@ -88,7 +184,7 @@ def _words(language: str) -> frozenset[str]:
     return frozenset(_WORD.findall(lexicon_of(language).fold(str(phrase_table(language)))))
 
 
-def _denies(text: str, lexicon: Lexicon) -> bool:
+def _denies(text: str, lexicon: Lexicon, told: bool = False) -> bool:
     """Whether a text holds a negation or a phrase of abstention, not in front of a turn ("I am not sure, but in spring"),
     and neither names a passage nor says that the answer is there."""
     stated = without_quotations(lexicon.fold(text), lexicon)
@@ -99,7 +195,7 @@ def _denies(text: str, lexicon: Lexicon) -> bool:
         return False
     turn = max((end for _, end in hits.get("but", ())), default=0)
     # "It has no moons" answers; what tells, and what is set against something else, does not
-    told = not {"material", "tells", "but"}.isdisjoint(hits) or bool(_PART.search(folded))
+    told = told or not {"material", "tells", "but"}.isdisjoint(hits) or bool(_PART.search(folded))
     kinds = (
         "abstains",
         "silent",

@@ -14,6 +14,7 @@ LONGEST_BARE = 120  # characters of a bare phrase and what opens it
 LONG = 55  # characters of a statement behind the material; those of scripts without spaces count three times
 _ANSWER = 14  # characters of a number that stands for the answer: "It was 1932, but ..."
 _EARLY = 3
+_GOES_ON = 5  # more than the "nothing here" in "it's wrong that there is nothing here"
 _ARTICLE = 6  # between "but" and the passage: "but the text 3 says"
 _LONGEST_VALUE, _LONGEST_REPLY = 24, 40
 DETAIL = 25  # behind "I can't tell"
@@ -209,13 +210,13 @@ class Sentence:
         hits = self.hits
         if "material" not in hits or "offer" in hits or not TRIGGERS.isdisjoint(hits):
             return False
-        return _length(self.text[hits["material"][0][1] :]) >= LONG
+        return length(self.text[hits["material"][0][1] :]) >= LONG
 
     def asks_for_a_detail(self) -> bool:
         """Whether the sentence abstains by itself and names at some length what it cannot tell: "I can't tell from the text
         how the dark reactions proceed"."""
         ends = [end for kind in TRIGGERS for _, end in self.hits.get(kind, ())]
-        return bool(ends) and not self.bare and _length(self.text[max(ends) :]) >= DETAIL
+        return bool(ends) and not self.bare and length(self.text[max(ends) :]) >= DETAIL
 
     def classify(self, spoke_of_material: bool) -> SentenceLabel:
         """Whether the sentence abstains, and why. After one that spoke of the material it needs no material itself."""
@@ -287,12 +288,16 @@ class Sentence:
         return ALONE if by_itself else BESIDE if beside else SILENT
 
     def _denies_silence(self) -> bool:
-        """Whether the sentence denies a clause that abstains: "It is not true that the texts are silent"."""
+        """Whether the sentence denies a clause that abstains, in front of it or in one phrase with it: "It is not true that
+        the texts are silent", "Dass nichts dazu dasteht, stimmt nicht"."""
+        text = self.text
         return any(
-            start >= stop and not _BREAK.search(self.text, stop, start)
-            for _, stop in self.hits["untrue"]
+            not _BREAK.search(text, stop, start)
+            if start >= stop
+            else first <= start and length(text[first:stop]) - length(text[start:end]) > _GOES_ON
+            for first, stop in self.hits["untrue"]
             for kind in TRIGGERS
-            for start, _ in self.hits.get(kind, ())
+            for start, end in self.hits.get(kind, ())
         )
 
     def states_number(self, end: int) -> bool:
@@ -319,17 +324,17 @@ class Sentence:
     def is_value(self) -> bool:
         """Whether the sentence is a number and next to nothing else ("In 1932")."""
         text = self.text.strip(EDGE)
-        return bool(_NUMBER.search(text)) and _length(text) <= _LONGEST_VALUE and not self.may_abstain
+        return bool(_NUMBER.search(text)) and length(text) <= _LONGEST_VALUE and not self.may_abstain
 
     def is_short(self) -> bool:
         """Whether the sentence is short and states no number, as a reply to a question is ("Sadly, none does")."""
-        return _length(self.text) <= _LONGEST_REPLY and not _DIGIT.search(self.text)
+        return length(self.text) <= _LONGEST_REPLY and not _DIGIT.search(self.text)
 
     def names_what_is_missing(self) -> bool:
         """Whether the sentence names something in front of the phrase that finds it missing ("Its height without the mast
         is not given"), and is not about the material."""
         first = min((start for kind in TRIGGERS for start, _ in self.hits.get(kind, ())), default=0)
-        return not self.bare and "material" not in self.hits and _length(self.text[:first].strip(EDGE)) > _MORE
+        return not self.bare and "material" not in self.hits and length(self.text[:first].strip(EDGE)) > _MORE
 
     def _gives_more_than_is_missing(self, spans: Iterable[tuple[int, int]]) -> bool:
         """Whether a number is given in front of a clause on what is missing beside it: "In 1932, but the exact day is not
@@ -343,7 +348,7 @@ class Sentence:
             default=0,
         )
         missing = any(start >= cut for start, _ in hits.get("part", ()))
-        missing = missing or _length(self.text[:cut].strip(EDGE)) <= _ANSWER
+        missing = missing or length(self.text[:cut].strip(EDGE)) <= _ANSWER
         return missing and not any(end <= cut for _, end in spans) and self.states_number(cut)
 
     def _answers_from(self, start: int) -> bool:
@@ -393,7 +398,8 @@ def _only_openers(text: str, hits: Hits) -> bool:
     return "openers" in hits and (_skip_edge(text), len(text.rstrip(EDGE))) in hits["openers"]
 
 
-def _length(text: str) -> int:
+def length(text: str) -> int:
+    """The characters of a text; those of scripts without spaces count three times."""
     return len(text) + 2 * sum(map(len, NO_SPACES.findall(text)))
 
 

@@ -79,6 +79,7 @@ class Aggregation:
         shares_clusters: whether strata can have clusters in common, as languages have passages.
         companions: metrics whose logged values have the counts where its own logged values are plain numbers.
         not_compared: why models are not compared on it; empty where they are.
+        corrected: whether it rests on a detector's errors; the harness's table lacks one that is not measurable.
         form: the shape of a document's statistics where no document has any.
     """
 
@@ -87,6 +88,7 @@ class Aggregation:
     shares_clusters = True
     companions: Sequence[str] = ()
     not_compared = ""
+    corrected = False
     form: tuple[int, ...] = (1,)
 
     def __init__(self, name: str) -> None:

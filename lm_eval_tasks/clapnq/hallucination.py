@@ -43,7 +43,7 @@ def columns(
         if loaded.for_language(LANGUAGE, RAG) is None:
             log.warning(
                 "%s: calibration %s has no errors on RAG answers in English (it has some in %s), so there is no "
-                "rogan_gladen_rate. Measure them (`lm_eval --model hallucination-detector --tasks memerag_en ...`), and "
+                "rogan_gladen_rate. Measure them (`lm_eval --model hallucination-detector --tasks ragtruth_qa ...`), and "
                 "make a file of that with `lm-eval-grounded calibrate`.",
                 *(task, settings["calibration"]),
                 ", ".join(code for code, kinds in loaded.languages.items() if RAG in kinds) or "no language",

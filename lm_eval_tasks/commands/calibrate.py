@@ -1,4 +1,4 @@
-"""Make a calibration file from runs of mushroom_*, mfava_detection_* and memerag_*, or from marks.
+"""Make a calibration file from runs of mushroom_*, mfava_detection_*, memerag_*, ragtruth_qa, or from marks.
 
 Reads the samples of detection runs and writes the detector's precision, recall, false positive rate, prevalence and word
 counts of each document, by language. The answers of a file of marks (JSON lines) are read by --detector.
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_DETECTION = re.compile(r"mfava_detection_[a-z]+_(?P<kind>gold|silver)|mushroom_[a-z]+|(?P<rag>memerag)_[a-z]+")
+_DETECTION = re.compile(
+    r"mfava_detection_[a-z]+_(?P<kind>gold|silver)|mushroom_[a-z]+|(?P<rag>memerag_[a-z]+|ragtruth_qa)"
+)
 FEW = 50  # documents; the public sets have 245 and more
 
 
@@ -88,9 +90,9 @@ def run(arguments: argparse.Namespace) -> int:
 def calibration_from_runs(
     places: Iterable[Path], note: str = "", detector: str = DEFAULT_DETECTOR, detector_args: str | None = None
 ) -> Calibration:
-    """Calibrate a detector from folders or samples files of runs of ``mfava_detection_*``, ``mushroom_*`` and ``memerag_*``
-    with ``--log_samples``, of which the newest samples of a task count; or from files of marks, whose answers the named
-    detector reads now.
+    """Calibrate a detector from folders or samples files of runs of ``mfava_detection_*``, ``mushroom_*``, ``memerag_*``,
+    ``ragtruth_qa`` with ``--log_samples``, of which the newest samples of a task count; or from files of marks, whose
+    answers the named detector reads now.
 
     Raises:
         MissingSource: there are no samples.
@@ -126,8 +128,8 @@ def calibration_from_runs(
         log.info("passed over: %s", ", ".join(sorted(skipped)))
     if not languages:
         raise CalibrationError(
-            "no samples of mushroom_<language>, mfava_detection_<language>_gold or _silver, memerag_<language>. Make them "
-            "with `lm_eval --model hallucination-detector --model_args detector=NAME --tasks "
+            "no samples of mushroom_<language>, mfava_detection_<language>_gold or _silver, memerag_<language>, "
+            "ragtruth_qa. Make them with `lm_eval --model hallucination-detector --model_args detector=NAME --tasks "
             "mushroom,mfava_detection_silver --log_samples -o RESULTS`."
         )
     if len(detectors) > 1:

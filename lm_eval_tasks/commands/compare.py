@@ -81,6 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     tasks, metrics = split_names(arguments.tasks) or None, split_names(arguments.metrics) or None
     if arguments.paper and (across or arguments.pair or arguments.plan is not None):
         raise UsageError("--paper goes without --across, --pair and --plan: published figures are of one setting")
+    if arguments.short and arguments.format in ("csv", "json"):
+        raise UsageError("--short is for readers; --format csv and json have every difference")
     comparison = None
     if len(runs) > 1 or across or arguments.pair or not (arguments.paper or arguments.plan is not None):
         comparison = compare_runs(

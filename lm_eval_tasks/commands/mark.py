@@ -1,15 +1,14 @@
 """Draw answers of runs, and write the page that people mark them on.
 
-Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log that `detect LOG` read, with known chances,
-and writes a page that an annotator opens in any browser, marks, and saves: no server, no network. `lm-eval-grounded score
-RUN --marks FILE...` then estimates the rate of the whole run. Long answers are drawn more often. A draw of 100 answers
-begins with the draw of 50, if the seed is the same. All runs get the same questions. `--kind ratings` and `--kind
-preferences` are the CLAPnq paper's human evaluation. `--kind labels` asks whether an answer of NoMIRACL or CLAPnq answers
-or declines.
+Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log that `detect LOG` read, with known chances, and
+writes a page that an annotator opens in any browser, marks, and saves: no server, no network. With `--serve` the page is
+on 127.0.0.1, and saves marks as one goes. `lm-eval-grounded score RUN --marks FILE...` then estimates the rate of the
+whole run. Long answers are drawn more often. A draw of 100 answers begins with the draw of 50, if the seed is the same.
+All runs get the same questions. `--kind ratings` and `--kind preferences` are the CLAPnq paper's human evaluation.
+`--kind labels` asks whether an answer of NoMIRACL or CLAPnq answers or declines.
 
 Examples:
   lm-eval-grounded mark results/MODEL --tasks mfava_de --answers 50 -o marking
-  lm-eval-grounded mark results/MODEL --tasks nomiracl_sw --kind labels -o labelling
   lm-eval-grounded mark results/MODEL_A results/MODEL_B --tasks clapnq_rag --kind preferences -o marking
 """
 
@@ -19,6 +18,7 @@ import argparse
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -67,6 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of an earlier session: says how long marking takes",
     )
     parser.add_argument("--format", choices=("page", "label-studio"), default="page", help="default: page")
+    parser.add_argument(
+        "--serve",
+        action="store_true",
+        help="serve the pages on 127.0.0.1 instead, and save marks in the folder as one goes; Ctrl-C ends",
+    )
     add_output(parser, required=True)
 
 
@@ -78,8 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
     kind = arguments.kind
     if kind != "spans" and (arguments.categories or arguments.suggest or arguments.format != "page"):
         raise UsageError(f"--categories, --suggest and --format label-studio go with --kind spans, not with {kind}")
-    if arguments.suggest and arguments.format != "page":
-        raise UsageError("--suggest goes with --format page")
+    if (arguments.suggest or arguments.serve) and arguments.format != "page":
+        raise UsageError(f"--{'suggest' if arguments.suggest else 'serve'} goes with --format page")
     instructions = ""
     if arguments.instructions:
         try:
@@ -106,7 +111,11 @@ def run(arguments: argparse.Namespace) -> int:
         drawn = draw(answers, arguments.answers, arguments.seed, kind)
         contents.append(page_content(answers, drawn, kind, arguments.categories, arguments.suggest, instructions))
         say(*_expectations(answers, drawn, contents[-1], arguments.answers, seconds))
-    say(*_write(contents, arguments.output, arguments.format), *_next_commands(arguments, contents))
+    if arguments.serve:
+        _serve({_page_name(content, contents): content for content in contents}, arguments.output)
+    else:
+        say(*_write(contents, arguments.output, arguments.format))
+    say(*_next_commands(arguments, contents))
     return 0
 
 
@@ -120,6 +129,25 @@ def _mean_seconds(marks: Iterable[Path], kind: str) -> float | None:
     return fmean(numbers) if numbers else None
 
 
+def _page_name(content: dict[str, Any], contents: Sequence[dict[str, Any]]) -> str:
+    task = f"_{content['file'].partition('_')[2]}" if len(contents) > 1 else ""
+    return f"marking{task}.html"
+
+
+def _serve(contents: dict[str, dict[str, Any]], folder: Path) -> None:
+    """Serve the pages until Ctrl-C."""
+    from lm_eval_tasks.results.marks.serving import MarkingServer
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with MarkingServer(contents, folder) as server:
+        say(*(f"{server.origin}{server.path}{name}" for name in contents))
+        say(f"Open it in a browser of this computer. Marks are saved in {folder} after each answer; Ctrl-C ends.")
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+        with server.lock:  # what is being saved
+            say("Ended; the same command goes on.")
+
+
 def _write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[Path]:
     """Write a page for each content, or files for Label Studio to import; returns the paths."""
     from lm_eval_tasks.results.marks.lines import project
@@ -127,10 +155,11 @@ def _write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[
 
     files: dict[Path, str] = {}
     for content in contents:
-        task = f"_{content['file'].partition('_')[2]}" if len(contents) > 1 else ""
+        name = _page_name(content, contents)
         if form == "page":
-            files[folder / f"marking{task}.html"] = marking_page(content)
+            files[folder / name] = marking_page(content)
         else:
+            task = name.removeprefix("marking").removesuffix(".html")
             tasks, interface = project(content)
             files[folder / f"tasks{task}.json"] = json.dumps(tasks, ensure_ascii=False, indent=1)
             files[folder / f"interface{task}.xml"] = interface
@@ -170,7 +199,10 @@ def _expectations(
 
 def _next_commands(arguments: argparse.Namespace, contents: Sequence[dict[str, Any]]) -> Iterator[str]:
     files = " ".join(f"{content['file']}_*.jsonl" for content in contents)
-    if arguments.format == "page":
+    if arguments.serve:
+        yield "Then:"
+        files = " ".join(shell_word(str(arguments.output / content["file"])) + "_*.jsonl" for content in contents)
+    elif arguments.format == "page":
         yield "Send the page to an annotator, who opens it in a browser, and sends a file back. Then:"
     else:
         yield "Import the tasks into a project of Label Studio with this interface, and export it as JSON. Then:"

@@ -46,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=(),
         metavar="FILE",
         help="people's marks of some answers, as the page of `mark` saves them: adds marked_rate; with ratings "
-        "or preferences PATH is a run of clapnq_judge or clapnq_judge_pairs: adds marked_faithfulness and so on",
+        "or preferences PATH is a run of clapnq_judge or clapnq_judge_pairs: adds marked_faithfulness and so on; with "
+        "labels of nomiracl_* or clapnq_*: adds marked_balanced_error and so on to its results",
     )
     parser.add_argument(
         "--complete-to",

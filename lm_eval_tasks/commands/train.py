@@ -169,8 +169,9 @@ def read_data(
     answers are of a benchmark that is not to be trained on; MissingSource or CorruptSource if a file is missing or damaged.
     """
     from detector_plugin.transformers.training.saving import Ingredient
+    from lm_eval_tasks.detection.contamination import refuse_test_sets
     from lm_eval_tasks.detection.labelled_answers import collections, labelled_answers, read_labelled_lines, readable
-    from lm_eval_tasks.memerag.dataset import refuse_content, refuse_name
+    from lm_eval_tasks.memerag.dataset import refuse_name
 
     known = collections()
     documents: list[LabelledAnswer] = []
@@ -185,7 +186,7 @@ def read_data(
             ingredients.append(Ingredient(name, known[name].source, known[name].licence, len(answers)))
         elif "." in name or "/" in name:
             usable = read_labelled_lines(Path(name).expanduser(), left_out)
-            refuse_content(usable, name, mirror)
+            refuse_test_sets(usable, name, mirror)
             usable = [document for document in usable if languages is None or document.language in languages]
             ingredients.append(Ingredient(Path(name).name, "", "unknown", len(usable)))
         else:

@@ -266,7 +266,7 @@ def _from_github(file: SourceFile) -> Path:
 
     local = _github_cache(file)
     if local.exists():
-        if digests_of(local).matches(file.checksum):
+        if _is_as_pinned(local, file):
             return local
         log.warning("%s is damaged (not %s); it is fetched again", local, file.checksum)
     if is_offline():
@@ -274,13 +274,18 @@ def _from_github(file: SourceFile) -> Path:
     download = _github_cache(file, f".{file.revision}.tar.gz") if file.is_folder else local
     download.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{download}.lock"):
-        if local.exists() and digests_of(local).matches(file.checksum):
+        if local.exists() and _is_as_pinned(local, file):
             return local
         if not file.is_folder or not download.is_file():  # of an archive, an earlier process may have been killed
             _download(file, download)
         if file.is_folder:
             _unpack(file, download)
     return local
+
+
+def _is_as_pinned(path: Path, file: SourceFile) -> bool:
+    """Whether the content is the pinned one, as far as a checksum says; else the commit in its address does."""
+    return not file.checksum or digests_of(path).matches(file.checksum)
 
 
 def _download(file: SourceFile, target: Path) -> None:
@@ -291,7 +296,7 @@ def _download(file: SourceFile, target: Path) -> None:
             pooch.HTTPDownloader(progressbar=True, timeout=60)(file.url, str(partial), None)
         except Exception as error:
             raise _missing(file, str(target.parent), error) from error
-        if not file.is_folder and not digests_of(partial).matches(file.checksum):
+        if not file.is_folder and not _is_as_pinned(partial, file):
             raise CorruptSource(f"{_corrupt(file)} It was not kept.")
 
 

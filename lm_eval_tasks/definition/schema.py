@@ -240,6 +240,8 @@ class Benchmark:
         more_metrics: metrics that tasks add at run time, or that hand-written YAML files list.
         labelled: dotted name of a mapping of names to its :class:`lm_eval_tasks.detection.labelled_answers.Collection`;
             empty where it has no answers to train detectors on.
+        not_learned: dotted name of a function of labelled answers, their file's name and a mirror, which refuses answers of
+            the benchmark that no detector may be trained on; empty where there are none.
     """
 
     version: float
@@ -252,6 +254,7 @@ class Benchmark:
     detection: str = ""
     more_metrics: tuple[Metric, ...] = ()
     labelled: str = ""
+    not_learned: str = ""
 
     @property
     def bases(self) -> tuple[Base, ...]:

@@ -1,6 +1,6 @@
 """The base of all detection tasks: the prompt, how a reply is read, and the metrics over tagged words.
 
-Used by the tables of mFAVA (``mfava_detection_*``), Mu-SHROOM and MEMERAG.
+Used by the tables of mFAVA (``mfava_detection_*``), Mu-SHROOM, MEMERAG and RAGTruth.
 """
 
 from __future__ import annotations

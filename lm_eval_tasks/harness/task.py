@@ -176,7 +176,7 @@ class GroundedTask(HostTask):
             f"{metric},{name}"
             for number, name in enumerate(self.filter_names)
             for metric, (_, figure) in self.recorded(number).items()
-            if (listed := catalogue.metric_of(metric)).needs and not is_measurable(figure, listed.unit)
+            if (kind := self._kind_of(metric)) and kind.corrected and not is_measurable(figure, "share")
         }
 
     def rows_of(self, metric: str, filter_name: str) -> Rows | None:
@@ -184,9 +184,14 @@ class GroundedTask(HostTask):
         with."""
         names = self.filter_names
         recorded = self.recorded(names.index(filter_name)) if filter_name in names else {}
+        kind = self._kind_of(metric)
+        return kind.shared_rows(recorded[metric][0]) if kind and metric in recorded else None
+
+    def _kind_of(self, metric: str) -> Aggregation | None:
+        """The kind of a metric; ``None`` for one that is none of ours."""
         listed = self.aggregation().get(metric)
         kind = getattr(listed, "kind", listed)  # 0.4 wraps it
-        return kind.shared_rows(recorded[metric][0]) if metric in recorded and isinstance(kind, Aggregation) else None
+        return kind if isinstance(kind, Aggregation) else None
 
     def denominator_of(self, metric: str) -> str:
         """The denominator of a metric in words, from its YAML's ``metric_list``; empty where it has none there."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +19,7 @@ from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.detection import contamination
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -200,9 +199,6 @@ def _judged_answer(row: Mapping[str, Any], counts: Counter[str]) -> JudgedAnswer
 # compared where they are in the mirror in force or in the cache. A digest says nothing of its text.
 
 _TABLE = "contamination.tsv"
-_LETTERS = 40  # that begin a text; more would miss a copy that was cut
-_FEWEST = 16  # letters of an answer; many answers begin with fewer
-_LINES = 50  # of a reference, in which the first of five passages begins
 _ASKS = "MEMERAG asks not to be trained on, so that it can measure (CC BY-NC 4.0, https://github.com/amazon-science/MEMERAG)"
 
 
@@ -215,12 +211,8 @@ def refuse_name(name: str) -> None:
 def refuse_content(documents: Sequence[LabelledAnswer], name: str, mirror: str | None = None) -> None:
     """Refuse training data with answers of MEMERAG, or answers to its questions from its passages, by a UsageError."""
     known = {row["digest"] for row in shipped_rows(__package__, _TABLE)} | digests_of_files(mirror)
-    copied = [d.answer for d in documents if not known.isdisjoint(_digests(d.question, d.reference, d.answer))]
-    if copied:
-        raise UsageError(
-            f"--data {name}: {len(copied)} of its {len(documents)} answers are MEMERAG's, or to its questions from its "
-            f"passages, such as {copied[0][:60]!r}. {_ASKS}; leave them out"
-        )
+    what = "MEMERAG's, or to its questions from its passages"
+    contamination.refuse_content(documents, name, known, what, f"{_ASKS}; leave them out")
 
 
 def digests_of_files(mirror: str | None) -> set[str]:
@@ -231,20 +223,5 @@ def digests_of_files(mirror: str | None) -> set[str]:
         path = sources.local_copy(sources.source_file(REPOSITORY, name), folder)
         with suppress(sources.CorruptSource, OSError):
             for row in judged_answers(path, Counter()) if path else ():
-                digests.update(_digests(row.question, row.passages[0].partition("\n")[0], row.answer))
+                digests.update(contamination.digests(row.question, row.passages[0].partition("\n")[0], row.answer))
     return digests
-
-
-def _digests(question: str, reference: str, answer: str) -> Iterator[str]:
-    """Forty bits for an answer, and for a question with each of the lines that may begin a passage: enough that a hundred
-    thousand lines of other data meet a thousand digests by chance once in ten thousand times."""
-    asked, told = _start(question), _start(answer)
-    texts = [told] if len(told) >= _FEWEST else []
-    texts += [f"{asked} {_start(line)}" for line in reference.splitlines()[:_LINES]] if asked else []
-    return (hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:10] for text in texts)
-
-
-def _start(text: str) -> str:
-    """The letters and digits that begin a text, without case."""
-    plain = unicodedata.normalize("NFKC", text[: 3 * _LETTERS]).casefold()
-    return "".join(filter(str.isalnum, plain))[:_LETTERS]

@@ -66,7 +66,7 @@ class HallucinationDetector(DocumentAnswerer):
 
     def get_model_info(self) -> dict[str, Any]:
         """Description of the detector for the results file."""
-        speed = {SPEED: round(self.documents / self.seconds, 2)} if self.seconds else {}
+        speed = {SPEED: round(self.documents / self.seconds, 2)} if self.documents and self.seconds else {}
         chosen = {"by_language": self._automatic.by_language()} if self._automatic else {}
         return {"detector": {**describe(self.detector), "options": blank(self.options), **chosen, **speed}}
 
@@ -90,18 +90,20 @@ class HallucinationDetector(DocumentAnswerer):
                 raise UsageError(
                     f"hallucination-detector: {request.task_name} asks for answers, and a detector writes none (the "
                     f"document has no {' and no '.join(missing)}, only {sorted(request.doc)}). Run it on "
-                    f"mfava_detection_*, mushroom_* or memerag_* tasks, or let another model answer mfava_* or clapnq_* "
-                    f'tasks and name it with `--metadata \'{{"detector": "NAME"}}\'`.'
+                    f"mfava_detection_*, mushroom_*, memerag_* or ragtruth_* tasks, or let another model answer mfava_* or "
+                    f'clapnq_* tasks and name it with `--metadata \'{{"detector": "NAME"}}\'`.'
                 )
         answers = [str(doc["answer"]) for doc in docs]
-        began = time.monotonic()
+        store = self.detector if isinstance(self.detector, StoredDetector) else None
+        before, began = store.detected if store else 0, time.monotonic()
         spans = self.detector.detect(
             [as_text(doc["reference"]) for doc in docs],
             answers,
             [doc.get("language") for doc in docs],
             [str(doc.get("query") or "") for doc in docs],
         )
-        self.documents, self.seconds = self.documents + len(docs), self.seconds + time.monotonic() - began
+        self.documents += store.detected - before if store else len(docs)
+        self.seconds += time.monotonic() - began
         return [
             Unanswered() if of_answer is None else render(answer, of_answer)
             for answer, of_answer in zip(answers, spans, strict=True)

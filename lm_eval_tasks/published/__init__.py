@@ -19,6 +19,7 @@ from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import newcombe
 from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.shipped_tables import shipped_rows
+from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.harness import WEIGHTLESS
 from lm_eval_tasks.runs import Run, TaskRun, labels
@@ -45,6 +46,7 @@ class Source:
     decoding: str = ""
     filter: str = ""
     sampled: bool | None = None
+    of_parts: bool = False
     passages_given: int | None = None
     any_prompt: tuple[str, ...] = ()
     detector: str = ""
@@ -81,10 +83,14 @@ class PublishedRow:
 
 
 def rows_for(task: str, metric: str) -> list[PublishedRow]:
-    """The published figures of a metric for a task, in the order of the sources; empty where there are none.
+    """The published figures of a metric for a task, in the order of the sources; empty where there are none. Of a source of
+    parts they include those of the group, over all of its tasks together.
 
     Some have another prompt, number of shots, retriever or split; :func:`mismatches` says so."""
-    return list(_by_family().get((family_of(task), metric), ()))
+    of_task = _by_family().get((family_of(task), metric), ())
+    groups = [group for group, tasks in catalogue.groups().items() if task in tasks]
+    of_group = [row for group in groups for row in _by_family().get((group, metric), ()) if row.source.of_parts]
+    return [*of_task, *of_group]
 
 
 def family_of(task: str) -> str:
@@ -299,6 +305,8 @@ def mismatches(row: PublishedRow, run: TaskRun) -> list[str]:
         if not (counted and match and match["subset"] != counted):
             reasons.append(reason)
     split = str(run.provenance.get("split") or "")
+    if source.of_parts and row.task in catalogue.groups():
+        reasons.append(f"this figure is of all tasks of {row.task} together")
     if row.split and split != row.split and not any(split and split in reason for reason in reasons):
         reasons.append(f"split {split or 'unknown'}, this figure is of split {row.split}")
     generated = not _OF_RETRIEVAL.fullmatch(row.metric)

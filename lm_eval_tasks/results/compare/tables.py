@@ -163,7 +163,7 @@ def verdict(row: Difference, names: Sequence[str], notation: Notation = FRACTION
     size = abs(row.difference)
     variance = row.n * row.standard_error**2
     needed = rows_needed(size, variance, row.of_shares) if size and variance > 0 else 0
-    more = f" About {needed:,} {row.unit} would show a difference of this size." if needed > row.n else ""
+    more = f" About {needed - row.n:,} more {row.unit} would show a difference of this size." if needed > row.n else ""
     return f"No difference is shown between {first} and {second} {where}: {figures}{more}"
 
 

@@ -161,7 +161,7 @@ def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Tab
         columns: list[Heading] = []
         cells: dict[int, dict[Heading, Cell]] = {}
         marks: dict[int, dict[str, None]] = {}
-        published: list[Published] = []
+        published: dict[tuple[str, str], dict[Heading, float]] = {}
         for section in chosen:
             name = section.title if sum(each.title == section.title for each in chosen) == 1 else section.family
             renamed = {column: column._replace(name=name) for column in section.main}
@@ -172,7 +172,7 @@ def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Tab
                 marks.setdefault(row.entry, {}).update(dict.fromkeys(row.marks))
             for theirs in section.summary.published:
                 values = {renamed[column]: value for column, value in theirs.values.items() if column in renamed}
-                published.append(theirs._replace(values=values))
+                published.setdefault((theirs.model, theirs.source), {}).update(values)
         if kind == DETECTORS and any(entries[number].speed for number in cells):
             columns.append(speed := Heading("", _SPEED, True, unit="words"))
             for number, by_column in cells.items():
@@ -180,7 +180,8 @@ def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Tab
                     by_column[speed] = Cell(value, Figure(value), competes=False)
         if cells:
             rows = [Standing(number, by_column, tuple(marks[number])) for number, by_column in cells.items()]
-            tables.append(Table(kind, tuple(columns), _sorted(rows, columns), tuple(published)))
+            beside = [Published(*key, values) for key, values in published.items() if values]
+            tables.append(Table(kind, tuple(columns), _sorted(rows, columns), tuple(beside)))
     return tables
 
 
@@ -352,21 +353,26 @@ def _sorted(rows: Sequence[Standing], columns: Sequence[Heading]) -> tuple[Stand
     )
 
 
+_MANY = 12  # published detectors: of more, the best, the middle and the last are shown
+
+
 def _published(drafts: Sequence[_Draft]) -> Iterator[Published]:
-    """Published values of detectors: of several that have every column of the table, the best, the middle and the last."""
+    """Published values of detectors, the best by the first column first. One of a whole group says so."""
     values: dict[tuple[str, str], dict[Heading, list[float]]] = {}
     for heading, figure, tasks in drafts:
-        for row in (row for task in tasks for row in rows_for(task, figure.metric.name)):
-            if row.source.of == "detector":
-                source = f"{row.source}; {row.split} answers" if row.split else str(row.source)
-                values.setdefault((row.model, source), {}).setdefault(heading, []).append(row.value)
-    full = {
-        key: {heading: fmean(of_column) for heading, of_column in by_column.items()}
+        for task in tasks:
+            for row in rows_for(task, figure.metric.name):
+                if row.source.of == "detector":
+                    model = row.model if row.task == task else f"{row.model} (all of {row.task})"
+                    source = f"{row.source}; {row.split} answers" if row.split else str(row.source)
+                    values.setdefault((model, source), {}).setdefault(heading, []).append(row.value)
+    sizes = {draft.heading: len(draft.tasks) for draft in drafts}
+    whole = {
+        key: {heading: fmean(of_column) for heading, of_column in by_column.items() if len(of_column) == sizes[heading]}
         for key, by_column in values.items()
-        if all(len(by_column.get(draft.heading, ())) == len(draft.tasks) for draft in drafts)
     }
-    ranked = sorted(full, key=lambda key: -full[key][drafts[0].heading])
-    for place in sorted({0, len(ranked) // 2, len(ranked) - 1}) if ranked else ():
+    ranked = sorted(filter(whole.get, whole), key=lambda key: -whole[key].get(drafts[0].heading, 0))
+    many = len(ranked) > _MANY
+    for place in sorted({0, len(ranked) // 2, len(ranked) - 1}) if many else range(len(ranked)):
         model, source = ranked[place]
-        name = f"{model} ({place + 1} of {len(ranked)})" if len(ranked) > 1 else model
-        yield Published(name, source, full[ranked[place]])
+        yield Published(f"{model} ({place + 1} of {len(ranked)})" if many else model, source, whole[ranked[place]])

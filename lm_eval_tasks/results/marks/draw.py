@@ -50,9 +50,7 @@ class TaskAnswers(NamedTuple):
     logged: Answers
     ids: Sequence[str]  # of the documents
     texts: Sequence[str]  # of the answers, as a detector gets them
-    words: NDArray[
-        np.float64
-    ]  # that count; 0 for an answer that abstains, where the prompt gave passages; of labels chances
+    words: NDArray[np.float64]  # that count, of labels chances; 0 for an answer that abstains from given passages
     expected: NDArray[np.float64]  # share of an answer's words that the detector expects to be made up
     answerable: NDArray[np.bool_]  # whether a question has an answer in its passages
     is_tagged: bool  # whether a detector has read the answers
@@ -69,10 +67,9 @@ class TaskAnswers(NamedTuple):
             MissingSource: the answers were not logged.
             CorruptSource: the samples file is damaged, empty, or has a document twice.
         """
-        with_labels = kind == "labels"
-        if with_labels and not can_be_labelled(task):
+        if kind == "labels" and not can_be_labelled(task):
             raise UsageError(f"{task.task}: people label answers of nomiracl_*, clapnq_gold* and clapnq_rag*")
-        if not with_labels and not is_tagged(task.task):
+        if kind != "labels" and not is_tagged(task.task):
             raise UsageError(
                 f"{task.task}: people mark answers of mfava_<language>, clapnq_gold*, clapnq_rag* and {LOGGED}, which are "
                 f"held against a text"
@@ -80,8 +77,8 @@ class TaskAnswers(NamedTuple):
         of_clapnq, given = task.benchmark == "clapnq", task.benchmark == "clapnq" or task.task == LOGGED
 
         def measure(answer: Answer, filter_name: str, _: bool) -> dict[str, Any]:
-            if with_labels:
-                return labelled(task, answer, filter_name)._asdict()
+            if kind == "labels":
+                return labelled(task, answer, filter_name)
             text, spans = tagged_answer(answer.readings[filter_name].answer, answer.response)
             language = str(answer.doc.get("language") or task.language or "en")
             number = 0 if given and is_abstention(text, language) else len(words(text, language))
@@ -102,28 +99,15 @@ class TaskAnswers(NamedTuple):
         name = task.headline_filter if task.headline_filter in logged.readings else next(iter(logged.readings))
         values = logged.readings[name].derived
         texts = [text if isinstance(text, str) else "" for text in values["answer"].values()]
-        digest = run_digest(dict(zip(ids, texts, strict=True)))
-        answers = cls(
-            task.task,
-            model,
-            task.language or "en",
-            logged,
-            ids,
-            texts,
-            nothing := np.zeros(len(ids)),
-            nothing,
-            nothing > 0,
-            False,
-            digest,
-        )
-        if with_labels:
-            labels, asked, doubtful = (values[key].numbers for key in ("label", "asked", "doubtful"))
-            chances = label_chances(asked > 0, doubtful > 0)
-            return answers._replace(words=chances, answerable=asked > 0, labels=labels, doubtful=doubtful > 0)
-        numbers = {key: np.nan_to_num(values[key].numbers) for key in ("words", "expected", "asked", "tagged")}
-        tagged = bool(numbers["tagged"].any())
-        return answers._replace(
-            words=numbers["words"], expected=numbers["expected"], answerable=numbers["asked"] > 0, is_tagged=tagged
+        numbers = {key: np.nan_to_num(column.numbers) for key, column in values.items()}
+        asked, none = numbers["asked"] > 0, np.zeros(len(ids))
+        labels, doubtful = numbers.get("label", none), numbers.get("doubtful", none) > 0
+        return cls(
+            *(task.task, model, task.language or "en", logged, ids, texts),
+            *(label_chances(asked, doubtful) if kind == "labels" else numbers["words"], numbers.get("expected", none)),
+            *(asked, bool(numbers.get("tagged", none).any())),
+            run_digest(dict(zip(ids, texts, strict=True))),
+            *(labels, doubtful),
         )
 
     @property

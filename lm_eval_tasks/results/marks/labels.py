@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,23 +19,14 @@ _SHORT = 3  # words of an answer that may be a fragment
 _DOUBTED = 2.0  # the chance of a doubtful label over that of another
 
 
-class LabelledAnswer(NamedTuple):
-    """An answer as a person reads it, whether its question can be answered, the number of our label, and whether that is
-    doubtful."""
-
-    answer: str
-    asked: bool
-    label: int
-    doubtful: bool
-
-
 def can_be_labelled(task: TaskRun) -> bool:
     """Whether the answers of a task claim an answer or decline: those of NoMIRACL and CLAPnq, not a judge's."""
     return task.benchmark == "nomiracl" or (task.benchmark == "clapnq" and is_tagged(task.task))
 
 
-def labelled(task: TaskRun, answer: Answer, filter_name: str) -> LabelledAnswer:
-    """The label that counts in a task's rates. It is doubtful where our other readers say something else.
+def labelled(task: TaskRun, answer: Answer, filter_name: str) -> dict[str, Any]:
+    """An ``answer`` as a person reads it; whether it was ``asked`` what can be answered; the number of the ``label`` that
+    counts in the task's rates; and whether that is ``doubtful``, as our other readers say something else.
 
     Of NoMIRACL the other reader is the released parser, which finds an answer with several verdicts Invalid. CLAPnq's label
     is whether the answer abstains; the others are NoMIRACL's reader, and one that takes a partial answer for none. Invalid
@@ -43,15 +34,19 @@ def labelled(task: TaskRun, answer: Answer, filter_name: str) -> LabelledAnswer:
     """
     reading = answer.readings[filter_name].answer
     if task.benchmark == "nomiracl":
-        others = {nomiracl_label(answer.response), str(reading)}
-        asked = answer.doc.get("subset") == "relevant"
-        return LabelledAnswer(answer.response, asked, _OURS.index(str(reading)), len(others) > 1 or INVALID in others)
-    text = tagged_answer(reading, answer.response)[0]
-    ours = NO_ANSWER if is_abstention(text, "en") else ANSWER
-    partial = NO_ANSWER if is_abstention(text, "en", partial=False) else ANSWER
-    differs = {robust_label(text, "en"), partial} != {ours}
-    doubtful = differs or len(words(text, "en")) <= _SHORT
-    return LabelledAnswer(text, bool(answer.doc.get("answerable")), _OURS.index(ours), doubtful)
+        text, asked = answer.response, answer.doc.get("subset") == "relevant"
+        ours = reading if reading in _OURS else INVALID
+        others = {nomiracl_label(text)}
+    else:
+        text, asked = tagged_answer(reading, answer.response)[0], bool(answer.doc.get("answerable"))
+        ours, whole = (NO_ANSWER if is_abstention(text, "en", partial) else ANSWER for partial in (True, False))
+        others = {whole, robust_label(text, "en"), ours if len(words(text, "en")) > _SHORT else INVALID}
+    return {
+        "answer": text,
+        "asked": asked,
+        "label": _OURS.index(ours),
+        "doubtful": {ours, *others} != {ours} - {INVALID},
+    }
 
 
 def label_chances(answerable: NDArray[np.bool_], doubtful: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -203,8 +203,13 @@ def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_lan
     if by_language:
         tasks = [(name, task) for name, family in labelled for task in family.tasks.values() if task.language]
         labelled = [(name, Family(task.task, {task.language: task})) for name, task in tasks]
-    several = len(runs) > 1
-    listed = [row for name, family in labelled for row in headlines_of_family(name, family, read_answers, several)]
+    unmarked = {family.name for _, family in labelled if math.isnan(family.mean(MARKED).value)}
+    compared = unmarked if len(runs) > 1 else set()
+    listed = [
+        row
+        for name, family in labelled
+        for row in headlines_of_family(name, family, read_answers, family.name in compared)
+    ]
     order = [*dict.fromkeys(row.family for row in listed)]
     metrics = [*dict.fromkeys((row.family, row.metric) for row in listed)]
     return sorted(listed, key=lambda row: (order.index(row.family), metrics.index((row.family, row.metric))))

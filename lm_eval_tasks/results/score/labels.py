@@ -51,21 +51,17 @@ def score_labels(
                 joined.setdefault(task.results_file, {})[name] = task, answers, labels
     if not joined:
         raise UsageError(f"{', '.join(map(str, samples))}: no label is of an answer of these runs")
-    return [
-        _write(
-            source,
-            tasks,
-            source.parent if output is None else output / source.parent.name if len(joined) > 1 else output,
-        )
-        for source, tasks in joined.items()
-    ]
+    written = []
+    for source, tasks in joined.items():
+        folder = source.parent if output is None else output / source.parent.name if len(joined) > 1 else output
+        folder.mkdir(parents=True, exist_ok=True)
+        written.append(_write(source, tasks, folder.resolve()))
+    return written
 
 
 def _write(source: Path, tasks: Mapping[str, _Labelled], folder: Path) -> Path:
-    results, date = read_results(source), datetime.now().isoformat().replace(":", "-")
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked_folder(folder.resolve()) as partial:
-        places = {}
+    results, date, places = read_results(source), datetime.now().isoformat().replace(":", "-"), {}
+    with locked_folder(folder) as partial:
         for name in results["configs"]:
             file = source.with_name(f"{source.stem.replace('results', f'samples_{name}', 1)}.jsonl")
             part = partial / file.name
@@ -75,12 +71,11 @@ def _write(source: Path, tasks: Mapping[str, _Labelled], folder: Path) -> Path:
                 copyfile(file, part)
             else:
                 continue
-            places[part] = folder.resolve() / f"samples_{name}_{date}.jsonl"
+            places[part] = folder / f"samples_{name}_{date}.jsonl"
         text = json.dumps(strict_json(results), indent=2, ensure_ascii=False)
         (partial / "results").write_text(text, "utf-8")
-        written = folder.resolve() / f"results_{date}.json"
-        move_whole({**places, partial / "results": written})
-    return written
+        move_whole({**places, partial / "results": folder / f"results_{date}.json"})
+    return folder / f"results_{date}.json"
 
 
 def _add(results: dict[str, Any], task: TaskRun, answers: TaskAnswers, labels: MarksOfTask, to: Path) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from itertools import groupby
 from typing import Any
 
@@ -24,54 +26,15 @@ from lm_eval_tasks.results.report.page import cleaned, direction, environment_of
 from lm_eval_tasks.results.report.readers import tagged_answer
 from lm_eval_tasks.runs import Answer
 
-__all__ = ["INSTRUCTIONS", "marking_page", "page_content"]
+__all__ = ["marking_page", "page_content"]
 
 # Characters that could end or hide a script element, cannot be in a file, or would change how its source is displayed.
 _ESCAPED = re.compile(
     "[<>&\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufeff\ufffe\uffff]"
 )
-_BOLD = re.compile(r"\*\*(\S|\S.*?\S)\*\*", re.DOTALL)
+# Of Markdown, in a line: **bold**, ==marked words== and `keys`. The names are those of HTML's elements.
+_INLINE = re.compile(r"\*\*(?P<strong>\S|\S.*?\S)\*\*|==(?P<mark>\S|\S.*?\S)==|`(?P<kbd>[^`]+)`", re.DOTALL)
 _SIGN = re.compile(r"^(#+|[-*] )\s*")  # of a heading or an item
-
-INSTRUCTIONS = {
-    "spans": """
-        Read the question and the answer. Look up in the reference what the answer says, and mark what is **made up**:
-        what the reference does not say, or says otherwise.
-
-        - **Mark as little as is wrong**: the name, the number, the phrase. If a whole sentence is made up, mark all of it.
-        - **What the reference does not speak of counts as made up**, even if you know that it is true.
-        - Other words for what the reference says are not made up, nor is what follows from it at once.
-        - Do not mark bad style, repetitions or greetings, nor where the answer says that it does not know.
-        - If nothing is made up, choose "Nothing made up". If you cannot decide, choose "Cannot tell".
-        - Do not skip answers: their order was drawn. You may stop after any of them.
-    """,
-    "ratings": """
-        Read the question, the reference and the answer. Then rate the answer from 1 (no) to 4 (yes), by each of the
-        questions below it and each by itself.
-
-        - Only the reference counts, not what you know.
-        - Choose the highest value whose sentence is true. If you cannot decide, choose "Cannot tell".
-        - Do not skip answers: their order was drawn. You may stop after any of them.
-    """,
-    "labels": """
-        Read the question, the passages and the answer. Then say what the answer does, whether it is right or wrong.
-
-        - **Answers**: it claims that the passages answer the question, or simply answers it.
-        - **Declines**: it says that the passages do not answer it, or that it does not know.
-        - **Neither**: it does not say, or is no answer: a question back, the prompt once more, debris.
-        - If it says both, what it settles on counts. If it judges each passage, one that answers is enough.
-        - Do not skip answers: their order was drawn. You may stop after any of them.
-    """,
-    "preferences": """
-        Read the question and the reference, then both answers. Which one would you rather have been given?
-
-        - The better answer says what the reference says, answers the question completely, and is no longer than it need be.
-        - Something made up weighs more than bad style.
-        - The order of the two was drawn: it means nothing. A tie is possible, but say so sparingly.
-        - Do not skip questions: their order was drawn, too. You may stop after any of them.
-    """,
-}
-"""The instructions for annotators, by kind, in Markdown."""
 
 # The questions of CLAPnq's human evaluation (Rosenthal et al. 2025, section 5), with a sentence for each value.
 _ASPECTS = [
@@ -193,14 +156,27 @@ def _suggested(answer: Answer, categories: bool) -> list[list[Any]]:
     return [[span.start, span.end, span.category if span.category in offered else offered[0]] for span in spans]
 
 
-def marking_page(content: Mapping[str, Any]) -> str:
-    """The HTML of a page to mark answers on, with a content of :func:`page_content`. It loads nothing."""
+@cache
+def _texts() -> dict[str, dict[str, str]]:
+    """The table of instructions: a language's texts by name."""
+    import yaml
+
+    text = resources.files(__name__).joinpath("instructions.yaml").read_text("utf-8")
+    texts: dict[str, dict[str, str]] = yaml.safe_load(text)
+    return texts
+
+
+def marking_page(content: Mapping[str, Any], is_served: bool = False) -> str:
+    """The HTML of a page to mark answers on, with a content of :func:`page_content`. It loads nothing. One
+    that `is_served` has what was ``saved``, and sends marks to its server (:mod:`lm_eval_tasks.results.marks.serving`)."""
     from markupsafe import Markup, escape
 
     kind, aspects = content["kind"], _ASPECTS if content["kind"] == "ratings" else []
     written = json.dumps({**content, "aspects": aspects}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    environment = environment_of(__name__, "marking", cleaned)
-    environment.filters["bold"] = lambda text: Markup(_BOLD.sub(r"<strong>\1</strong>", str(escape(cleaned(text)))))  # noqa: S704
+    environment = environment_of(__name__, "marking", cleaned, "; connect-src 'self'" if is_served else "")
+    environment.filters["inline"] = lambda text: Markup(_INLINE.sub(_element, str(escape(cleaned(text)))))  # noqa: S704
+    language = content["language"] if kind in _texts().get(content["language"], ()) else "en"
+    texts, own = _texts()[language], content["instructions"].strip()
     html: str = environment.get_template("marking.html.jinja").render(
         content=Markup(_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", written)),  # noqa: S704 - escaped for a script
         kind=kind,
@@ -208,9 +184,19 @@ def marking_page(content: Mapping[str, Any]) -> str:
         categories=content["categories"],
         aspects=aspects,
         labels=LABELS,
-        instructions=[*_blocks(content["instructions"].strip() or INSTRUCTIONS[kind])],
+        language=language,
+        direction=direction(language),
+        instructions_title=texts["title"],
+        is_own=bool(own),
+        is_served=is_served,
+        instructions=[*_blocks(own or texts[kind])],
+        by_hand=[*_blocks(texts[{"spans": "hand", "labels": "labelling"}.get(kind, "reading")])],
     )
     return html
+
+
+def _element(match: re.Match[str]) -> str:
+    return f"<{match.lastgroup}>{match[match.lastgroup or 0]}</{match.lastgroup}>"
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:

@@ -7,7 +7,7 @@
   const id = (name) => document.getElementById(name);
   const all = (selector, inside = document) => Array.from(inside.querySelectorAll(selector));
   const content = JSON.parse(id("content").textContent);
-  const { kind, categories, aspects } = content;
+  const { kind, categories, aspects, saved } = content; // saved: by `mark --serve`, of each annotator; else undefined
   const noun = kind === "preferences" ? "pair" : "answer";
   const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 
@@ -104,12 +104,17 @@
     );
   }
 
+  // Everything is kept twice, in the browser and in this tab. Chromium may take a page to another process when it is loaded again,
+  // and show it an empty localStorage there, which forgets what is written to it.
   function kept(...place) {
-    try {
-      return JSON.parse(localStorage.getItem(address(...place)));
-    } catch {
-      return null;
-    }
+    const [inBrowser, inTab] = ["localStorage", "sessionStorage"].map((store) => {
+      try {
+        return JSON.parse(window[store].getItem(address(...place)));
+      } catch {
+        return null;
+      }
+    });
+    return inTab?.changed > (inBrowser?.changed ?? 0) ? inTab : inBrowser ?? inTab;
   }
 
   // Takes what another tab has kept of an answer since. What could be undone here is not there any more.
@@ -118,20 +123,31 @@
     if (!isState(state, item) || state.changed <= item.state.changed) return false;
     item.state = state;
     steps = steps.filter((step) => step.every(([other]) => other !== item));
+    renderUndo();
     return true;
   }
 
   function keep(value, ...place) {
+    const text = JSON.stringify(value);
     try {
-      localStorage.setItem(address(...place), JSON.stringify(value));
-      id("warning").hidden = true;
+      sessionStorage.setItem(address(...place), text);
+    } catch {
+      // the other store counts
+    }
+    try {
+      localStorage.setItem(address(...place), text);
+      if (!saved) warn("");
       return true;
     } catch (error) {
       const reason = /quota/i.test(error.name) ? "This browser has no room left to keep your work" : "This browser lets the page keep nothing";
-      id("warning").textContent = `${reason}. You can go on, but save the file before you close the page, or your work is lost.`;
-      id("warning").hidden = false;
+      if (!saved) warn(`${reason}. You can go on, but save the file before you close the page, or your work is lost.`);
       return false;
     }
+  }
+
+  function warn(text) {
+    id("warning").textContent = text;
+    id("warning").hidden = !text;
   }
 
   function keepAll() {
@@ -147,12 +163,14 @@
     isSaved = false;
     changed.forEach(refresh);
     if (isStep) steps.push(changed.map((item) => [item, structuredClone(item.state)]));
+    renderUndo();
     for (const item of changed) {
       edit(item.state, item);
       item.state.changed = Math.max(Date.now(), item.state.changed + 1);
       unkept.add(item);
     }
     keepAll();
+    send();
   }
 
   function undo() {
@@ -169,7 +187,12 @@
     change(Array.from(before.keys()), restored, false);
     if (before.size === 1 && current !== step[0][0]) go(items.indexOf(step[0][0]));
     render();
+    if (current && !steps.length) panes[0].element.focus({ preventScroll: true }); // the button cannot hold the focus any more
     say("Undone.");
+  }
+
+  function renderUndo() {
+    for (const button of all(".undo")) button.disabled = !steps.length;
   }
 
   const say = (text) => {
@@ -215,10 +238,10 @@
 
   const category = () => id("choices").elements.category?.value || categories[0] || "hallucination";
 
-  // Marks a part of the answer, in UTF-16 units.
-  function mark([from, to]) {
+  // Marks a part of the answer, in UTF-16 units. What the arrows have selected is exact.
+  function mark([from, to], isExact = false) {
     const [pane] = panes;
-    if (id("whole").checked)
+    if (id("whole").checked && !isExact)
       for (const [start, end] of pane.words) {
         if (start < from && from < end) from = start;
         if (start < to && to < end) to = end;
@@ -496,7 +519,8 @@
       renderEnd();
       id("end-title").focus();
     }
-    scrollTo(0, 0);
+    if (current && matchMedia("(max-width: 56rem)").matches) id("work").scrollIntoView(); // all of a phone is for reading
+    else scrollTo(0, 0);
   }
 
   function renderTexts() {
@@ -582,7 +606,7 @@
     const open = items.filter((item) => !item.state.done);
     id("end-title").textContent = open.length ? `${count(open.length, noun)} still open` : "Everything is done";
     const before = open.length ? "Go to them, or save what is done and go on later." : "Thank you!";
-    id("end-text").textContent = `${before} Save the file and send it to whoever sent you this page.`;
+    id("end-text").textContent = saved ? "What is done is saved." : `${before} Save the file and send it to whoever sent you this page.`;
     id("left").replaceChildren(
       ...open.map((item) => {
         const button = made("button", { type: "button", textContent: nameOf(item) });
@@ -633,7 +657,7 @@
     const by = { ArrowRight: isLeftward ? -1 : 1, ArrowLeft: isLeftward ? 1 : -1, ArrowUp: -1, ArrowDown: 1 }[key];
     const part = selected();
     const remove = () => part && unmark(part);
-    const actions = { Enter: () => part && mark(part), Backspace: remove, Delete: remove, n: nothing, t: unknown };
+    const actions = { Enter: () => part && mark(part, !held), Backspace: remove, Delete: remove, n: nothing, t: unknown };
     const edge = { Home: pane.words[0], End: pane.words.at(-1) }[key];
     if (edge) setCursor({ pane, anchor: shiftKey && cursor?.pane === pane ? cursor.anchor : edge, focus: edge });
     else if (by) {
@@ -757,12 +781,61 @@
     return `${JSON.stringify(judged).replace(/[\u0085\u2028\u2029]/g, (end) => `\\u${end.charCodeAt(0).toString(16).padStart(4, "0")}`)}\n`;
   }
 
+  function fileOf(person) {
+    const name = person.normalize("NFC").replace(/[^\p{L}\p{M}\p{N}-]+/gu, "_").replace(/^_+|_+$/g, "").slice(0, 60);
+    return `${content.file}_${name || "annotator"}.jsonl`;
+  }
+
+  // Sends all that is done to the server, if there is one: one file after another, and the latest state last.
+  let isBehind = false;
+  let isSending = false;
+  const versions = Object.fromEntries(Object.entries(saved ?? {}).map(([name, { version }]) => [name, version]));
+  async function send() {
+    isBehind = true;
+    if (!saved || isSending) return;
+    isSending = true;
+    while (isBehind) {
+      isBehind = false;
+      try {
+        await put(annotator, items.filter((item) => item.state.done).map(lineOf));
+        isSaved = !isBehind;
+        warn("");
+      } catch (error) {
+        warn(`Your work is not saved (${error.message}). Save the file before you close the page.`);
+      }
+    }
+    isSending = false;
+  }
+
+  async function put(name, lines) {
+    const version = kept(name, "version") ?? versions[name] ?? ""; // another tab of this browser may have saved since
+    const reply = await fetch(encodeURIComponent(fileOf(name)), { method: "PUT", headers: { "If-Match": version }, body: lines.join("") });
+    const text = await reply.text();
+    if (!reply.ok) throw Error(text);
+    versions[name] = text;
+    keep(text, name, "version");
+  }
+
+  // Takes from the folder what nothing was done to in this browser. Where a line does not fit, nothing will be saved over it.
+  function takeSaved() {
+    const { lines, version } = saved?.[annotator] ?? { lines: [], version: "" };
+    try {
+      for (const line of lines) {
+        const { item, state } = judgementOf(JSON.stringify(line));
+        if (!item.state.changed) item.state = { ...state, changed: 1 };
+      }
+      if (saved) keep(version, annotator, "version");
+    } catch (error) {
+      warn(`The saved file ${error.message}.`);
+      versions[annotator] = "";
+    }
+  }
+
   function save() {
     const done = items.filter((item) => item.state.done);
-    const name = annotator.normalize("NFC").replace(/[^\p{L}\p{M}\p{N}-]+/gu, "_").replace(/^_+|_+$/g, "").slice(0, 60);
     const link = made("a", {
       href: URL.createObjectURL(new Blob(done.map(lineOf), { type: "application/x-ndjson" })),
-      download: `${content.file}_${name || "annotator"}.jsonl`,
+      download: fileOf(annotator),
     });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
@@ -861,13 +934,17 @@
   // Goes on as this person. What another person did stays in the browser, under that name.
   function begin(name, isCorrected = false) {
     keepAll();
+    if (isCorrected && saved && name !== annotator) put(annotator, []).catch((error) => warn(error.message)); // the file of the old name
     annotator = name;
     for (const item of items) {
-      if (isCorrected) unkept.add(item);
-      else item.state = fresh(item);
+      if (!isCorrected) item.state = fresh(item);
       refresh(item);
+      if (isCorrected || item.state.changed) unkept.add(item); // where only the tab has kept it
     }
+    takeSaved();
+    if (isCorrected) send();
     if (!isCorrected) steps = [];
+    renderUndo();
     keepAll();
     keep(name);
     id("help").open = false;
@@ -908,13 +985,14 @@
     keepAll();
   });
   addEventListener("beforeunload", (event) => {
-    if (unkept.size && !isSaved) event.preventDefault();
+    if ((saved || unkept.size) && !isSaved) event.preventDefault();
   });
 
   if (kind === "spans") {
-    id("whole").checked = kept("whole words") === true;
+    id("whole").checked = kept("whole words") !== false;
     if (categories.length) id("choices").elements.category[0].checked = true;
   }
-  if (kept()) begin(kept());
+  const person = kept() ?? Object.keys(saved ?? {}).at(-1);
+  if (person) begin(person);
   else askName();
 })();

@@ -1,0 +1,338 @@
+"""Documents of RAGTruth and FaithBench: what a model wrote from passages, a record or an article, and the spans of it that
+people marked as unsupported."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from custom_metrics.reading.spans import Span, as_columns
+from custom_metrics.reading.tagged_text import merged, render
+from custom_metrics.usage.printable import without_surrogates
+from custom_metrics.usage.shipped_tables import shipped_rows
+from detector_plugin.detector import DEFAULT_DETECTOR
+from detector_plugin.labelled import LabelledAnswer
+from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data.tables import read_json_lines, text_of
+from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.detection import contamination
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+AUTHORS, FAITHJUDGE, FAITHBENCH = "ParticleMedia/RAGTruth", "vectara/FaithJudge", "vectara/FaithBench"
+RESPONSES, SOURCES = "dataset/response.jsonl", "dataset/source_info.jsonl"
+PARTS = {"qa": "QA", "summary": "Summary", "data2txt": "Data2txt"}
+"""Part of the test set, as a task's name ends, to its ``task_type`` in the authors' files."""
+
+ANSWERS = 900
+"""Test answers of each part. FaithJudge's file of question answering has fewer; of the authors' some are left out."""
+
+FILES = {"authors": AUTHORS, "faithjudge": FAITHJUDGE}
+BATCHES = [f"data_for_release/batch_{number}.json" for number in range(1, 17) if number != 13]
+
+RELABELLED = (
+    "RAGTruth's labels miss much: RAGTruth++ marked 408 of its answers anew, and found 865 spans where RAGTruth has 86. A "
+    "flag outside of the labels may be right, so precision is a lower bound"
+)
+NOT_FOR_RECORDS = (
+    f"the reference is a JSON record, of which word overlap says nothing: the answers that detector {DEFAULT_DETECTOR} "
+    f"suspects are wrong no more often than the others (AUC .39 to .57). Take another one"
+)
+LONGEST = 1_000_000
+"""Characters of an answer or a reference, above which an answer is left out. The public ones have some thousand."""
+
+CUT = "labels that reach beyond the answer or are empty, cut or left out"
+OVERLAPPING = "answers with labels that overlap, made disjoint"
+
+
+class MarkedAnswer(NamedTuple):
+    """An answer of a public file, whatever its form."""
+
+    source: str  # id of what it was written from
+    model: str
+    question: str
+    reference: str
+    answer: str
+    labels: Sequence[tuple[int, int]]  # as the file has them
+
+
+def load(part: str, files: str | None = None, mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
+    """Load the test answers of a part of RAGTruth.
+
+    Args:
+        part: a key of :data:`PARTS`.
+        files: ``"authors"``, the two files of the corpus, or ``"faithjudge"``, the file of the part that FaithJudge
+            publishes. The default is the authors', and FaithJudge's where the mirror in force has that alone.
+
+    Returns:
+        ``{"evaluation": documents}``. Columns: ``id`` (source/model), ``language`` (``en``), ``part``, ``model`` (that
+        answered), ``passage`` (the source, by which bounds are clustered), ``query`` (empty where nothing was asked),
+        ``reference`` (passages, article, or record as JSON), ``answer``, ``spans`` (``start``, ``end``, ``category``; in
+        characters of the answer), ``soft_labels`` (the same, each with ``prob`` 1), ``target`` (the answer, tagged).
+    """
+    task = f"ragtruth_{part}"
+    metadata.choice("part", part, PARTS, task)
+    form = metadata.choice("files", files or _form_of(part, mirror), FILES, task)
+    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+    log.warning("%s: %s", task, RELABELLED)
+    if (
+        part == "data2txt"
+        and ignored.get("detector", DEFAULT_DETECTOR) == DEFAULT_DETECTOR
+        and not _PROMPTED & {*ignored}
+    ):
+        log.warning("%s: %s", task, NOT_FOR_RECORDS)
+    read = partial(read_faithjudge, part=part) if form == "faithjudge" else partial(read_authors, part=part)
+    return _load(task, read, _places(part, form), mirror, {"part": part, "files": form})
+
+
+def load_faithbench(mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
+    """Load the summaries of FaithBench. Columns are those of :func:`load`, with ``part`` ``faithbench``. A span is what an
+    annotator called unwanted; what is questionable or benign is not."""
+    metadata.refuse_misspelt(ignored, load_faithbench_task.user_options, "faithbench")
+    places = [(FAITHBENCH, batch) for batch in BATCHES]
+    return _load("faithbench", read_faithbench, places, mirror, {"part": "faithbench"})
+
+
+_PROMPTED = {"pretrained", "model", "path"}  # arguments of models that are no detector
+
+Read = Callable[[Sequence[Path], Counter[str]], Iterator[MarkedAnswer]]
+
+
+def _places(part: str, form: str) -> list[tuple[str, str]]:
+    if form == "faithjudge":
+        return [(FAITHJUDGE, f"eval_data/ragtruth_{part}.jsonl")]
+    return [(AUTHORS, RESPONSES), (AUTHORS, SOURCES)]
+
+
+def _form_of(part: str, mirror: str | None) -> str:
+    folder = sources.mirror_folder(mirror)
+
+    def has(form: str) -> bool:
+        return all(sources.local_copy(sources.source_file(*place), folder) for place in _places(part, form))
+
+    return "faithjudge" if has("faithjudge") and not has("authors") else "authors"
+
+
+def _files(options: Options) -> Places:
+    part = options["part"]
+    return _places(part, options.get("files") or _form_of(part, options.get("mirror"))) if part in PARTS else []
+
+
+load_task = TaskLoader(load, _files, of_task=("part",), logged_elsewhere=("reference", "target"))
+"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
+
+load_faithbench_task = TaskLoader(
+    load_faithbench, lambda _: [(FAITHBENCH, batch) for batch in BATCHES], logged_elsewhere=("reference", "target")
+)
+"""The documents of ``faithbench``; see :func:`load_faithbench`."""
+
+
+def _load(
+    task: str, read: Read, places: Sequence[tuple[str, str]], mirror: str | None, options: dict[str, str]
+) -> dict[str, Dataset]:
+    counts: Counter[str] = Counter()
+    with sources.recording() as located:
+        paths = [sources.locate(*place, mirror) for place in places]
+    answers = [answer for answer in read(paths, counts) if _is_usable(answer, counts)]
+    documents = [_document(answer, options["part"], counts) for answer in answers]
+    left_out = ", ".join(f"{reason}: {number}" for reason, number in (+counts).items()) or "nothing is left out"
+    log.info("%s: %d answers of %s (%s)", task, len(documents), places[0][0], left_out)
+    if not documents:
+        raise sources.CorruptSource(f"{paths[0]} has no marked answer of {task} ({left_out})")
+    marked = sum(bool(document["spans"]) for document in documents)
+    kept = {
+        "answers": len(documents),
+        "with a marked span": marked,
+        "labels": sum(len(each.labels) for each in answers),
+    }
+    fewer = [f"{len(documents)} of the {ANSWERS} test answers (files={options['files']})"] if "files" in options else []
+    record = provenance.Record.from_files(
+        located,
+        not_comparable=fewer if len(documents) < ANSWERS else [],
+        kept=kept,
+        left_out=counts,
+        split="test",
+        options=options,
+    )
+    return {"evaluation": provenance.documents_of(documents, record)}
+
+
+def _is_usable(answer: MarkedAnswer, counts: Counter[str]) -> bool:
+    if not answer.answer.strip() or not answer.reference.strip():
+        counts["answers left out, empty or without a reference"] += 1
+    elif max(len(answer.answer), len(answer.reference)) > LONGEST:
+        counts["answers left out, of more than a million characters"] += 1
+    else:
+        return True
+    return False
+
+
+def _document(answer: MarkedAnswer, part: str, counts: Counter[str]) -> dict[str, Any]:
+    spans = disjoint(answer.labels, len(answer.answer), counts)
+    return {
+        "id": f"{answer.source}/{answer.model}",
+        "language": "en",
+        "part": part,
+        "model": answer.model,
+        "passage": f"{part}/{answer.source}",
+        "query": answer.question,
+        "reference": answer.reference,
+        "answer": answer.answer,
+        "spans": as_columns(spans),
+        "soft_labels": [{"start": span.start, "end": span.end, "prob": 1.0} for span in spans],
+        "target": render(answer.answer, spans),
+    }
+
+
+def disjoint(labels: Sequence[tuple[int, int]], length: int, counts: Counter[str]) -> list[Span]:
+    """The labels of an answer of that length as spans in order that do not overlap. Repairs are counted."""
+    whole = [Span(start, min(end, length)) for start, end in labels if 0 <= start < min(end, length)]
+    counts[CUT] += sum(Span(*label) not in whole for label in labels)
+    spans = merged(whole)
+    counts[OVERLAPPING] += sum(s.end - s.start for s in spans) < sum(s.end - s.start for s in whole)
+    return spans
+
+
+# ------------------------------------------------------------------------------------------------------------ public files
+
+
+def read_authors(paths: Sequence[Path], counts: Counter[str], part: str) -> Iterator[MarkedAnswer]:
+    """The test answers of a part in the authors' files, responses and sources. As in the authors' evaluation, answers that
+    refuse to answer by mistake or are cut off are left out, and counted.
+
+    Raises:
+        CorruptSource: a line is no response or source, or a response has none.
+    """
+    known = {}
+    for where, row in _rows(paths[1], counts):
+        with _row_at(where):
+            if text_of(row, "task_type") == PARTS[part]:
+                known[str(row["source_id"])] = _source(row["source_info"])
+    for where, row in _rows(paths[0], counts):
+        with _row_at(where):
+            source, quality = str(row["source_id"]), text_of(row, "quality")
+            if text_of(row, "split") != "test" or source not in known:
+                continue
+            if quality != "good":
+                counts[f"answers left out, {quality.replace('_', ' ')}"] += 1
+                continue
+            answer = MarkedAnswer(source, text_of(row, "model"), *known[source], text_of(row, "response"), _labels(row))
+        yield answer
+
+
+def read_faithjudge(paths: Sequence[Path], counts: Counter[str], part: str) -> Iterator[MarkedAnswer]:
+    """The answers of FaithJudge's file of a part, which has those of one source in a line; errors are those of
+    :func:`read_authors`."""
+    for where, row in _rows(paths[0], counts):
+        with _row_at(where):
+            told = _source(row["source"])
+            answers = [
+                MarkedAnswer(
+                    str(row["source_id"]), text_of(each, "model"), *told, text_of(each, "response"), _labels(each)
+                )
+                for each in row["responses"]
+            ]
+        yield from answers
+
+
+def read_faithbench(paths: Sequence[Path], counts: Counter[str]) -> Iterator[MarkedAnswer]:
+    """The summaries of FaithBench's batches. Those of the first release are read, too.
+
+    Raises:
+        CorruptSource: a file is no batch.
+    """
+    for path in paths:
+        with _row_at(str(path)):
+            content = json.loads(path.read_text("utf-8"))
+            answers = [
+                MarkedAnswer(
+                    source=f"{path.stem.removeprefix('batch_')}.{row['sample_id']}",
+                    model=str(row["metadata"]["summarizer"]) if "metadata" in row else text_of(row, "meta_model"),
+                    question="",
+                    reference=text_of(row, "source").strip(),
+                    answer=text_of(row, "summary"),
+                    labels=[*dict.fromkeys(_unwanted(row["annotations"]))],  # of several annotators
+                )
+                for row in (content["samples"] if isinstance(content, dict) else content)
+            ]
+        yield from answers
+
+
+def _unwanted(annotations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
+    for each in annotations:
+        if any(label.startswith("Unwanted") for label in each["label"]):
+            yield _place(each["summary_start"]), _place(each["summary_end"])
+
+
+def _rows(path: Path, counts: Counter[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, row in read_json_lines(path, counts):
+        yield f"{path}, line {number}", row
+
+
+@contextmanager
+def _row_at(where: str) -> Iterator[None]:
+    """Says of an error in a row where that stands."""
+    try:
+        yield
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise sources.CorruptSource(f"{where}: no marked answer: {error!r}") from error
+
+
+def _source(told: Any) -> tuple[str, str]:
+    """Question and reference of a source: an article, a question with its passages, or a record."""
+    if isinstance(told, str):
+        return "", without_surrogates(told).strip()
+    if "passages" in told:
+        return text_of(told, "question").strip(), text_of(told, "passages").strip()
+    return "", without_surrogates(json.dumps(told, ensure_ascii=False))
+
+
+def _labels(row: Mapping[str, Any]) -> list[tuple[int, int]]:
+    return [(_place(label["start"]), _place(label["end"])) for label in row["labels"]]
+
+
+def _place(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{value!r} is no place in a text")
+    return value
+
+
+# ---------------------------------------------------------------------------------------- the test set in training data
+#
+# RAGTruth has answers to train on: its split "train". The test answers are known by digests of their first letters, and of
+# what they were written from. Answers of one model often begin alike, so many letters are compared. ``contamination.tsv``
+# has the digests of question answering and data to text; summaries are compared where the files are there.
+
+_LETTERS = 400
+
+
+def refuse_content(documents: Sequence[LabelledAnswer], name: str, mirror: str | None = None) -> None:
+    """Refuse training data with answers of RAGTruth's test set, or about its sources, by a UsageError."""
+    known = {row["digest"] for row in shipped_rows(__package__, "contamination.tsv")} | digests_of_files(mirror)
+    what = "of RAGTruth's test set, or about its sources"
+    advice = 'Leave them out; the split "train" of the authors\' files is for training'
+    contamination.refuse_content(documents, name, known, what, advice, _LETTERS)
+
+
+def digests_of_files(mirror: str | None) -> set[str]:
+    """The digests of all test answers and their sources in a mirror, or without one in the cache."""
+    folder = sources.mirror_folder(mirror)
+    digests: set[str] = set()
+    for part in PARTS:
+        for form, read in (("authors", read_authors), ("faithjudge", read_faithjudge)):
+            paths = [sources.local_copy(sources.source_file(*place), folder) for place in _places(part, form)]
+            with suppress(sources.CorruptSource, OSError):
+                for row in read([path for path in paths if path], Counter(), part) if all(paths) else ():
+                    first = row.reference.partition("\n")[0]
+                    digests.update(contamination.digests(row.question, first, row.answer, _LETTERS))
+    return digests

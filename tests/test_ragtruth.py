@@ -1,0 +1,372 @@
+"""RAGTruth and FaithBench: documents of all forms of the public files, the field's scores, no training on the test set."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.metrics import f1_score, precision_score, recall_score
+
+from custom_metrics.reading.spans import Span
+from custom_metrics.scores import detection
+from custom_metrics.scores.character_labels import process_results as mushroom
+from custom_metrics.usage.plain_errors import UsageError
+from detector_plugin.calibration import load as load_calibration
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.train import read_data
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.definition.catalogue import tables
+from lm_eval_tasks.published import rows_for
+from lm_eval_tasks.ragtruth import dataset
+from lm_eval_tasks.ragtruth.dataset import BATCHES, FAITHBENCH, FAITHJUDGE, PARTS, disjoint
+from lm_eval_tasks.ragtruth.scores import process_results
+from tests.logged_runs import in_this_process
+from tests.miniature import MINIATURE
+
+Harness = Callable[..., dict[str, Any]]
+SAMPLE = {"mirror": MINIATURE}
+
+
+def documents(part: str, **options: Any) -> list[dict[str, Any]]:
+    load = dataset.load_faithbench if part == "faithbench" else lambda **given: dataset.load(part, **given)
+    return list(load(**options)["evaluation"])
+
+
+def marked(row: dict[str, Any]) -> list[str]:
+    return [row["answer"][span["start"] : span["end"]] for span in row["spans"]]
+
+
+# ----------------------------------------------------------------------------------------------------------- documents
+
+
+@pytest.mark.one_python("what the public data hold")
+@pytest.mark.parametrize(
+    ("part", "sources", "answers", "with_span", "labels"),
+    [("qa", 139, 817, 259, 387), ("data2txt", 150, 900, 579, 1054)],
+)
+def test_the_public_answers(hub: str, part: str, sources: int, answers: int, with_span: int, labels: int) -> None:
+    found = dataset.load(part, mirror=hub)["evaluation"]
+    record = json.loads(found.info.description)["provenance"]
+    assert record["not_comparable"] == ([] if answers == 900 else ["817 of the 900 test answers (files=faithjudge)"])
+    assert record["kept"] == {"answers": answers, "with a marked span": with_span, "labels": labels}
+    assert len(found) == len(set(found["id"])) == answers
+    assert len(set(found["passage"])) == sources
+    assert {*found["language"]} == {"en"}
+
+
+@pytest.mark.parametrize(
+    ("part", "spans", "left_out"),
+    [
+        (
+            "qa",
+            {
+                "s1/sample/a": [],
+                "s1/sample/b": ["1876", "the third of six children"],
+                "s2/sample/a": ["the Elbe does, too"],
+            },
+            {"answers left out, incorrect refusal": 1},
+        ),
+        ("summary", {"s3/sample/a": [], "s3/sample/b": ["1,904", "Berlin"]}, {"answers left out, truncated": 1}),
+        ("data2txt", {"s4/sample/a": [], "s4/sample/b": ["on Sundays", "free WiFi"]}, {}),
+        (
+            "faithbench",
+            {"1.0/sample/a": ["two Nobel Prizes", "her brother Pierre"], "1.1/sample/b": [], "1.2/sample/c": []},
+            {},
+        ),
+    ],
+)
+def test_the_authors_files_and_faithbench(part: str, spans: dict[str, list[str]], left_out: dict[str, int]) -> None:
+    """Rows of our own. Of the authors' files the good answers of the split `test`; of FaithBench what is unwanted."""
+    found = dataset.load_faithbench(**SAMPLE) if part == "faithbench" else dataset.load(part, **SAMPLE)
+    assert {row["id"]: marked(row) for row in found["evaluation"]} == spans
+    assert json.loads(found["evaluation"].info.description)["provenance"].get("left_out", {}) == left_out
+    for row in found["evaluation"]:
+        assert row["soft_labels"] == [{"start": s["start"], "end": s["end"], "prob": 1.0} for s in row["spans"]]
+        assert row["target"].count("<hallucination>") == len(row["spans"])
+
+
+def faithjudge(folder: Path, part: str) -> str:
+    """A mirror that has a part of the miniature in FaithJudge's form alone."""
+    lines: dict[str, dict[str, Any]] = {}
+    for row in documents(part, **SAMPLE):
+        source = row["passage"].partition("/")[2]
+        told: Any = json.loads(row["reference"]) if part == "data2txt" else row["reference"]
+        told = {"question": row["query"], "passages": told} if part == "qa" else told
+        line = lines.setdefault(source, {"source_id": source, "source": told, "responses": []})
+        labels = [{"start": span["start"], "end": span["end"]} for span in row["spans"]]
+        line["responses"].append({"response": row["answer"], "model": row["model"], "labels": labels})
+    path = folder / "github" / FAITHJUDGE / "eval_data" / f"ragtruth_{part}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join(map(json.dumps, lines.values())), "utf-8")
+    return str(folder)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_both_forms_of_the_files_are_read_as_the_same_documents(tmp_path: Path, part: str) -> None:
+    """FaithJudge's is the default where the mirror has that alone; where it has none, the authors' are missing."""
+    mirror = faithjudge(tmp_path / "mirror", part)
+    assert documents(part, mirror=mirror) == documents(part, **SAMPLE)
+    with pytest.raises(MissingSource, match=r"dataset/response\.jsonl of github repository ParticleMedia/RAGTruth"):
+        documents(part, mirror=mirror, files="authors")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(MissingSource, match=r"'ParticleMedia/RAGTruth/dataset/response\.jsonl' --into"):
+        documents(part, mirror=str(tmp_path / "empty"))
+    with pytest.raises(UsageError, match=f"ragtruth_{part}: unknown files 'both'; known are authors, faithjudge"):
+        documents(part, files="both")
+
+
+def test_the_summaries_are_not_in_the_mirror(hub: str, harness: Harness) -> None:
+    with pytest.raises(
+        MissingSource, match=r"2 public files are not in the mirror .*RAGTruth/dataset/source_info.jsonl"
+    ):
+        harness(["ragtruth_summary"], "hallucination-detector", "detector=flag-none", metadata={"mirror": hub})
+
+
+@pytest.mark.parametrize(
+    ("labels", "spans", "repairs"),
+    [
+        ([(0, 3), (5, 10)], [(0, 3), (5, 10)], {}),
+        ([(5, 10), (0, 3), (2, 6)], [(0, 10)], {dataset.OVERLAPPING: 1}),
+        ([(0, 3), (3, 5)], [(0, 5)], {}),
+        ([(8, 12), (4, 4), (-1, 2), (10, 11)], [(8, 10)], {dataset.CUT: 4}),
+    ],
+)
+def test_labels_become_disjoint_spans(
+    labels: list[tuple[int, int]], spans: list[tuple[int, int]], repairs: dict[str, int]
+) -> None:
+    counts: Counter[str] = Counter()
+    assert disjoint(labels, 10, counts) == [Span(*place) for place in spans]
+    assert +counts == repairs
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"source": "s", "responses": []}, "has no marked answer of ragtruth_qa"),
+        ({"source_id": 1, "responses": []}, "line 1: no marked answer: KeyError('source')"),
+        ({"source_id": 1, "source": {"passages": 3}, "responses": []}, "'question' is NoneType, not a text"),
+        (
+            {"source_id": 1, "source": "s", "responses": [{"model": "m", "response": "r", "labels": [{"start": "0"}]}]},
+            "'0' is no place in a text",
+        ),
+        (
+            {"source_id": 1, "source": "s", "responses": [{"model": "m", "response": 3, "labels": []}]},
+            "is int, not a text",
+        ),
+    ],
+)
+def test_what_is_no_marked_answer_is_refused_with_its_line(tmp_path: Path, row: Any, message: str) -> None:
+    path = tmp_path / "github" / FAITHJUDGE / "eval_data" / "ragtruth_qa.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(row), "utf-8")
+    with pytest.raises(CorruptSource) as refused:
+        documents("qa", mirror=str(tmp_path))
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "source", ["half \ud800", {"name": "half \ud800"}, {"question": "\ud800?", "passages": "half \ud800"}]
+)
+def test_halves_of_surrogate_pairs_do_no_harm(tmp_path: Path, source: Any) -> None:
+    path = tmp_path / "github" / FAITHJUDGE / "eval_data" / "ragtruth_qa.jsonl"
+    path.parent.mkdir(parents=True)
+    told = [{"model": "m", "response": "r \ud800 s", "labels": [{"start": 4, "end": 5}]}]
+    path.write_text(json.dumps({"source_id": 1, "source": source, "responses": told}), "utf-8")
+    (row,) = documents("qa", mirror=str(tmp_path))
+    assert marked(row) == ["s"]
+
+
+def test_a_damaged_batch_of_faithbench_is_named(mirror: Path) -> None:
+    (mirror / "github" / FAITHBENCH / BATCHES[2]).write_text('{"samples": [{"sample_id": 1}]}', "utf-8")
+    with pytest.raises(CorruptSource, match=r"batch_3\.json: no marked answer: ValueError"):
+        documents("faithbench", mirror=str(mirror))
+
+
+# -------------------------------------------------------------------------------------------------------------- scores
+
+DOC = {
+    **{"answer": "Paris has 9 rivers.", "language": "en", "passage": "qa/1", "query": "", "reference": ""},
+    "spans": [{"start": 10, "end": 18, "category": "hallucination"}],
+    "soft_labels": [{"start": 10, "end": 18, "prob": 1.0}],
+}
+
+
+@pytest.mark.parametrize(
+    ("spans", "tagged", "example", "characters", "auc"),
+    [
+        (DOC["spans"], "Paris has <entity>9</entity> rivers.", [1, 0, 0, 0], [1, 0, 7, 11], 3.0349),
+        (DOC["spans"], "Paris has 9 rivers.", [0, 0, 1, 0], [0, 0, 8, 11], 0.0),
+        (DOC["spans"], "I cannot do that.", [0, 0, 1, 0], [0, 0, 8, 11], 0.0),  # lost: it flags nothing
+        ([], '<entity probability="0.5">Paris</entity> has 9 rivers.', [0, 1, 0, 0], [0, 5, 0, 14], 0.8326),
+        ([], "Paris has 9 rivers.", [0, 0, 0, 1], [0, 0, 0, 19], 0.0),
+    ],
+)
+def test_an_answer_is_flagged_by_any_span(
+    spans: Any, tagged: str, example: list[int], characters: list[int], auc: float
+) -> None:
+    doc = {**DOC, "spans": spans, "soft_labels": [{**span, "prob": 1.0} for span in spans]}
+    values = process_results(doc, [tagged])
+    assert values["example_f1"] == values["example_precision"] == values["example_recall"] == example
+    assert values["span_f1"] == characters
+    assert values["answer_auc"] == [[pytest.approx(auc, abs=1e-4), float(bool(spans))]]
+    for name, value in mushroom(doc, [tagged]).items():  # Mu-SHROOM's scorer
+        assert values[name] == value
+
+
+@pytest.mark.one_python("what the public data hold")
+@pytest.mark.parametrize("part", ["qa", "data2txt"])
+def test_the_scores_are_those_that_lettucedetect_reports(hub: str, part: str) -> None:
+    """Example scores by any span, span F1 of all characters together. LettuceDetect counts characters twice where labels
+    overlap; of these answers that changes F1 by less than .002."""
+    rows = documents(part, mirror=hub)
+    flagged = [[Span(0, len(row["answer"]) // 2)] if at % 3 else [] for at, row in enumerate(rows)]
+    tagged = [
+        f"<hallucination>{row['answer'][: s[0].end]}</hallucination>{row['answer'][s[0].end :]}" if s else row["answer"]
+        for row, s in zip(rows, flagged, strict=True)
+    ]
+    values = [process_results(row, [text]) for row, text in zip(rows, tagged, strict=True)]
+    truth, found = [bool(row["spans"]) for row in rows], [bool(spans) for spans in flagged]
+    for name, score in (("f1", f1_score), ("precision", precision_score), ("recall", recall_score)):
+        kind = getattr(detection, name)
+        assert kind([value[f"example_{name}"] for value in values]) == pytest.approx(score(truth, found))
+    paths = [Path(hub) / "github" / FAITHJUDGE / "eval_data" / f"ragtruth_{part}.jsonl"]
+    public = {f"{each.source}/{each.model}": each for each in dataset.read_faithjudge(paths, Counter(), part)}
+    overlap = predicted = gold = 0
+    for row, spans in zip(rows, flagged, strict=True):
+        labels = public[row["id"]].labels
+        predicted += sum(span.end - span.start for span in spans)
+        gold += sum(end - start for start, end in labels)
+        overlap += sum(max(0, min(s.end, end) - max(s.start, start)) for s in spans for start, end in labels)
+    theirs = 2 * overlap / (predicted + gold)
+    assert detection.f1([value["span_f1"] for value in values]) == pytest.approx(theirs, abs=2e-3)
+
+
+def test_what_people_marked_scores_one(harness: Harness, tmp_path: Path) -> None:
+    rows = [
+        {**row, "task": "faithbench" if p == "faithbench" else f"ragtruth_{p}"}
+        for p in (*PARTS, "faithbench")
+        for row in documents(p, **SAMPLE)
+    ]
+    told = [{"id": row["id"], "task": row["task"], "response": row["target"]} for row in rows]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, told)), "utf-8")
+    got = harness(["ragtruth", "faithbench"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)
+    for metric in ("example_f1", "span_f1", "answer_auc", "iou", "rho", "f1"):
+        assert got["groups"]["ragtruth"][f"{metric},tags"] == got["results"]["faithbench"][f"{metric},tags"] == 1
+
+
+# ------------------------------------------------------------------------------------------------------- what is said
+
+
+@pytest.mark.parametrize(
+    ("part", "options", "not_for_records"),
+    [
+        ("qa", {}, False),
+        ("data2txt", {}, True),
+        ("data2txt", {"detector": "lexical"}, True),
+        ("data2txt", {"detector": "flag-all"}, False),
+        ("data2txt", {"pretrained": "a/model"}, False),  # a language model
+    ],
+)
+def test_a_run_warns_of_missing_labels_and_of_lexical_on_records(
+    caplog: pytest.LogCaptureFixture, part: str, options: dict[str, str], not_for_records: bool
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        documents(part, **SAMPLE, **options)
+    assert "found 865 spans where RAGTruth has 86" in caplog.text
+    assert ("of which word overlap says nothing" in caplog.text) == not_for_records
+
+
+def test_the_board_says_that_labels_are_missing_and_has_published_rows() -> None:
+    assert "865 spans in 408" in tables()["ragtruth"].question("ragtruth_qa")
+    f1 = {row.model: row.value for row in rows_for("ragtruth", "example_f1")}
+    assert f1["lettucedect-base-modernbert-en-v1"] == 0.768
+    assert f1["lettucedect-large-modernbert-en-v1"] == 0.792
+    assert (f1["GPT-4, prompted"], f1["Luna"]) == (0.634, 0.654)
+    span_f1 = {row.model: row.value for row in rows_for("ragtruth", "span_f1")}
+    assert span_f1 == {"lettucedect-v2-mmbert-base": 0.528, "lettucedect-v2-qwen-2b": 0.574}
+
+
+# --------------------------------------------------------------------------------------------- calibration and training
+
+
+def test_calibrations_of_rag_answers_gain_english(hub: str, tmp_path: Path) -> None:
+    """Question answering, which is what CLAPnq asks; texts from data have other errors."""
+    options = {"metadata": {"mirror": hub}, "limit": 60}
+    tasks = ["ragtruth_qa", "ragtruth_data2txt"]
+    in_this_process(tasks, "hallucination-detector", "detector=lexical", tmp_path / "runs", **options)
+    assert main(["calibrate", str(tmp_path / "runs"), "-o", str(tmp_path / "c.json")]) == 0
+    entry = load_calibration(str(tmp_path / "c.json")).for_language("en", "rag")
+    assert entry is not None
+    assert entry.source == "ragtruth_qa"
+    assert entry.documents is not None
+    assert len(entry.documents) == 60
+
+
+def labelled(row: dict[str, Any], **other: Any) -> dict[str, Any]:
+    spans = [[span["start"], span["end"]] for span in row["spans"]]
+    taken = {name: row[name] for name in ("reference", "answer", "language")}
+    return {**taken, "question": row["query"], "spans": spans, "annotations": "rag", **other}
+
+
+@pytest.mark.parametrize(
+    ("part", "mirror", "changed", "refused"),
+    [
+        ("qa", "hub", {}, True),  # by digests that ship: the miniature's files hold other answers
+        ("qa", "hub", {"answer": "An answer that somebody wrote.", "spans": []}, True),
+        ("qa", "hub", {"question": "", "reference": "another"}, True),
+        (
+            "data2txt",
+            "hub",
+            {"answer": "An overview that somebody wrote.", "spans": [], "question": "Describe it."},
+            True,
+        ),
+        (
+            "summary",
+            MINIATURE,
+            {"answer": "A summary that somebody wrote.", "spans": []},
+            True,
+        ),  # by files of the mirror
+        ("data2txt", "hub", {"reference": "another record"}, True),
+        ("qa", "hub", {"question": "another", "answer": "An answer that somebody wrote.", "spans": []}, False),
+    ],
+)
+def test_training_refuses_the_test_set_by_content(
+    hub: str, tmp_path: Path, part: str, mirror: str, changed: dict[str, Any], refused: bool
+) -> None:
+    rows = [labelled(row, **changed) for row in documents(part, mirror=hub if mirror == "hub" else mirror)[:2]]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    if refused:
+        with pytest.raises(
+            UsageError, match=r"mine\.jsonl: 2 of its 2 answers are of RAGTruth's test set, or about its"
+        ):
+            read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())
+    else:
+        assert len(read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())[0]) == 2
+
+
+def test_answers_of_the_training_split_that_begin_alike_are_taken(hub: str, tmp_path: Path) -> None:
+    """Many answers of one model begin with the same sentence."""
+    row = labelled(documents("data2txt", mirror=hub)[3], reference='{"name": "Elsewhere"}', spans=[])
+    row["answer"] = row["answer"][:150] + " Everything that follows is about another business."
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row), "utf-8")
+    assert len(read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())[0]) == 1
+
+
+@pytest.mark.one_python("what the public data hold")
+def test_the_digests_are_those_of_the_mirror(hub: str) -> None:
+    """`python -m tests.development.test_set_digests ragtruth` would change nothing."""
+    table = Path(dataset.__file__).with_name("contamination.tsv").read_text("utf-8").split()
+    assert {*table} - {"digest"} <= dataset.digests_of_files(hub)
+    assert len(table) == 2003
+
+
+def test_flag_all_has_the_share_of_answers_with_a_span_as_precision(hub: str, harness: Harness) -> None:
+    got = harness(["ragtruth_qa"], "hallucination-detector", "detector=flag-all", metadata={"mirror": hub})
+    values = got["results"]["ragtruth_qa"]
+    assert values["example_precision,tags"] == pytest.approx(259 / 817)
+    assert values["example_recall,tags"] == 1
