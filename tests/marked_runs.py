@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from custom_metrics.reading.words import words
 from custom_metrics.statistics.marked import Draws, MarkedMean, marked_mean
@@ -63,7 +67,7 @@ def annotated(
     runs: Sequence[Path],
     say: Callable[[Mapping[str, Any]], Mapping[str, Any]] = first_word,
     kind: str = "spans",
-    number: int = 12,
+    number: int = 7,
     task: str = "mfava_de",
     annotator: str = "anna",
 ) -> Path:
@@ -81,16 +85,22 @@ def annotated(
     return path
 
 
+def left_out(rows: Sequence[Row]) -> NDArray[np.float64]:
+    """The probability that the draw of a file's lines leaves the answer of each out; 0 where all were drawn."""
+    threshold = rows[0]["draw"]["thresholds"][-1]
+    return np.exp([-math.inf if threshold is None else -threshold * row["chance"] for row in rows])
+
+
 def rate_by_hand(task: TaskRun, rows: Sequence[Row]) -> MarkedMean:
     """The rate of answers whose first word was marked, by the lines of a marks file; answers that decline count nothing."""
-    language, order = rows[0]["language"], rows[0]["draw"]["order"]
+    language, articles = rows[0]["language"], [row["article"] for row in rows]
     tagged = {answer.doc["id"]: json.loads(answer.readings["answer"].answer) for answer in task.answers()}
     counted = {name: each for name, each in tagged.items() if each["answer"] != DECLINES}
     numbers = {name: len(words(each["answer"], language)) for name, each in counted.items()}
     expected = {name: expected_share(each["answer"], each["spans"], language) for name, each in counted.items()}
-    articles = [row["article"] for row in rows]
+    weights = np.array([numbers[row["id"]] for row in rows]) / (1 - left_out(rows))
     return marked_mean(
-        Draws.of([order.count(row["id"]) for row in rows], clusters=None if None in articles else articles),
+        Draws.of(np.ones(len(rows)), weights, None if None in articles else articles, left_out(rows)),
         [1 / numbers[row["id"]] for row in rows],
         [expected[row["id"]] for row in rows],
         sum(expected[name] * numbers[name] for name in counted) / sum(numbers.values()),

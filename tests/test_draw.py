@@ -16,7 +16,7 @@ import pytest
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.detection.marked import expected_share, marked_rate
-from lm_eval_tasks.results.marks.draw import TaskAnswers, draw, draw_answers, expectations, run_digest
+from lm_eval_tasks.results.marks.draw import TaskAnswers, draw, expectations, run_digest
 from lm_eval_tasks.results.marks.page import marking_page, page_content
 from lm_eval_tasks.runs import read_runs
 from tests.marked_runs import Row, clapnq_row, logged_run, mfava_row, task_answers
@@ -28,31 +28,31 @@ ROWS = [mfava_row(number, " ".join(["Wort"] * length)) for number, length in enu
 
 def test_chances_are_shares_of_the_words(tmp_path: Path) -> None:
     rows = [*ROWS, mfava_row(5, ""), mfava_row(6, " \n")]
-    drawn = draw([task_answers(tmp_path / "run", rows)], 1_000, 7)
+    answers = task_answers(tmp_path / "run", rows)
+    drawn = draw([answers], 1_000, 7)
     assert [*drawn.chances.values()] == [0.05, 0.1, 0.15, 0.2, 0.5, 0.0, 0.0]
     assert sum(drawn.chances.values()) == pytest.approx(1)
-    times = Counter(drawn.order)
-    assert not {"de_2_2", "de_3_1"} & times.keys()
+    assert sorted(drawn.order) == answers.ids[:5]  # each once, and none without a word
+    first = Counter(draw([answers], 5, seed).order[0] for seed in range(1_000))
     for name, chance in drawn.chances.items():
-        assert abs(times[name] - 1_000 * chance) < 50
+        assert abs(first[name] - 1_000 * chance) < 50
 
 
 def test_a_longer_draw_begins_with_a_shorter_one(tmp_path: Path) -> None:
-    answers = task_answers(tmp_path / "run", ROWS)
-    longest = draw([answers], 200, 7)
-    for number in (5, 50, 199):
+    lengths = LENGTHS * 6
+    rows = [mfava_row(number, " ".join(["Wort"] * length)) for number, length in enumerate(lengths)]
+    answers = task_answers(tmp_path / "run", rows)
+    longest = draw([answers], 30, 7)
+    for number in (5, 20, 29):
         shorter = draw([answers], number, 7)
-        assert shorter.order == longest.order[:number]
+        assert (shorter.order, shorter.thresholds) == (longest.order[:number], longest.thresholds[:number])
         short, long = (page_content([answers], each)["items"] for each in (shorter, longest))
         assert [item["line"]["id"] for item in short] == [item["line"]["id"] for item in long[: len(short)]]
-    assert draw([answers], 50, 8).order != longest.order[:50]
-    assert longest.order[:5] == tuple(f"de_{n // 2}_{n % 2 + 1}" for n in _places(LENGTHS, 7, 5))
-
-
-def _places(lengths: tuple[int, ...], seed: int, number: int) -> list[int]:
-    """The draw as MARKS says it, without the code that is tested."""
-    chosen = np.random.default_rng(seed).random(number) * sum(lengths)
-    return [next(n for n in range(len(lengths)) if value < sum(lengths[: n + 1])) for value in chosen]
+    assert draw([answers], 20, 8).order != longest.order[:20]
+    # the draw as its module says it, without the code that is tested
+    quotients = np.random.default_rng(7).standard_exponential(30) * sum(lengths) / lengths
+    assert longest.order == tuple(answers.ids[place] for place in np.argsort(quotients))
+    assert longest.thresholds == pytest.approx((*sorted(quotients)[1:], math.inf))
 
 
 def test_several_runs_draw_the_same_documents_by_the_mean_of_their_shares(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_several_runs_draw_the_same_documents_by_the_mean_of_their_shares(tmp_pa
     assert drawn.runs == (first.digest, second.digest)
     content = page_content([first, second], drawn)
     ids = [item["line"]["id"] for item in content["items"]]
-    assert len(ids) == 2 * len(drawn.distinct())
-    assert ids[::2] == ids[1::2] == drawn.distinct()
+    assert len(ids) == 2 * len(drawn.order)
+    assert ids[::2] == ids[1::2] == [*drawn.order]
     assert ["order" in item["line"]["draw"] for item in content["items"]] == [True] + [False] * (len(ids) - 1)
     by_model = [item["line"]["run"] for item in content["items"]][::2]
     assert {*by_model} == {first.digest, second.digest}  # neither always comes first
@@ -92,7 +92,11 @@ def test_a_line_holds_what_the_marks_need(tmp_path: Path) -> None:
         f"de_{n // 2}_{n % 2 + 1}\t{hashlib.sha256(' '.join(['Wort'] * length).encode()).hexdigest()}\n"
         for n, length in enumerate(LENGTHS)
     )
-    line = next(item["line"] for item in content["items"] if item["line"]["id"] == "de_2_1")
+    number, line = next(
+        (place, item["line"]) for place, item in enumerate(content["items"]) if item["line"]["id"] == "de_2_1"
+    )
+    listed = {"order": [*drawn.order], "thresholds": [*drawn.thresholds[:-1], None]}
+    order = {} if number else listed
     assert line == {
         "id": "de_2_1",
         "task": "mfava_de",
@@ -107,7 +111,7 @@ def test_a_line_holds_what_the_marks_need(tmp_path: Path) -> None:
         "run": hashlib.sha256(digest.encode()).hexdigest()[:16],
         "chance": 0.5,
         "chance_digest": hashlib.sha256(f'["de_2_1", 0.5, 7, ["{answers.digest}"]]'.encode()).hexdigest()[:16],
-        "draw": {"seed": 7, "runs": [answers.digest], "order": [*drawn.order]},
+        "draw": {"seed": 7, "runs": [answers.digest], **order},
     }
     orders = [item["line"]["draw"].get("order") for item in content["items"]]
     assert orders == [[*drawn.order], *[None] * (len(orders) - 1)]
@@ -205,52 +209,43 @@ def test_what_to_expect(tmp_path: Path) -> None:
     rows = [mfava_row(n, "a b c d", [[0, 3, "entity", 0.5]]) for n in range(300)]
     answers = task_answers(tmp_path / "run", rows)
     expected = expectations([answers], 1)
-    assert [(row.answers, row.draws, row.items) for row in expected] == [
-        *((25, 25, 25), (50, 55, 50), (100, 115, 100), (200, 303, 200))
-    ]
+    assert [(row.answers, row.items) for row in expected] == [(25, 25), (50, 50), (100, 100), (200, 200)]
     # a quarter of the words are expected to be made up
-    assert [round(row.width, 2) for row in expected] == [0.2, 0.13, 0.09, 0.06]
+    assert [round(row.width, 2) for row in expected] == [0.19, 0.13, 0.08, 0.04]
     plain = task_answers(tmp_path / "plain", [mfava_row(n, "a b c e", None) for n in range(300)])
-    assert [round(row.width, 2) for row in expectations([plain], 1)] == [0.24, 0.16, 0.11, 0.07]
+    assert [round(row.width, 2) for row in expectations([plain], 1)] == [0.22, 0.15, 0.1, 0.05]
     assert expectations([plain, answers], 1)[0].width == expectations([plain], 1)[0].width
     assert [math.isnan(row.width) for row in expectations([plain], 1, "ratings")] == [True] * 4
     items = [expectations([plain, answers], 1, kind)[0].items for kind in ("spans", "ratings", "preferences")]
     assert items == [50, 50, 25]
 
 
-def test_so_many_different_answers_are_drawn_as_were_asked_for(tmp_path: Path) -> None:
-    """The draws before the next different one count. Of fewer answers all are drawn, or those that ten times as many
-    draws bring."""
+def test_of_fewer_answers_than_were_asked_for_all_are_drawn(tmp_path: Path) -> None:
     answers = task_answers(tmp_path / "run", [mfava_row(n, " ".join(["Wort"] * (1 + n))) for n in range(9)])
-    longest = draw([answers], 1_000, 3)
-    for number in (5, 6, 7):
-        drawn = draw_answers([answers], number, 3)
-        assert len(drawn.distinct()) == number
-        assert drawn.order == longest.order[: len(drawn.order)]
-        assert longest.order[len(drawn.order)] not in drawn.order
-    assert {len(draw_answers([answers], number, 3).order) for number in (9, 50)} == {90}
-    (of_all,) = expectations([answers], 3)
-    assert (of_all.answers, of_all.draws) == (9, 90)
-    assert [row.answers for row in expectations([answers], 3, numbers=(5, 50, 100))] == [5, 9]
+    assert sorted(draw([answers], 50, 3).order) == answers.ids
+    rows = expectations([answers], 3, numbers=(5, 50, 100))
+    assert [(row.answers, row.items) for row in rows] == [(5, 5), (9, 9)]
+    assert rows[1].width == 0  # nothing is left to chance
 
 
 @pytest.mark.one_python("how an estimate is distributed")
-def test_a_number_of_different_answers_is_an_unbiased_draw_and_the_last_new_one_is_not(tmp_path: Path) -> None:
-    """Five of nine, the longest of which has a third of the words: 4,000 draws of both kinds."""
+def test_a_draw_is_unbiased_and_its_errors_are_as_large_as_it_says(tmp_path: Path) -> None:
+    """Five of nine, the longest of which has a third of the words, and so is nearly always drawn: 4,000 draws. The short
+    ones, which are drawn rarely and count much then, leave the variance 15 % to chance."""
     lengths = [1, 1, 2, 3, 4, 6, 9, 14, 20]
     rows = [mfava_row(n, " ".join(["Wort"] * length)) for n, length in enumerate(lengths)]
     answers = task_answers(tmp_path / "run", rows)
     made_up = dict(zip(answers.ids, 1 / np.arange(1, 10), strict=True))  # the longer, the less
-    truth = float(answers.shares @ [*made_up.values()])
-    ours, with_last = [], []
+    totals, variances = [], []
     for seed in range(4_000):
-        order = draw_answers([answers], 5, seed).order
-        values = [made_up[name] for name in order]
-        after = draw([answers], len(order) + 1, seed).order[-1]
-        ours.append(np.mean(values))
-        with_last.append(np.mean([*values, made_up[after]]))
-    assert np.mean(ours) == pytest.approx(truth, abs=0.002)  # three standard errors
-    assert np.mean(with_last) - truth > 0.007
+        drawn = draw([answers], 5, seed)
+        included = np.array([drawn.inclusion(drawn.chances[name], 5)[0] for name in drawn.order])
+        parts = np.array([drawn.chances[name] * made_up[name] for name in drawn.order]) / included
+        totals.append(parts.sum())
+        variances.append(parts**2 @ (1 - included))
+    truth = float(answers.shares @ [*made_up.values()])
+    assert np.mean(totals) == pytest.approx(truth, abs=0.003)  # three standard errors
+    assert np.mean(variances) == pytest.approx(np.var(totals), rel=0.15)
 
 
 @pytest.mark.one_python("how wide bounds are")
@@ -262,12 +257,16 @@ def test_bounds_are_as_wide_as_was_forecast(tmp_path: Path, number: int, asked: 
     rows = [mfava_row(n, " ".join(["Wort"] * length), None) for n, length in enumerate(lengths)]
     answers = task_answers(tmp_path / "run", rows)
     forecast = expectations([answers], 1, numbers=[asked])[0]
-    times = Counter(draw_answers([answers], asked, 1).order)
-    drawn = [{"words": words, "expected": 0.0, "article": n // 2} for n, words in enumerate(lengths)]
+    sample = draw([answers], asked, 1)
+    drawn: list[dict[str, Any]] = [
+        {"words": words, "expected": 0.0, "article": n // 2} for n, words in enumerate(lengths)
+    ]
     widths = []
     for _ in range(200):
-        for name, value in zip(answers.ids, drawn, strict=True):
-            value |= {"times": times[name], "marked": float(rng.random())} if times[name] else {}
+        for name, share, value in zip(answers.ids, answers.shares, drawn, strict=True):
+            if name in sample.order:
+                included, left_out = sample.inclusion(sample.chances[name], asked)
+                value |= {"times": 1, "weight": share / included, "left_out": left_out, "marked": float(rng.random())}
         figure = marked_rate.figure_of(drawn)
         widths.append(figure.high - figure.low)
     assert forecast.width == pytest.approx(np.mean(widths), rel=0.1)

@@ -268,7 +268,7 @@ def test_the_readme_says_what_the_calibration_says() -> None:
 
     shipped = calibration.load("lexical")
     assert shipped.detector["version"] == LexicalDetector().version
-    page = Path(mfava.__file__).with_name("MEASUREMENTS.md").read_text("utf-8").partition("## What marks give")[0]
+    page = Path(mfava.__file__).with_name("MEASUREMENTS.md").read_text("utf-8")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
     table = {tuple(row[0].split()): row[1:4] for row in rows if row[0].endswith((" real", " gold", " silver"))}
     assert table.pop(("la", "silver"))[0] == "309"  # whose references are unreadable: measured, but no calibration

@@ -38,11 +38,11 @@ def test_answers_of_a_run_for_label_studio(closed_book: Path, tmp_path: Path) ->
     ElementTree.parse(tmp_path / "out" / "interface.xml")
     ids = [task["data"]["id"] for task in tasks]
     order = tasks[0]["data"]["draw"]["order"]
-    assert len(order) == 90  # of nine answers
-    assert ids == list(dict.fromkeys(order))
+    assert ids == order
+    assert len(order) == len({*order}) == len(tasks[0]["data"]["draw"]["thresholds"]) == 9
     printed = done.stdout.splitlines()
-    assert printed[0] == "mfava_de: 9 answers to mark (90 draws of 9 documents of sample/closed-book, seed 7)"
-    assert printed[1].startswith("  --answers 9: 9 answers to mark in 90 draws, 95 % bounds about 0.")
+    assert printed[0] == "mfava_de: 9 answers to mark (9 of 9 documents of sample/closed-book, seed 7)"
+    assert printed[1].startswith("  --answers 9: 9 answers to mark, 95 % bounds about 0.00 wide")
     assert "no answer was timed yet" in printed[2]
     assert printed[-1] == f"  lm-eval-grounded score {shlex.quote(str(closed_book))} --marks EXPORT.json"
 
@@ -73,7 +73,7 @@ def test_ratings_of_clapnq_go_on_to_a_judge(two_models: Path, tmp_path: Path) ->
     lines = lines_of_page(tmp_path / "out" / "marking.html")
     assert {line["model"] for line in lines} == {f"lm-eval-grounded/{run.name}" for run in runs}
     assert {*Counter(line["id"] for line in lines).values()} == {2}
-    assert "clapnq_rag: 20 answers to rate (15 draws of" in done.stdout
+    assert "clapnq_rag: 20 answers to rate (10 of 18 documents of" in done.stdout
     assert "bounds" not in done.stdout
     judge = "  lm_eval --tasks clapnq_judge --model ... --metadata {} --log_samples --output_path JUDGED/{}"
     options = [shlex.quote(json.dumps({"samples": str(run)})) for run in runs]
@@ -195,5 +195,5 @@ def test_from_a_run_to_its_rate_by_label_studio(predicted: Path, tmp_path: Path)
     (rate,) = (line.split("|") for line in done.stdout.splitlines() if "marked_rate" in line)
     assert 0 < float(rate[7]) < 0.2
     assert "are made up, by people's marks of" in done.stderr
-    assert "90 draws" in done.stderr
+    assert "9 draws" in done.stderr
     assert results_of(tmp_path / "scored")["results"]["mfava_de"]["marked_rate,answer"] > 0

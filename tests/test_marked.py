@@ -56,6 +56,48 @@ def test_exact_cases(
     assert (found.figure.n, found.slope) == (sum(times), pytest.approx(slope))
 
 
+@pytest.mark.parametrize(
+    ("left_out", "error", "freedom"), [(1.0, 0.158114, 4), (0.5, 0.111803, 2.5), (0.25, 0.079057, 1.25)]
+)
+def test_only_what_a_draw_may_leave_out_is_uncertain(left_out: float, error: float, freedom: float) -> None:
+    """Five answers that are each left out a quarter of the time have 1.25 degrees of freedom."""
+    found = marked_mean(Draws.of(ONES, left_out=[left_out] * 5), HALVES, [0.3] * 5, 0.3)
+    assert (found.figure.value, found.figure.standard_error) == pytest.approx((0.5, error), abs=1e-6)
+    assert found.freedom == pytest.approx(freedom)
+    assert found.figure.high == pytest.approx(1 / (1 + math.exp(-t.ppf(0.975, freedom) * error / 0.25)), abs=1e-5)
+
+
+def test_of_all_answers_nothing_is_uncertain() -> None:
+    draws = Draws.of([1] * 3, [3, 2, 1], left_out=[0] * 3)
+    first, second = (marked_mean(draws, marked, [0.3] * 3, 0.3) for marked in ([1, 0.5, 0], [1, 0.5, 0.6]))
+    assert first.figure[:4] == pytest.approx((2 / 3, 2 / 3, 2 / 3, 0))
+    assert first.bounds(0.2) == first.figure[1:3]
+    assert second.freedom == math.inf
+
+
+@pytest.mark.one_python("how often bounds hold the truth")
+@pytest.mark.parametrize("number", [30, 60])
+def test_a_difference_is_about_questions_like_these(number: int) -> None:
+    """Runs of 60 questions, of which half or all answers are marked, with a detector that reads them well: the marks of the
+    run alone would say that any two runs differ. 400 runs of two equal models."""
+    rng, held, significant = np.random.default_rng(3), [], 0
+    for _ in range(400):
+        shares = rng.beta(1.5, 3, (2, 60))
+        reading = np.clip(shares + rng.normal(0, 0.05, shares.shape), 0, 1)
+        drawn = rng.permutation(60)[:number]
+        draws = Draws.of(np.ones(number), left_out=np.full(number, 1 - number / 60))
+        both = [
+            (of_model[drawn], read[drawn], float(read.mean())) for of_model, read in zip(shares, reading, strict=True)
+        ]
+        means = [marked_mean(draws, *each, of_questions=True) for each in both]
+        assert [mean.figure.value for mean in means] == [marked_mean(draws, *each).figure.value for each in both]
+        result = marked_difference((draws, *means))
+        held.append(result.low <= 0 <= result.high)
+        significant += result.p < SIGNIFICANCE
+    assert 0.93 <= np.mean(held) <= 0.98
+    assert significant == 400 - sum(held)
+
+
 def test_answers_of_one_article_make_the_bounds_wider() -> None:
     marked, reading = [0.0, 0.0, 1.0, 1.0, 0.5, 0.5], [0.4] * 6
     apart, together, one = (
@@ -84,6 +126,7 @@ def test_worth_is_the_number_of_draws_without_the_reading() -> None:
         (lambda: Draws.of([1, 1], [1.0, -0.1]), [0, 0], [0, 0], "its weight is not negative"),
         (lambda: Draws.of([1, 1], [0.0, 0.0]), [0, 0], [0, 0], "nor are all 0"),
         (lambda: Draws.of([1, 1], [1.0]), [0, 0], [0, 0], "one value for each drawn answer"),
+        (lambda: Draws.of([1, 1], left_out=[0, 1.1]), [0, 0], [0, 0], "left out is not between 0 and 1"),
         (lambda: Draws.of([1, 1], clusters=["a"]), [0, 0], [0, 0], "one value for each drawn answer"),
         (
             lambda: Draws.of([1, 1]),

@@ -23,7 +23,7 @@ from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.judged import PAIRS, RATINGS, Row, compared, file, files, rated, runs
 from tests.logged_runs import files_of, in_this_process, lines
-from tests.marked_runs import DECLINES, annotated, first_word, rate_by_hand
+from tests.marked_runs import DECLINES, annotated, first_word, left_out, rate_by_hand
 from tests.miniature import MINIATURE
 
 __all__ = ["runs"]  # a fixture
@@ -165,9 +165,8 @@ def test_ratings_of_some_answers_are_joined_with_the_judges_of_all(
     marks = marked(tmp_path, [file(runs, "lexical")])
     task = scored(of_ratings, [marks], tmp_path / "out")
     rows = lines(marks)
-    order = rows[0]["draw"]["order"]
     judge = {(doc["id"], doc["aspect"]): float(judge_says(doc)[-1]) for doc in rated(samples=file(runs, "lexical"))}
-    draws = Draws.of([order.count(row["id"]) for row in rows])
+    draws = Draws.of(np.ones(12), left_out=left_out(rows))
     means = {}
     for aspect in ("faithfulness", "appropriateness"):
         of_all = np.mean([rating for (_, of), rating in judge.items() if of == aspect])
@@ -224,7 +223,6 @@ def test_preferences_for_some_questions_are_joined_with_the_judges_for_all(
     marks = marked(tmp_path, paths, prefer, "preferences")
     task = scored(of_pairs, [marks], tmp_path / "out", PAIRS)
     rows = lines(marks)
-    order = rows[0]["draw"]["order"]
     docs = compared(samples=paths, judge_names=["x", "y"])
     for system in "xy":
         judge = {doc["id"]: 0.5 for doc in docs}
@@ -232,7 +230,7 @@ def test_preferences_for_some_questions_are_joined_with_the_judges_for_all(
             if not judge_says(doc).endswith("tie"):
                 judge[doc["id"]] = float(doc["first" if judge_says(doc).endswith("A") else "second"] == system)
         by_hand = marked_mean(
-            Draws.of([order.count(row["id"]) for row in rows]),
+            Draws.of(np.ones(12), left_out=left_out(rows)),
             [wins[system][number_of(row["id"], 3)] for row in rows],
             [judge[row["id"]] for row in rows],
             float(np.mean([*judge.values()])),

@@ -68,8 +68,8 @@ def test_the_rate_is_that_of_the_estimator_over_the_draws(tagged: Path, tmp_path
     assert {
         key: task.provenance["marks"][key] for key in ("design", "draws", "answers", "words", "annotators", "lambda")
     } == {
-        "design": "with replacement, in proportion to words",
-        "draws": 12,
+        "design": "without replacement, in proportion to words",
+        "draws": 7,
         "answers": len(rows),
         "words": sum(len(words(row["answer"], "de")) for row in rows),
         "annotators": 1,
@@ -145,7 +145,7 @@ def test_two_models_are_compared_by_the_marks_of_the_same_questions(two_scored: 
     (row,) = compare_runs(two_scored, tasks=[TASK]).select("marked_rate", TASK)
     assert row.difference == pytest.approx(row.first_value - row.second_value)
     assert row.low < row.difference < row.high
-    assert (row.method, row.unit, row.n) == ("MOVER of two marked means with their correlation", "draws", 12)
+    assert (row.method, row.unit, row.n) == ("MOVER of two marked means with their correlation", "draws", 7)
     assert row.first_value == pytest.approx(two_scored[0].tasks[TASK].figure("marked_rate", "answer").value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -91,6 +92,25 @@ def test_weights_are_the_share_of_words_over_the_chance_of_a_draw_of_several_run
     draw = draw_of(["a", "b"], runs=[DIGEST, "0" * 16])
     marks = read(tmp_path, line("a", draw=draw, chance=0.25), line("b", draw=draw, chance=0.5))
     assert [each.weight for each in join(marks, RUN).answers.values()] == [2.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("complete_to", "of_a", "of_b"),
+    [(None, (0.5, 0.0), (0.25, 0.0)), (2, (2 / 3, 0.25), (0.5, 0.5)), (1, (1.0, 0.5), None)],
+)
+def test_of_draws_without_replacement_the_threshold_says_how_probable_an_answer_is(
+    tmp_path: Path, complete_to: int | None, of_a: tuple[float, float], of_b: tuple[float, float] | None
+) -> None:
+    """An answer's share of the words, a half and a quarter, is its chance. Times the threshold it is the logarithm of the
+    probability that the answer is left out, less its sign; the weight is the share over the other probability."""
+    draw = {**draw_of(["a", "b", "c"]), "thresholds": [2 * math.log(2), 4 * math.log(2), None]}
+    marks = read(tmp_path, *(line(identity, draw=draw) for identity in "abc"))
+    joined = join(marks, RUN, complete_to).answers
+    assert (joined["a"].weight, joined["a"].left_out) == pytest.approx(of_a)
+    assert (joined["b"].weight, joined["b"].left_out) == pytest.approx(of_b) if of_b else "b" not in joined
+    for thresholds in ([0.5], 3, ["a", 1, 1], [-1, 1, 1]):
+        with pytest.raises(CorruptSource, match="threshold"):
+            read(tmp_path, line("a", draw={**draw, "thresholds": thresholds}))
 
 
 @pytest.mark.parametrize(("complete_to", "times"), [(2, {"a": 1, "b": 1}), (3, {"a": 2, "b": 1})])

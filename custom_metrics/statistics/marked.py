@@ -9,9 +9,17 @@ The difference of two such means has bounds by MOVER: the distances of each mean
 correlation of both (Zou and Donner 2008, "Construction of confidence limits about effect measures", Statistics in Medicine
 27). Student's t would collapse where rates are low: of two models without a mark it says that they differ by 0 to 0.
 
-Assumptions: answers were drawn one after the other, with replacement and known probabilities (Hansen and Hurwitz 1943).
-Nothing is assumed of the detector: one that guesses leaves the bounds as wide as marks alone have them. The bounds are for
-the answers of this run and for marks like these.
+Answers are drawn one after the other, each in proportion to its chance among those not yet drawn, which is to draw those
+whose exponential random number over their chance is smallest (Efraimidis and Spirakis 2006, Information Processing Letters
+97). Given the smallest of these quotients that was not drawn, each answer is drawn independently of the others with a known
+probability (Cohen and Kaplan 2007, "Summarizing data using bottom-k sketches"). Its weight is the inverse, and a mean
+varies only by what the draw leaves out. Of draws with replacement (Hansen and Hurwitz 1943), as earlier versions made
+them, all of the spread counts.
+
+Assumptions: the probabilities are as the draw says.
+Nothing is assumed of the detector: one that guesses leaves the bounds as wide as marks alone have them. The bounds of a
+rate are for the answers of this run and for marks like these; those of a difference are for questions like these, as in
+other comparisons, so that they have a width also where all answers are marked.
 """
 
 from __future__ import annotations
@@ -50,30 +58,43 @@ class Draws(NamedTuple):
     clusters: (
         Sequence[Any] | None
     )  # names of what answers hang together with, such as the article; None: each by itself
+    left_out: NDArray[np.float64]  # probability that the draw leaves each out; 1: drawn with replacement
 
     @classmethod
-    def of(cls, times: ArrayLike, weights: ArrayLike | None = None, clusters: Sequence[Any] | None = None) -> Draws:
-        """Without weights the answers were drawn in proportion to what they count, such as their words.
+    def of(
+        cls,
+        times: ArrayLike,
+        weights: ArrayLike | None = None,
+        clusters: Sequence[Any] | None = None,
+        left_out: ArrayLike | None = None,
+    ) -> Draws:
+        """Without weights the answers were drawn in proportion to what they count, such as their words; without `left_out`
+        with replacement.
 
         An answer of weight 0 adds nothing to a mean. It keeps its place beside the answer of another run to the same
         question, so that both runs have the same draws.
 
         Raises:
-            ValueError: lengths differ, an answer was not drawn, or a weight is negative, or all are 0.
+            ValueError: lengths differ, an answer was not drawn, a weight is negative, or all are 0, or a probability is
+                none.
         """
         numbers = np.asarray(times, float)
         each = np.ones(numbers.shape) if weights is None else np.asarray(weights, float)
-        if numbers.ndim != 1 or each.shape != numbers.shape or (clusters is not None and len(clusters) != len(numbers)):
-            raise ValueError("times, weights and clusters have one value for each drawn answer")
+        left = np.ones(numbers.shape) if left_out is None else np.asarray(left_out, float)
+        lengths = {len(numbers), len(left), len(numbers if clusters is None else clusters)}
+        if numbers.ndim != 1 or each.shape != numbers.shape or len(lengths) > 1:
+            raise ValueError("times, weights, clusters and left_out have one value for each drawn answer")
         if not ((numbers >= 1).all() and (each >= 0).all() and (each.any() or not len(each))):
             raise ValueError("each answer was drawn once or more, and its weight is not negative, nor are all 0")
-        return cls(numbers, each, clusters)
+        if not ((left >= 0) & (left <= 1)).all():
+            raise ValueError("a probability of being left out is not between 0 and 1")
+        return cls(numbers, each, clusters, left)
 
     def only(self, chosen: NDArray[np.bool_]) -> Draws:
         """Some of the answers."""
         names = self.clusters
         clusters = None if names is None else [names[place] for place in np.flatnonzero(chosen).tolist()]
-        return Draws(self.times[chosen], self.weights[chosen], clusters)
+        return Draws(self.times[chosen], self.weights[chosen], clusters, self.left_out[chosen])
 
 
 class Marked(Protocol):
@@ -94,8 +115,8 @@ class MarkedMean(NamedTuple):
     alone: Figure  # by the marks alone
     residuals: NDArray[
         np.float64
-    ]  # (answers,) by how much one draw of each differs from the mean; 0 of one of weight 0
-    freedom: float  # degrees of freedom of the standard error
+    ]  # (answers,) by how much one draw of each differs from the mean; 0 of one of weight 0; of questions (2, answers)
+    freedom: float  # degrees of freedom of the standard error; inf: all answers were drawn, which leaves no error
     scale: tuple[float, float]
 
     def bounds(self, level: float = SIGNIFICANCE) -> tuple[float, float]:
@@ -113,7 +134,12 @@ class MarkedMean(NamedTuple):
 
 
 def marked_mean(
-    draws: Draws, marked: ArrayLike, expected: ArrayLike, of_all: float, scale: tuple[float, float] = (0.0, 1.0)
+    draws: Draws,
+    marked: ArrayLike,
+    expected: ArrayLike,
+    of_all: float,
+    scale: tuple[float, float] = (0.0, 1.0),
+    of_questions: bool = False,
 ) -> MarkedMean:
     """The mean of all answers, ``mean(h) - lambda * (mean(f) - F)``, lambda in [0, 1] by least squares of h on f.
 
@@ -123,12 +149,15 @@ def marked_mean(
         expected: (answers,) f, the same by the detector.
         of_all: F, the mean of f over all answers of the run, weighted as the draws are.
         scale: the least and the greatest value there can be.
+        of_questions: whether the bounds are for questions like these, which a difference is about, not for the answers of
+            this run. The value is the same.
 
     Returns:
         The mean with 95 % bounds by Student's t on the logit of its place on the scale. At the ends of the scale, and where
         all draws say the same, they are by t alone, and no narrower than those of a share without a hit (Clopper and
-        Pearson 1934). The standard error is the one for small samples, HC3 (MacKinnon and White 1985). There are no bounds
-        below five draws; without a draw all is ``nan``.
+        Pearson 1934). The standard error is the one for small samples, HC3 (MacKinnon and White 1985). Where all answers
+        were drawn it is 0, and both bounds are the value. There are no bounds below five of several draws; without a draw
+        all is ``nan``.
 
     Raises:
         ValueError: not one value for each drawn answer, or one outside the scale.
@@ -142,17 +171,21 @@ def marked_mean(
         return MarkedMean(UNDEFINED, 0.0, UNDEFINED, h, math.nan, scale)
     counts = draws.weights > 0
     if not counts.all():
-        mean, residuals = marked_mean(draws.only(counts), h[counts], f[counts], of_all, scale), np.zeros(len(h))
-        residuals[counts] = mean.residuals * draws.times.sum() / draws.times[counts].sum()
+        mean = marked_mean(draws.only(counts), h[counts], f[counts], of_all, scale, of_questions)
+        residuals = np.zeros((*mean.residuals.shape[:-1], len(h)))
+        residuals[..., counts] = mean.residuals * draws.times.sum() / draws.times[counts].sum()
         return mean._replace(residuals=residuals)
-    alone = _mean(draws, h, 0.0, scale)
-    deviations = draws.weights * _deviations(draws, f)
+    of_run = h if of_questions else None
+    alone = _mean(draws, h, 0.0, scale, of_run)
+    parts = draws.weights * np.sqrt(draws.left_out)  # of what a draw never leaves out the slope need not fit
+    deviations = parts * _deviations(draws, f)
     squares = float(draws.times * deviations @ deviations)
     if squares < 1e-12 * (scale[1] - scale[0]) ** 2 or alone.figure.n < FEWEST_DRAWS:
         return alone
-    slope = min(1.0, max(0.0, float(draws.times * draws.weights * deviations @ _deviations(draws, h)) / squares))
+    slope = min(1.0, max(0.0, float(draws.times * parts * deviations @ _deviations(draws, h)) / squares))
     leverage = deviations**2 / squares if 0 < slope < 1 else None
-    return _mean(draws, h - slope * f, slope * of_all, scale, leverage)._replace(slope=slope, alone=alone.figure)
+    mean = _mean(draws, h - slope * f, slope * of_all, scale, of_run, leverage)
+    return mean._replace(slope=slope, alone=alone.figure)
 
 
 def marked_harmonic_mean(draws: Draws, means: Sequence[MarkedMean], scale: tuple[float, float]) -> MarkedMean:
@@ -182,6 +215,10 @@ def marked_difference(*strata: tuple[Draws, Marked, Marked]) -> PairedDifference
     An answer that counts for one model only (the other's has no words, or nobody could judge it) is in that model's mean.
     Leaving it out of both would be biased: models abstain where others make things up.
 
+    Args:
+        strata: draws and means, which are ``of_questions``: that two runs differ on the questions that were asked, all of
+            which may be marked, does not say that they differ.
+
     Returns:
         The mean over the strata, with 95 % bounds by MOVER from those of each mean. p is the level at which such bounds
         touch 0: it is under 5 % exactly where 0 is outside the 95 % bounds. Both are ``nan`` where a mean has no bounds.
@@ -191,7 +228,8 @@ def marked_difference(*strata: tuple[Draws, Marked, Marked]) -> PairedDifference
         ValueError: means of a stratum are not of its draws.
     """
     for draws, first, second in strata:
-        if not first.residuals.shape == second.residuals.shape == draws.times.shape:
+        shape = first.residuals.shape
+        if not (shape == second.residuals.shape and shape[-1:] == draws.times.shape):
             raise ValueError("both means are of the same draws")
     correlations = [_correlation(draws, first.residuals, second.residuals) for draws, first, second in strata]
     values = np.array([[mean.figure.value for mean in means] for _, *means in strata])
@@ -240,12 +278,12 @@ def _products(draws: Draws, first: NDArray[np.float64], second: NDArray[np.float
     where they make it larger.
     """
     sums = draws.times * first
-    products = float(sums @ second)
+    products = float(np.vdot(sums, second))
     if draws.clusters is None:
         return products
     others = draws.times * second
-    of_clusters = sums_by_cluster(np.stack([sums, others], axis=1), draws.clusters)
-    between = float(of_clusters[:, 0] @ of_clusters[:, 1] - sums @ others)
+    of_first, of_second = np.hsplit(sums_by_cluster(np.vstack([sums, others]).T, draws.clusters), 2)
+    between = float(np.vdot(of_first, of_second) - np.vdot(sums, others))
     return products + (max(0.0, between) if first is second else between)
 
 
@@ -258,13 +296,27 @@ def _mean(
     values: NDArray[np.float64],
     shift: float,
     scale: tuple[float, float],
+    of_run: NDArray[np.float64] | None,
     leverage: NDArray[np.float64] | None = None,
 ) -> MarkedMean:
-    """The weighted mean of values, shifted. The `leverage` of each draw is that of a slope that was learned from them."""
+    """The weighted mean of values, shifted. The `leverage` of each draw is that of a slope that was learned from them.
+
+    With the values `of_run` the bounds are for questions like these. Then it counts, too, by how much a run's mean varies
+    with its questions, which no reading takes out: the sum of the squares of their part of the run, over the probability of
+    being drawn. Each is as far as the mean moves without that answer (jackknife: Särndal, Swensson and Wretman 1992,
+    section 11.5), as few answers may hold most words. Of draws with replacement nothing is added.
+    """
     number = int(draws.times.sum())
-    residuals = draws.weights / np.average(draws.weights, weights=draws.times) * _deviations(draws, values)
+    weights = draws.weights / np.average(draws.weights, weights=draws.times)
+    residuals = weights * _deviations(draws, values)
     if leverage is not None:
         residuals = residuals / (1 - np.minimum(leverage, 1 - 1 / number))
+    residuals = residuals * np.sqrt(draws.left_out)
+    if of_run is not None:
+        left = 1 - np.minimum(weights / number, 1 - 1 / number)  # of a run without the answer, which moves its mean
+        moves = weights * (1 - 1 / number) / left * _deviations(draws, of_run)
+        residuals = np.stack([residuals, np.sqrt(1 - draws.left_out) * moves])
+        draws = draws._replace(left_out=np.ones(len(values)))
     mean = float(np.average(values, weights=draws.times * draws.weights)) + shift
     error, freedom = _standard_error(draws, residuals, leverage is not None)
     figure = _figure(mean, error, freedom, number, scale)
@@ -286,8 +338,8 @@ def _bounds(
     smaller level hold those of a larger one."""
     from scipy.special import expit, logit
 
-    if math.isnan(error):
-        return math.nan, math.nan
+    if math.isnan(error) or math.isinf(freedom):
+        return place + error, place + error
     reach = _t(freedom, SIGNIFICANCE) * error
     slope = place * (1 - place)
     if reach > 1e-9 and reach < _FAR * slope:
@@ -304,17 +356,24 @@ def _standard_error(draws: Draws, residuals: NDArray[np.float64], learned: bool)
 
     A few answers with most of the spread tell less of it than many with the same: with the kurtosis k of the residuals, of
     n draws there are at most 2n / (k - (n - 3) / (n - 1)) degrees of freedom, n - 1 of a normal distribution (O'Neill
-    2014, "Some useful moment results in sampling problems").
+    2014, "Some useful moment results in sampling problems"). Of draws without replacement
+    from N answers there are n (1 - n / N) at most: what is sure to be drawn tells nothing of those left out.
     """
+    if not draws.left_out.any():
+        return 0.0, math.inf
     number = int(draws.times.sum())
     freedom = float(number - 1 - learned)
-    squares = float(draws.times @ residuals**2)
+    of_each = np.atleast_2d(residuals**2).sum(axis=0)
+    squares = float(draws.times @ of_each)
     if draws.clusters is not None:
         freedom -= len(residuals) - len({*draws.clusters})
     if number < FEWEST_DRAWS or freedom < 2 - learned:
         return math.nan, freedom
+    if (draws.left_out < 1).all():
+        others = float(draws.times @ (draws.left_out / (1 - draws.left_out)))  # by the probabilities of those drawn
+        freedom = min(freedom, max(1.0, number * others / (number + others)))
     if squares**2 > 0:  # of residuals of 1e-100 it is 0
-        kurtosis = number * float(draws.times @ residuals**4) / squares**2
+        kurtosis = number * float(draws.times @ of_each**2) / squares**2
         freedom = min(freedom, 2 * number / (kurtosis - (number - 3) / (number - 1)))
     return math.sqrt(_products(draws, residuals, residuals) / number / (number - 1)), freedom
 

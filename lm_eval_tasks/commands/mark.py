@@ -3,10 +3,9 @@
 Draws answers of mfava_*, clapnq_gold* and clapnq_rag* tasks, or of a log that `detect LOG` read, with known chances, and
 writes a page that an annotator opens in any browser, marks, and saves: no server, no network. With `--serve` the page is
 on 127.0.0.1, and saves marks as one goes. `lm-eval-grounded score RUN --marks FILE...` then estimates the rate of the
-whole run. `--answers 50` gives fifty different answers to mark. A long answer may be drawn several times, and counts as
-often. A draw of 100 answers begins with the draw of 50, if the seed is the same. All runs get the same questions.
-`--kind ratings` and `--kind preferences` are the CLAPnq paper's human evaluation. `--kind labels` asks whether an answer
-of NoMIRACL or CLAPnq answers or declines.
+whole run. Long answers are drawn more often. A draw of 100 answers begins with the draw of 50, if the seed is the same.
+All runs get the same questions. `--kind ratings` and `--kind preferences` are the CLAPnq paper's human evaluation.
+`--kind labels` asks whether an answer of NoMIRACL or CLAPnq answers or declines.
 
 Examples:
   lm-eval-grounded mark results/MODEL --tasks mfava_de --answers 50 -o marking
@@ -77,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.results.marks.draw import TaskAnswers, draw_answers
+    from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
     from lm_eval_tasks.results.marks.page import page_content
     from lm_eval_tasks.runs import read_runs
 
@@ -109,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(
                 f"{task}: no detector has read all answers, so none can suggest; `lm-eval-grounded score` first"
             )
-        drawn = draw_answers(answers, arguments.answers, arguments.seed, kind)
+        drawn = draw(answers, arguments.answers, arguments.seed, kind)
         contents.append(page_content(answers, drawn, kind, arguments.categories, arguments.suggest, instructions))
         say(*_expectations(answers, drawn, contents[-1], arguments.answers, seconds))
     if arguments.serve:
@@ -187,11 +186,11 @@ def _expectations(
     things = "pairs" if content["kind"] == "preferences" else "answers"
     documents = sum(chance > 0 for chance in drawn.chances.values())
     models = " and ".join(each.model for each in answers)
-    yield f"{content['title']} ({len(drawn.order)} draws of {documents} documents of {models}, seed {drawn.seed})"
+    yield f"{content['title']} ({len(drawn.order)} of {documents} documents of {models}, seed {drawn.seed})"
     for row in expectations(answers, drawn.seed, content["kind"], (number, *NUMBERS)):
         bounds = "" if math.isnan(row.width) else f", 95 % bounds about {row.width:.2f} wide"
         time = f", {row.items * seconds / 60:.0f} minutes" if seconds else ""
-        yield f"  --answers {row.answers}: {row.items} {things} to mark in {row.draws} draws{bounds}{time}"
+        yield f"  --answers {row.answers}: {row.items} {things} to mark{bounds}{time}"
     if content["kind"] == "spans" and not all(each.is_tagged for each in answers):
         yield "  no detector has read these answers yet: `score` runs one, whose reading makes bounds narrower"
     if seconds is None:

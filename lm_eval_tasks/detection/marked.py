@@ -55,10 +55,11 @@ REMEDY = "People's marks of fifty of its answers would measure it: lm-eval-groun
 """Of corrected rates: what :class:`lm_eval_tasks.definition.schema.Metric` has under these names."""
 
 
-FIELDS = ("words", "expected", "times", "weight", "marked")
+FIELDS = ("words", "expected", "times", "weight", "marked", "left_out")
 """What an answer adds to the rate: the number of its words; the share that the detector expects to be made up; how often it
-was drawn, 0 if it was not; its weight; and the share that people call made up, ``nan`` where nobody could tell."""
-_WORDS, _, _TIMES, _WEIGHT, _MARKED = range(len(FIELDS))
+was drawn, 0 if it was not; its weight; the share that people call made up, ``nan`` where nobody could tell; and the
+probability that the draw leaves it out, 1 of draws with replacement."""
+_WORDS, _, _TIMES, _WEIGHT, _MARKED, _LEFT_OUT = range(len(FIELDS))
 
 
 class DrawnAnswer(NamedTuple):
@@ -66,13 +67,14 @@ class DrawnAnswer(NamedTuple):
 
     answer: str
     times: int  # how often it was drawn
-    weight: float  # its share of all words over the chance of one draw; 0 without words that count; of ratings 1
+    weight: float  # its share of all words over its probability; 0 without words that count; of ratings 1
     marked: (
         float | None
     )  # mean of the annotators' shares of its words, or ratings; None where nobody could tell; of labels
     # the share of annotators who say that it answers
     declines: float = 0.0  # of labels the share of those who say that it declines
     spans: Sequence[Sequence[Any]] = ()  # that any annotator marked
+    left_out: float = 1.0  # probability that the draw leaves it out; 1 of draws with replacement
 
 
 class MarksOfTask(NamedTuple):
@@ -154,6 +156,7 @@ def value_of(
         "times": times,
         "weight": weight,
         "marked": share,
+        "left_out": drawn.left_out if drawn is not None else None,
         "spans": [*map(list, drawn.spans)] if drawn is not None else None,
     }
     return {name: field for name, field in value.items() if field is not None}
@@ -170,7 +173,7 @@ class MarkedRate(Aggregation):
     record = MARKS_RECORD
 
     def statistics(self, value: Any) -> list[float]:
-        fields = {"times": 0, "weight": 1.0, "marked": math.nan, **value}
+        fields = {"times": 0, "weight": 1.0, "marked": math.nan, "left_out": 1.0, **value}
         return [fields[name] for name in FIELDS]
 
     def cluster_names(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -184,22 +187,26 @@ class MarkedRate(Aggregation):
         """(documents,) whether people marked an answer that was drawn."""
         return np.asarray((rows.values[:, _TIMES] > 0) & ~np.isnan(rows.values[:, _MARKED]))
 
-    def mean(self, rows: Rows, unknown: float | None = None) -> tuple[Draws, MarkedMean] | None:
+    def mean(
+        self, rows: Rows, unknown: float | None = None, of_questions: bool = False
+    ) -> tuple[Draws, MarkedMean] | None:
         """The rate over all words of the answers, and its draws; ``None`` without a drawn answer that somebody could judge.
 
         `unknown` is the share of words to take for drawn answers that nobody could judge; default: these have weight 0.
+        Bounds are for the answers of the run, or `of_questions` like these.
         """
         rows = rows.only(~np.isnan(rows.values[:, _WORDS]))
         drawn = rows.only(rows.values[:, _TIMES] > 0)
         words, expected = rows.values[:, :2].T
-        _, of_drawn, times, weights, marked = drawn.values.T
+        _, of_drawn, times, weights, marked, left_out = drawn.values.T
         if unknown is None:
             weights = np.where(np.isnan(marked), 0.0, weights)
         if not weights.any():
             return None
-        draws = Draws.of(times, weights, drawn.clusters if drawn.clusters and all(drawn.clusters) else None)
+        draws = Draws.of(times, weights, drawn.clusters if drawn.clusters and all(drawn.clusters) else None, left_out)
         shares = np.nan_to_num(marked, nan=unknown or 0.0)
-        return draws, marked_mean(draws, shares, of_drawn, float(np.average(expected, weights=words)))
+        of_all = float(np.average(expected, weights=words))
+        return draws, marked_mean(draws, shares, of_drawn, of_all, of_questions=of_questions)
 
     def value(self, rows: Rows) -> float:
         return float(self.figure(rows).value)
@@ -230,15 +237,16 @@ class MarkedRate(Aggregation):
         return apart
 
     def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
-        """The differences of rates by the same draws. Each rate is that of all answers of its model that were judged. A
-        drawn answer that one model lacks, as earlier results lack those without words, has weight 0."""
+        """The differences of rates by the same draws, with bounds for questions like these. Each rate is that of all
+        answers of its model that were judged. A drawn answer that one model lacks, as earlier results lack those without
+        words, has weight 0."""
         return [self._difference([of for of in strata if {*pair} <= of.keys()], *pair) for pair in pairs]
 
     def _difference(self, strata: Strata, first: int, second: int) -> PairedDifference:
         of_strata = []
         for stratum in strata:
             one, other = stratum[first], stratum[second]
-            means = self.mean(_with_draws(one, other)), self.mean(_with_draws(other, one))
+            means = [self.mean(_with_draws(*each), of_questions=True) for each in ((one, other), (other, one))]
             if means[0] is not None and means[1] is not None:
                 of_strata.append((*means[0], means[1][1]))
         return marked_difference(*of_strata) if of_strata else NO_DIFFERENCE
@@ -247,7 +255,7 @@ class MarkedRate(Aggregation):
 def _with_draws(rows: Rows, other: Rows) -> Rows:
     """Rows with the answers that were drawn and the other model alone has, with weight 0."""
     lacking = np.isnan(rows.values[:, _WORDS]) & (other.values[:, _TIMES] > 0)
-    empty = np.column_stack([*np.zeros((2, len(lacking))), other.values[:, _TIMES], *np.zeros((2, len(lacking)))])
+    empty = np.where(np.isin(range(len(FIELDS)), (_TIMES, _LEFT_OUT)), other.values, 0.0)
     names = zip(*(of.clusters or [""] * len(lacking) for of in (rows, other)), strict=True)
     clusters = [theirs if lacks else own for (own, theirs), lacks in zip(names, lacking.tolist(), strict=True)]
     return rows._replace(values=np.where(lacking[:, None], empty, rows.values), clusters=clusters)
@@ -292,7 +300,7 @@ def description_of(values: Sequence[Any], marks: MarksOfTask) -> dict[str, Any]:
     judged = rows.values[marked_rate.counted(rows) & (rows.values[:, _WEIGHT] > 0)]
     return {
         **marks.description,
-        "design": "with replacement, in proportion to words",
+        "design": f"with{'' if (judged[:, _LEFT_OUT] == 1).all() else 'out'} replacement, in proportion to words",
         "draws": rate[1].figure.n,
         "answers": len(judged),
         "words": int(judged[:, _WORDS].sum()),

@@ -26,6 +26,7 @@ from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label,
 from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.detection.marked_labels import FIELDS, KINDS, MarkedLabels
+from lm_eval_tasks.results.marks.draw import Draw, ranking
 from lm_eval_tasks.results.marks.labels import label_chances
 from tests.benchmarks.marks import table
 from tests.development.released_sample import released_answers
@@ -107,8 +108,12 @@ def drawn_figures(
 ) -> Iterator[tuple[str, Figure, float]]:
     """The figures of one draw, and the widths of the marks alone."""
     chances = label_chances(cell.answerable, cell.doubtful)
-    times = np.bincount(rng.choice(len(ours), number, p=chances / chances.sum()), minlength=len(ours)).astype(float)
-    rows = rows_of(cell, ours, person, times, chances)
+    places, thresholds = ranking(chances, int(rng.integers(2**32)))
+    times = np.isin(np.arange(len(ours)), places[:number]).astype(float)
+    draw = Draw(0, (), (), thresholds)
+    rows = rows_of(
+        cell, ours, person, times, np.array([draw.inclusion(chance, number)[0] for chance in chances.tolist()])
+    )
     for metric in metrics:
         yield metric.name, metric.figure(rows), alone(metric, rows)
 

@@ -1,11 +1,12 @@
 """Do bounds from a few marked answers hold? ``python -m tests.benchmarks.marks [MIRROR]``, or ``make check-marks``.
 
-Of each language of the mirror that has annotated answers, some are drawn by their words 1,000 times, their annotations
-taken for marks and joined with what a detector expects of all. The truth is the share over all. `lexical` reads each
-language by weights that never saw it. Two more detectors guess, and say the opposite of the truth.
+Of each language of the mirror that has annotated answers, some are drawn as `mark` draws them, 1,000 times, their
+annotations taken for marks and joined with what a detector expects of all. The truth is the share over all. `lexical`
+reads each language by weights that never saw it. Two more detectors guess, and say the opposite of the truth.
 
 Models that make up 1 to 12 % of their words are simulated: of the real answers of all languages, whose lengths are spread
-wider, most lose their marks. Two halves of them are two models that answered the same questions.
+wider, most lose their marks. Two halves of them are two models that answered the same questions. A difference is about
+questions like these: in each round the run's questions, too, are drawn, with replacement, and the truth is that of all.
 
 Bounds are to hold 93 % of the time or more, and not more than 99.9 % but where rates are under 5 %. What does not in 1,000
 rounds, which leave 0.8 points to chance, is drawn 10,000 times. The command fails where bounds do not hold then.
@@ -23,9 +24,10 @@ from numpy.typing import NDArray
 from scipy.stats import t
 
 from custom_metrics.hallucination import estimate
-from custom_metrics.statistics.marked import Draws, marked_difference, marked_mean
+from custom_metrics.statistics.marked import Draws, MarkedMean, marked_difference, marked_mean
 from custom_metrics.statistics.random_effects import expected_errors
 from lm_eval_tasks.detection.marked import expected_share
+from lm_eval_tasks.results.marks.draw import Draw, ranking
 
 ROUNDS, MORE_ROUNDS = 1_000, 10_000
 NUMBERS = (25, 50, 100)
@@ -34,6 +36,8 @@ LOW_RATES = ((0.01, 0.01), (0.01, 0.03), (0.02, 0.06), (0.06, 0.12), (0.12, 0.12
 LEAST, MOST, LOW = 0.93, 0.999, 0.05
 """How often bounds are to hold; at most only from this rate on."""
 _SEED = 24
+_ALL = "all"
+_READ = ("words", "marked", "expected")
 
 Floats = NDArray[np.float64]
 
@@ -91,20 +95,33 @@ def annotated_answers(mirror: str) -> dict[tuple[str, str], Answers]:
     }
 
 
-def rounds(chances: Floats, number: int, times: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Which answers are drawn in each of so many rounds, and how often."""
-    rng = np.random.default_rng(_SEED)
-    for _ in range(times):
-        yield np.unique(rng.choice(len(chances), number, p=chances), return_counts=True)
+def drawn_answers(chances: Floats, number: int, seed: int) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Which answers are drawn, with which probability, and that of leaving them out."""
+    places, thresholds = ranking(chances, seed)
+    drawn, draw = np.array(places[:number]), Draw(seed, (), (), thresholds[:number])
+    included, left_out = np.transpose([draw.inclusion(chance, number) for chance in chances[drawn].tolist()])
+    return drawn, included, left_out
 
 
-def of_rates(answers: Answers, expected: Floats, number: int, times: int = ROUNDS) -> tuple[Held, Held]:
-    """Bounds of draws of this size: of marks joined with what is expected, and of marks alone."""
+def rounds(chances: Floats, number: int, times: int) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
+    """Which answers are drawn in each of so many rounds, with which probability, and that of leaving them out."""
+    for seed in range(times):
+        yield drawn_answers(chances, number, seed)
+
+
+def of_rates(
+    answers: Answers, expected: Floats, number: int, times: int = ROUNDS
+) -> tuple[Held, Held] | tuple[str, str]:
+    """Bounds of draws of this size: of marks joined with what is expected, and of marks alone; of all answers there are
+    none to speak of."""
+    if number >= len(answers.words):
+        return _ALL, _ALL
     share = answers.words / answers.words.sum()
     of_all = float(share @ expected)
     joined, alone = [], []
-    for drawn, counts in rounds(share, number, times):
-        draws = Draws.of(counts, clusters=[answers.texts[place] for place in drawn])
+    for drawn, included, left_out in rounds(share, number, times):
+        texts = [answers.texts[place] for place in drawn]
+        draws = Draws.of(np.ones(number), share[drawn] / included, texts, left_out)
         mean = marked_mean(draws, answers.marked[drawn], expected[drawn], of_all)
         joined.append(mean.figure[1:3])
         alone.append(mean.alone[1:3])
@@ -126,31 +143,50 @@ def halves(answers: Answers) -> tuple[Answers, Answers]:
     return first, second
 
 
-def of_pair(models: tuple[Answers, Answers], number: int, times: int = ROUNDS) -> tuple[Held, Held, Held, Held]:
-    """Bounds of both rates and of their difference, by draws for both; and of the difference by Student's t."""
+def means_of(
+    models: tuple[Answers, Answers], number: int, seed: int, of_questions: bool
+) -> tuple[Draws, MarkedMean, MarkedMean]:
+    """The rates of two models, by a draw for both."""
     shares = [each.words / each.words.sum() for each in models]
-    chances = (shares[0] + shares[1]) / 2
-    of_all = [float(share @ each.expected) for share, each in zip(shares, models, strict=True)]
-    truths = [float(share @ each.marked) for share, each in zip(shares, models, strict=True)]
+    drawn, included, left_out = drawn_answers((shares[0] + shares[1]) / 2, min(number, len(shares[0])), seed)
+    draws = [Draws.of(np.ones(len(drawn)), share[drawn] / included, None, left_out) for share in shares]
+    first, second = (
+        marked_mean(
+            draw, each.marked[drawn], each.expected[drawn], float(share @ each.expected), of_questions=of_questions
+        )
+        for draw, share, each in zip(draws, shares, models, strict=True)
+    )
+    return draws[0], first, second
+
+
+def of_pair(
+    models: tuple[Answers, Answers], number: int, times: int = ROUNDS
+) -> tuple[Held | str, Held | str, Held, Held]:
+    """Bounds of both rates of a run, by draws for both, and of their difference over all questions; and of the difference
+    by Student's t."""
+    size = len(models[0].words)
     bounds: list[list[tuple[float, float]]] = [[], [], [], []]
-    for drawn, counts in rounds(chances, number, times):
-        draws = [Draws.of(counts, share[drawn] / chances[drawn]) for share in shares]
-        means = [
-            marked_mean(draw, each.marked[drawn], each.expected[drawn], expected)
-            for draw, each, expected in zip(draws, models, of_all, strict=True)
-        ]
-        result = marked_difference((draws[0], *means))
-        residuals = np.repeat(means[0].residuals - means[1].residuals, counts)
-        half = t.ppf(0.975, number - 1) * float(np.sqrt(residuals @ residuals / number / (number - 1)))
+    for seed in range(times):
+        asked = np.random.default_rng((_SEED, seed)).integers(size, size=size)
+        first, second = (each._replace(**{name: getattr(each, name)[asked] for name in _READ}) for each in models)
+        draws, *means = means_of((first, second), number, seed, True)
+        result = marked_difference((draws, *means))
+        residuals, drawn = np.ravel(means[0].residuals - means[1].residuals), len(draws.times)
+        half = t.ppf(0.975, drawn - 1) * float(np.sqrt(residuals @ residuals / drawn / (drawn - 1)))
         by_t = result.difference - half, result.difference + half
-        for each, (low, high) in zip(bounds, [*(m.bounds() for m in means), result[3:5], by_t], strict=True):
+        rates = [mean.bounds() for mean in means_of(models, number, seed, False)[1:]]
+        for each, (low, high) in zip(bounds, [*rates, result[3:5], by_t], strict=True):
             each.append((low, high))
+    truths = [float(each.words @ each.marked / each.words.sum()) for each in models]
     difference, mean = truths[0] - truths[1], (truths[0] + truths[1]) / 2
     targets = [(truths[0], truths[0]), (truths[1], truths[1]), (difference, mean), (difference, mean)]
-    first, second, mover, by_t = (Held.of(each, *target) for each, target in zip(bounds, targets, strict=True))
-    if times == ROUNDS and not all(each.meets for each in (first, second, mover)):
+    first_rate, second_rate, mover, student = (
+        Held.of(each, *target) for each, target in zip(bounds, targets, strict=True)
+    )
+    of_run = (_ALL, _ALL) if number >= size else (first_rate, second_rate)
+    if times == ROUNDS and not all(each.meets for each in (*of_run, mover) if isinstance(each, Held)):
         return of_pair(models, number, MORE_ROUNDS)
-    return first, second, mover, by_t
+    return *of_run, mover, student
 
 
 def thinned(answers: Answers, rate: float, rng: np.random.Generator) -> Answers:

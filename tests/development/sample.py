@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from lm_eval_tasks.mfava.dataset import LANGUAGES as MFAVA
 from lm_eval_tasks.mfava.dataset import REPOSITORY
 from lm_eval_tasks.mushroom.references import SUFFIX, read_contexts
-from lm_eval_tasks.results.marks.draw import TaskAnswers, draw_answers
+from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
 from lm_eval_tasks.results.marks.page import page_content
 from lm_eval_tasks.runs import read_runs
 
@@ -203,7 +203,7 @@ def add_marks(sample: Excerpt, answers: Sequence[dict[str, Any]]) -> None:
         (logged,) = read_runs([Path(folder)])
         of_run = [TaskAnswers.of(logged.model, logged.tasks["mfava_de"])]
         with redirect_stdout(io.StringIO()):
-            content = page_content(of_run, draw_answers(of_run, MARKED, 1234, "spans"), "spans", False, False, "")
+            content = page_content(of_run, draw(of_run, MARKED, 1234), "spans", False, False, "")
     lines = []
     for item in content["items"]:
         line = item["line"]

@@ -38,6 +38,7 @@ class RatedAnswer(NamedTuple):
     judged: float | None  # by the judge; None: not read
     times: int = 0  # how often the question was drawn; 0: it was not
     marked: float | None = None  # mean of the annotators' ratings; None where nobody could tell
+    left_out: float = 1.0  # probability that the draw leaves the question out
 
 
 def scores_of(doc: Mapping[str, Any], verdict: str) -> dict[str, float | None]:
@@ -68,7 +69,8 @@ def values_of(doc: Mapping[str, Any], verdict: str, marks: MarksOfTask) -> dict[
     scores = scores_of(doc, verdict)
     for name, score in scores.items():
         drawn = marks.answers.get(f"{doc['id']}/{name}")
-        value = RatedAnswer(doc["id"], name, score, *((drawn.times, drawn.marked) if drawn is not None else ()))
+        of_draw = () if drawn is None else (drawn.times, drawn.marked, drawn.left_out)
+        value = RatedAnswer(doc["id"], name, score, *of_draw)
         metrics = [f"{PREFIX}{name}", HARMONIC] if "aspect" in doc else [f"{WIN_RATE}{name}"]
         if "aspect" in doc or {*scores} == {*marks.description["systems"]}:
             values |= dict.fromkeys(metrics, value)
@@ -108,7 +110,8 @@ def marked_score(
         return None
     if times is None:
         times = {question: value.times for question, value in rated.items()}
-    draws = Draws.of([*times.values()], [float(question in rated) for question in times])
+    left_out = [rated[question].left_out if question in rated else 0.0 for question in times]
+    draws = Draws.of([*times.values()], [float(question in rated) for question in times], None, left_out)
     ratings = [rated[question].marked if question in rated else scale[0] for question in times]
     mean = marked_mean(draws, ratings, [judged.get(question, of_all) for question in times], of_all, scale)  # type: ignore[arg-type]
     return MarkedScore((*rated,), draws, mean, of_all, len(drawn) - len(rated))

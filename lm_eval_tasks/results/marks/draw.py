@@ -1,15 +1,14 @@
 """The random draw of answers that people mark, from which a rate of all answers is estimated.
 
-Answers are drawn with replacement, in proportion to their words (Hansen and Hurwitz 1943). A share of words is then a
-plain mean over draws, and its bounds hold where few answers have most of the words. Ratings and preferences count answers,
-not words: for them each answer has the same chance. Labels are half of questions that can be answered, and drawn twice as
-often where ours is doubtful. A longer draw begins with a shorter one. All runs get the same documents, so that differences
-between models are paired.
+Answers are drawn without replacement, in proportion to their words, so that few answers with most of the words are among
+those drawn. Ratings and preferences count answers, not words: for them each answer has the same chance. Labels are half of
+questions that can be answered, and drawn twice as often where ours is doubtful. All runs get the same documents, so that
+differences between models are paired.
 
-People mark a number of different answers (:func:`draw_answers`). The draws before the next different answer count. Their
-number is random, and biases nothing: in any other order the same draws would end there, too, so each is distributed as the
-first one, which always counts (inverse sampling: Pathak 1964, Biometrika 51). A draw that ended with the last new answer
-would be biased, because its last answer is always new. ``score --complete-to`` counts incomplete marks in the same way.
+Each document has an exponential random number, over its chance; documents are marked in the order of these quotients. So a
+longer draw begins with a shorter one, and ``score --complete-to`` counts as many of the first as are marked. The threshold
+of a draw is the quotient of the next document. It says with which probability each document is drawn, which the estimator
+needs (:mod:`custom_metrics.statistics.marked`). Earlier versions drew with replacement; their files have no thresholds.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -37,9 +35,6 @@ from lm_eval_tasks.results import LOGGED, is_tagged
 from lm_eval_tasks.results.marks.labels import can_be_labelled, label_chances, labelled
 from lm_eval_tasks.results.report.readers import passages_of, tagged_answer
 from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
-
-REPEATS = 10
-"""The largest number of draws for each different answer: a run may have few answers, or one with most of the words."""
 
 KINDS = ("spans", "ratings", "preferences", "labels")
 """Kinds of marks: the made-up parts of an answer, its ratings from 1 to 4, the better of two answers, and whether an answer
@@ -139,19 +134,32 @@ class Draw(NamedTuple):
     seed: int
     runs: tuple[str, ...]  # digests of the runs' answers
     order: tuple[str, ...]  # ids, one for each draw
-    chances: Mapping[str, float] = {}  # id of each document to the probability by which one draw picks it
+    thresholds: tuple[float, ...] = ()  # of each number of draws, inf: that is all; empty: drawn with replacement
+    chances: Mapping[str, float] = {}  # id of each document to the probability that it is drawn first
 
-    def distinct(self, number: int | None = None) -> list[str]:
-        """The ids of the first draws, each once; of all draws without a number."""
-        return list(dict.fromkeys(self.order[:number]))
+    def inclusion(self, chance: float, number: int) -> tuple[float, float]:
+        """The probability that a document with this chance is among the first draws, and the probability that they leave it
+        out; of draws with replacement the chance, and 1."""
+        if not self.thresholds:
+            return chance, 1.0
+        reach = chance * self.thresholds[number - 1]
+        return -math.expm1(-reach), math.exp(-reach)
 
     def fields(self, name: str) -> dict[str, Any]:
-        """The fields of a document's line about the draw; one line of a file has the ``order``, too."""
+        """The fields of a document's line about the draw; one line of a file has :attr:`listed`, too."""
         digest = chance_digest(name, self.chances[name], self.seed, self.runs)
         return {
             "chance": self.chances[name],
             "chance_digest": digest,
             "draw": {"seed": self.seed, "runs": [*self.runs]},
+        }
+
+    @property
+    def listed(self) -> dict[str, Any]:
+        """The order of the draw, and its thresholds; ``None``, as JSON has no infinity, where all are drawn."""
+        return {
+            "order": [*self.order],
+            "thresholds": [None if math.isinf(value) else value for value in self.thresholds],
         }
 
 
@@ -190,7 +198,7 @@ def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans
 
     Args:
         runs: of one task, with the same documents.
-        number: of draws.
+        number: of draws; of fewer documents all are drawn.
         seed: with the same one, a longer draw begins with this one.
         kind: one of :data:`KINDS`. For spans a document's chance is its share of the words of all answers, the mean over
             the runs, and for labels that of :func:`~lm_eval_tasks.results.marks.labels.label_chances`; else all
@@ -214,22 +222,17 @@ def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans
         chances = first.answerable / max(1, first.answerable.sum())
     if not chances.any():
         raise UsageError(f"{first.task}: nothing to draw: no answer has a word to mark, or no question an answer")
-    places = np.searchsorted(np.cumsum(chances) / chances.sum(), np.random.default_rng(seed).random(number), "right")
-    last = int(np.flatnonzero(chances)[-1])  # for sums that rounding leaves below 1
-    order = tuple(first.ids[min(place, last)] for place in places.tolist())
-    return Draw(seed, tuple(run.digest for run in runs), order, dict(zip(first.ids, chances.tolist(), strict=True)))
+    places, thresholds = ranking(chances, seed)
+    order, digests = tuple(first.ids[place] for place in places[:number]), tuple(run.digest for run in runs)
+    return Draw(seed, digests, order, thresholds[:number], dict(zip(first.ids, chances.tolist(), strict=True)))
 
 
-def draw_answers(runs: Sequence[TaskAnswers], answers: int, seed: int, kind: str = "spans") -> Draw:
-    """Draw a number of different answers of each run, with at most :data:`REPEATS` times as many draws. The other arguments
-    and errors are those of :func:`draw`."""
-    drawn = draw(runs, answers if answers < FEWEST_DRAWS else REPEATS * answers, seed, kind)
-    possible = sum(chance > 0 for chance in drawn.chances.values())
-    number = max(FEWEST_DRAWS, REPEATS * min(answers, possible))
-    if answers < possible:
-        names = drawn.distinct(number)
-        number = drawn.order.index(names[answers]) if len(names) > answers else number
-    return drawn._replace(order=drawn.order[:number])
+def ranking(chances: NDArray[np.float64], seed: int) -> tuple[list[int], tuple[float, ...]]:
+    """The places of all documents that can be drawn, in the order drawn, and the threshold of each number of draws."""
+    possible = np.flatnonzero(chances)
+    quotients = np.random.default_rng(seed).standard_exponential(len(chances))[possible] / chances[possible]
+    order = np.argsort(quotients, kind="stable")
+    return possible[order].tolist(), (*quotients[order].tolist()[1:], math.inf)
 
 
 def _check_same_documents(first: TaskAnswers, second: TaskAnswers) -> None:
@@ -256,8 +259,7 @@ _SIMULATIONS = 40
 class Expectation(NamedTuple):
     """The work and the precision of a number of answers."""
 
-    answers: int  # different ones of a run
-    draws: int
+    answers: int  # of a run
     items: int  # to mark, of all runs
     width: float  # approximate width of the rate's 95 % bounds, of the run where they are widest; nan for other kinds
 
@@ -270,31 +272,32 @@ def expectations(
     with_words = [{name for name, number in zip(run.ids, run.words, strict=True) if number} for run in runs]
     every = [{*run.ids} for run in runs]
     to_mark = {"spans": with_words, "ratings": every, "labels": every, "preferences": every[:1]}[kind]
-    possible = sum(chance > 0 for chance in draw(runs, FEWEST_DRAWS, seed, kind).chances.values())
-    expected = []
-    for answers in sorted({max(FEWEST_DRAWS, min(number, possible)) for number in numbers}):
-        drawn = draw_answers(runs, answers, seed, kind)
-        items = sum(name in names for name in drawn.distinct() for names in to_mark)
-        width_of = {"spans": _width, "labels": _width_of_labels}.get(kind)
+    width_of = {"spans": _width, "labels": _width_of_labels}.get(kind)
+    expected = {}
+    for number in sorted(numbers):
+        drawn = draw(runs, number, seed, kind)
+        items = sum(name in names for name in drawn.order for names in to_mark)
         width = max(width_of(run, drawn) for run in runs) if width_of else math.nan
-        expected.append(Expectation(answers, len(drawn.order), items, width))
-    return expected
+        expected[len(drawn.order)] = Expectation(len(drawn.order), items, width)
+    return [*expected.values()]
 
 
 def _width_of_labels(run: TaskAnswers, drawn: Draw) -> float:
     """The width of the balanced error's bounds if people label the drawn answers as we do."""
     same = {
-        name: DrawnAnswer("", times, 1 / drawn.chances[name], *np.eye(3)[int(label), :2].tolist())
+        name: DrawnAnswer(
+            "", 1, 1 / drawn.inclusion(drawn.chances[name], len(drawn.order))[0], *np.eye(3)[int(label), :2].tolist()
+        )
         for name, label in zip(run.ids, run.labels.tolist(), strict=True)
-        if (times := drawn.order.count(name))
+        if name in {*drawn.order}
     }
     figure = marked_balanced_error.figure_of(run.label_values(same))
     return figure.high - figure.low
 
 
 def _width(run: TaskAnswers, drawn: Draw) -> float:
-    """The mean width of these draws' bounds, with their repetitions and articles, over simulated marks, whose shares have
-    the spread of Mu-SHROOM's annotated answers.
+    """The mean width of these draws' bounds, with their articles, over simulated marks, whose shares have the
+    spread of Mu-SHROOM's annotated answers.
 
     There the detector's reading leaves a variance of a quarter of m (1 - m) (eight languages: 0.13 to 0.45), where m is
     the share of all words: that of a beta distribution with parameters 3 m and 3 (1 - m). A detector's expectation is only
@@ -303,14 +306,15 @@ def _width(run: TaskAnswers, drawn: Draw) -> float:
     """
     share = (float(run.shares @ run.expected) + 0.5) / 2 if run.is_tagged else 0.5
     size = 3 if run.is_tagged else 2
-    times = Counter(drawn.order)
-    places = [place for place, name in enumerate(run.ids) if times[name]]
-    weights = [float(run.shares[place]) / drawn.chances[run.ids[place]] for place in places]
+    at = {name: place for place, name in enumerate(run.ids)}
+    places = [at[name] for name in drawn.order]
+    included, left_out = zip(*(drawn.inclusion(drawn.chances[name], len(places)) for name in drawn.order), strict=True)
+    weights = run.shares[places] / included
     if not any(weights):
         return math.nan
     articles = run.logged.articles
     clusters = None if articles is None else [articles[place] for place in places]
-    draws, rng = Draws.of([times[run.ids[place]] for place in places], weights, clusters), np.random.default_rng(0)
+    draws, rng = Draws.of(np.ones(len(places)), weights, clusters, left_out), np.random.default_rng(0)
     nothing, widths = np.zeros(len(places)), []
     for _ in range(_SIMULATIONS):
         shares = rng.beta(size * share, size * (1 - share), len(places))

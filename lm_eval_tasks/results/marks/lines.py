@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -70,6 +71,10 @@ class Mark(NamedTuple):
         """The marked share of the answer's words."""
         marked, number = flagged_words(self.answer, self.spans, self.language)
         return marked / number if number else 0.0
+
+    def inclusion(self, number: int) -> tuple[float, float]:
+        """Of the document among so many draws: :meth:`Draw.inclusion`."""
+        return self.draw.inclusion(self.chance, number)
 
 
 def read_marks(paths: Iterable[Path]) -> list[Mark]:
@@ -201,10 +206,16 @@ def draw_record(value: Any) -> Draw:
     if fields and "order" not in fields:
         raise ValueError("no line says the order of its draw; name the whole saved file, whose first line does")
     seed, runs, order = (fields.get(name) for name in Draw._fields[:3])
+    thresholds = fields.get("thresholds", [])  # lines of draws with replacement have none
     lists = [values for values in (runs, order) if isinstance(values, list) and values]
     if type(seed) is not int or len(lists) != 2 or not all(isinstance(text, str) for text in (*lists[0], *lists[1])):
         raise ValueError("draw is not an object with seed, runs and order")
-    return Draw(seed, tuple(lists[0]), tuple(lists[1]))
+    if not isinstance(thresholds, list) or len(thresholds) not in (0, len(lists[1])):
+        raise ValueError("draw does not have as many thresholds as draws")
+    numbers = [math.inf if value is None else value for value in thresholds]
+    if not all(type(value) in (int, float) and value > 0 for value in numbers):
+        raise ValueError("a threshold of the draw is neither a number above 0 nor null")
+    return Draw(seed, tuple(lists[0]), tuple(lists[1]), tuple(numbers))
 
 
 def _spans(values: Any, length: int) -> tuple[Span, ...]:
@@ -246,11 +257,10 @@ def join(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = 
             drawn[name] = DrawnAnswer(text, times, 0.0, 0.0)
             continue
         marked = [mark.share for mark in by_id[name] if mark.spans is not None]
-        weight, spans = (
-            shares[name] / by_id[name][0].chance,
-            sorted({s for mark in by_id[name] for s in mark.spans or ()}),
-        )
-        drawn[name] = DrawnAnswer(text, times, weight, fmean(marked) if marked else None, spans=spans)
+        included, left_out = by_id[name][0].inclusion(len(counted))
+        weight, spans = shares[name] / included, sorted({s for mark in by_id[name] for s in mark.spans or ()})
+        mean = fmean(marked) if marked else None
+        drawn[name] = DrawnAnswer(text, times, weight, mean, spans=spans, left_out=left_out)
     counting = [mark for mark in mine if mark.id in drawn]
     kappa, several = kappa_of_words(counting)
     more = {"kappa": kappa, "answers_of_several": several, "suggested": sum(mark.suggested for mark in counting)}
@@ -267,7 +277,8 @@ def join_labels(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | 
     drawn = {}
     for name, times in Counter(counted).items():
         answered, declined = (fmean(mark.ratings[label] or 0.0 for mark in by_id[name]) for label in LABELS[:2])
-        drawn[name] = DrawnAnswer(by_id[name][0].answer, times, 1 / by_id[name][0].chance, answered, declined)
+        included, _ = by_id[name][0].inclusion(len(counted))
+        drawn[name] = DrawnAnswer(by_id[name][0].answer, times, 1 / included, answered, declined)
     counting = [mark for mark in mine if mark.id in drawn]
     by_annotator: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for mark in counting:
@@ -300,7 +311,8 @@ def refuse(what: str, marks: Iterable[Mark], why: Callable[[Mark], str]) -> None
 def counted_draws(
     marks: Sequence[Mark], task: str, complete_to: int | None, unneeded: Collection[str] = ()
 ) -> tuple[tuple[str, ...], dict[str, list[Mark]]]:
-    """The draws of one draw's marks that count, the first `complete_to` or all, and the marks by the document's id.
+    """The draws of one draw's marks that count, the first `complete_to` or all, and the marks, which all have this draw, by
+    the document's id.
 
     Raises:
         UsageError: the marks are of several draws, or a drawn answer has none and is not among the `unneeded`.
@@ -308,7 +320,8 @@ def counted_draws(
     longest = max(marks, key=lambda mark: len(mark.draw.order))  # begins with all other draws
     order = longest.draw.order
     for mark in marks:
-        if mark.draw[:2] != longest.draw[:2] or mark.draw.order != order[: len(mark.draw.order)]:
+        number = len(mark.draw.order)
+        if mark.draw != longest.draw._replace(order=order[:number], thresholds=longest.draw.thresholds[:number]):
             raise UsageError(
                 f"{mark.where} and {longest.where} are of different draws; marks can be joined that are of one draw, with "
                 f"the same --seed and runs"
@@ -317,7 +330,7 @@ def counted_draws(
         raise UsageError(f"{task}: --complete-to {complete_to}, of {len(order)} draws: name one of 1 to {len(order)}")
     by_id: dict[str, list[Mark]] = defaultdict(list)
     for mark in marks:
-        by_id[mark.id].append(mark)
+        by_id[mark.id].append(mark._replace(draw=longest.draw))
     counted = order if complete_to is None else order[:complete_to]
     missing = list(dict.fromkeys(name for name in counted if name not in unneeded and name not in by_id))
     if missing:

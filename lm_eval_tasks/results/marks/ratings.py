@@ -111,7 +111,8 @@ def join_ratings(
         for place, (key, name) in enumerate(names.items()):
             ratings = [rating for mark in by_id[identity] if (rating := mark.ratings[key]) is not None]
             mean = fmean(ratings) if ratings else None
-            drawn[f"{identity}/{name}"] = DrawnAnswer(texts[place % len(texts)], times, 1.0, mean)
+            left_out = by_id[identity][0].inclusion(len(counted))[1]
+            drawn[f"{identity}/{name}"] = DrawnAnswer(texts[place % len(texts)], times, 1.0, mean, left_out=left_out)
     counting = [mark for mark in mine if mark.id in {*counted}]
     agreed = {name: name for name in ASPECTS} if task == RATINGS else {"preference": mine[0].runs[0]}
     agreement = {

@@ -91,7 +91,7 @@ def page_content(
     """
     items = list(_items(runs, drawn, kind, suggest, categories))
     for item in items[:1]:  # on every line the order would make files grow by the square of the draws
-        item["line"]["draw"] = {**item["line"]["draw"], "order": [*drawn.order]}
+        item["line"]["draw"] = {**item["line"]["draw"], **drawn.listed}
     task, language = runs[0].task, runs[0].language
     number_of, file = _NAMES[kind]
     return {
@@ -112,7 +112,7 @@ def _items(
 ) -> Iterator[dict[str, Any]]:
     """The items of each drawn document, in the order of the draw. The order of the runs is shuffled for each document, so
     that annotators do not learn which model comes first."""
-    names = drawn.distinct()
+    names = drawn.order
     places = [{name: place for place, name in enumerate(run.ids)} for run in runs]
     logged = [run.logged.select(map(of_run.__getitem__, names)) for run, of_run in zip(runs, places, strict=True)]
     for number, (name, *answers) in enumerate(zip(names, *logged, strict=True)):

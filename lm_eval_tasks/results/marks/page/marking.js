@@ -765,7 +765,7 @@
   // --------------------------------------------------------------------------------------------------------- files
   let isSaved = true;
 
-  // The first line of a file has the order of the draw.
+  // The first line of a file has the order of the draw, and its thresholds.
   function lineOf({ line, state }, place) {
     const { spans, cannot_tell, preferred, ratings, label, note, suggested } = state;
     const rated = Object.fromEntries(aspects.map(({ name }) => [name, ratings[name]]));
@@ -775,7 +775,8 @@
       preferences: { preferred, cannot_tell: preferred === null },
       labels: { label },
     }[kind];
-    const draw = { ...line.draw, order: place ? undefined : first.draw?.order };
+    const { order, thresholds } = (!place && first.draw) || {};
+    const draw = { ...line.draw, order, thresholds };
     const judged = { ...line, draw, annotator, ...judgement, note, seconds: Math.round(state.seconds * 10) / 10, suggested };
     return `${JSON.stringify(judged).replace(/[\u0085\u2028\u2029]/g, (end) => `\\u${end.charCodeAt(0).toString(16).padStart(4, "0")}`)}\n`;
   }
