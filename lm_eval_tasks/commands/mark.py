@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -139,6 +140,8 @@ def _serve(contents: dict[str, dict[str, Any]], folder: Path) -> None:
     from lm_eval_tasks.results.marks.serving import MarkingServer
 
     folder.mkdir(parents=True, exist_ok=True)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell that starts a command with & has it ignore Ctrl-C
+        signal.signal(number, signal.default_int_handler)
     with MarkingServer(contents, folder) as server:
         say(*(f"{server.origin}{server.path}{name}" for name in contents))
         say(f"Open it in a browser of this computer. Marks are saved in {folder} after each answer; Ctrl-C ends.")
