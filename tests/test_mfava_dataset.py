@@ -79,7 +79,7 @@ def test_articles_without_reference_or_question_are_left_out_and_counted(
 ) -> None:
     rows = ["K,A,u,R,,,,,Wer?,Was?", "K,B,u,,,,,,Wer?,Was?", "K,C,u,R,,,,,,", 'K,D,u,"R ""x"", y\nz",,,,,Wo?,']
     write_queries(tmp_path, FIVE, *rows)
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, "lm_eval.lm_eval_tasks.mfava.dataset"):
         documents = dataset.load("de", mirror=str(tmp_path))["evaluation"]
     assert documents["title"] == ["A", "D", "A"]  # the subsets in turn: A is in the first, D in the fourth
     assert documents["reference"][1] == 'R "x", y\nz'

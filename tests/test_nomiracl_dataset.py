@@ -178,7 +178,7 @@ def test_judged_questions_that_the_topics_lack_are_counted_over_both_subsets(
         "qrels_non_relevant": "".join(judged(IDS[:10], query) for query in ("b-0", "x")),
     }
     assert len(load("de", mirror=mirror(**changed))["evaluation"]) == 2
-    assert caplog.messages[-1] == "nomiracl_de: 3 judged questions that the topics lack"
+    assert "nomiracl_de: 3 judged questions that the topics lack" in caplog.messages
 
 
 def test_a_subset_alone_needs_no_file_of_the_other(mirror: Mirror) -> None:

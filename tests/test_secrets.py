@@ -332,6 +332,7 @@ def test_no_command_shows_or_writes_a_secret(
     calls: dict[str, list[tuple[int, list[Any]]]] = {
         "abstention": [(0, ["I do not know.", "--language", "en"])],
         "agreement": [(0, rated)],
+        "arena": [(2, [f"llm,model=x,api_key={KEY}", "--tasks", "mushroom_de", "--mirror", MINIATURE, "-o", "arena"])],
         "calibrate": [(0, [marked, *reads, "-o", "c.json"]), (2, [tagged, "-o", "d.json"])],
         "check": [
             (0, ["--model", "local-chat-completions", "--model_args", model, "--tasks", "mfava_de", *asked]),
