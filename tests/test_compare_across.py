@@ -170,6 +170,7 @@ NOMIRACL = [f"nomiracl_{language}" for language in LANGUAGES]
 ROLE = {"nomiracl": "nomiracl_role", **{name: f"{name}_role" for name in NOMIRACL}}
 
 
+@pytest.mark.slow("all languages twice")
 def test_a_group_is_paired_with_that_of_another_prompt(two_models: Path, tmp_path: Path) -> None:
     first, second = one_model(two_models, tmp_path, NOMIRACL)
     plain = compared(first, second)

@@ -309,6 +309,7 @@ def test_samples_that_are_damaged_cost_the_rank_of_their_task_alone(folder: Path
 # ------------------------------------------------------------------------------------------------------ many, and again
 
 
+@pytest.mark.slow("three sites")
 def test_after_a_run_was_added_that_run_alone_is_read(folder: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     first = write_leaderboard(folder, site)
@@ -347,6 +348,7 @@ def test_the_cache_gives_the_ranks_of_a_cost_again(folder: Path, tmp_path: Path)
     assert (tmp_path / "site" / "leaderboard.json").read_text("utf-8") != figures[0]
 
 
+@pytest.mark.slow("a site for each way of damage")
 def test_what_was_kept_heals(folder: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     index = write_leaderboard(folder, site).index
@@ -381,6 +383,7 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert not (tmp_path / "new site").exists()
 
 
+@pytest.mark.slow("three sites")
 def test_several_folders_are_one_site_and_a_run_in_two_of_them_counts_once(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,6 +51,7 @@ def held_out_figures(hub: str) -> dict[tuple[str, str], Mapping[str, float]]:
 
 
 @pytest.mark.one_python("how good the weights are")
+@pytest.mark.slow("reads answers by every set of weights")
 def test_a_part_of_the_answers_of_languages_and_families_never_seen(hub: str) -> None:
     """The first twelve of each kind, to the digit but for what another processor rounds; the tests below read all."""
     from lm_eval_tasks.detection.labelled_answers import labelled_answers

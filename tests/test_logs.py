@@ -146,6 +146,7 @@ class Nines:
         return [[Span(match.start(), match.end()) for match in re.finditer("9+", answer)] for answer in answers]
 
 
+@pytest.mark.slow("reads a log of many megabytes")
 def test_a_killed_run_goes_on_and_memory_is_not_of_the_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         {**GOOD, "answer": f"Es sind {number} Meter.", "reference": f"{number} " * 16_000} for number in range(1_000)

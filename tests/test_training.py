@@ -91,6 +91,7 @@ BY_HEART = "--held_out 0 --num_train_epochs 60 --learning_rate 1e-2 --max_length
         ("modernbert", "bidirectional", "binary"),
     ],
 )
+@pytest.mark.slow("trains four models")
 def test_twenty_documents_are_learned_by_heart(
     tmp_path: Path, bases: dict[str, Path], kind: str, attention: str, labels: str
 ) -> None:
