@@ -26,6 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.usage.plain_errors import PlainError, UsageError
+from custom_metrics.usage.secrets import blank
 from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.commands import add_mirror, add_output, say
 
@@ -75,24 +76,26 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     runs: Path = arguments.output / "results"
     for number, typed in enumerate(detectors := [*dict.fromkeys((*named, *REFERENCES))], 1):
-        detector = tried(typed, tasks, shared)
+        detector, shown = tried(typed, tasks, shared), f"{number} of {len(detectors)}: {blank(typed)}"
         if finished(runs, typed, detector, every, arguments.limit):
-            say(f"{number} of {len(detectors)}: {typed}, as it was run before")
+            say(f"{shown}, as it was run before")
             continue
-        say(f"{number} of {len(detectors)}: {typed} fits; reading the answers of {', '.join(tasks)}")
+        say(f"{shown} fits; reading the answers of {', '.join(tasks)}")
         spans = arguments.output / ".spans" / _results_name(typed).rpartition("/")[2]
         spans.parent.mkdir(parents=True, exist_ok=True)
         limit = ["--limit", str(arguments.limit)] if arguments.limit else []
         options = [*shared, *limit, "--output_path", str(runs), "--log_samples", "--use_cache", str(spans)]
         if _lm_eval(typed, every, options).returncode:
-            raise PlainError(f"{typed}: the run ended with an error (above); the same command goes on where it stopped")
+            raise PlainError(
+                f"{blank(typed)}: the run ended with an error (above); the same command goes on from there"
+            )
     tags = arguments.output / "detectors.csv"
     _write_tags(tags, runs)
     site = write_leaderboard(runs, arguments.output, tags=tags)
     say(site.overviews)
     rows = json.loads((arguments.output / "leaderboard.json").read_text("utf-8"))["rows"]
     for typed in named:
-        say(f"{typed} stands", *standing(rows, _run_of(runs, typed).folder.relative_to(runs).as_posix()), "")
+        say(f"{blank(typed)} stands", *standing(rows, _run_of(runs, typed).folder.relative_to(runs).as_posix()), "")
     say(f"{site.index}: {site.runs} detectors")
     return 0
 
@@ -107,7 +110,7 @@ def checked(typed: str) -> str:
     check_detector(name, json.dumps(assignments(options), sort_keys=True))
     if name != DEFAULT_DETECTOR or "held_out" in options:
         return typed
-    say(f"{typed} was trained on Mu-SHROOM; it is run with held_out=True")
+    say(f"{blank(typed)} was trained on Mu-SHROOM; it is run with held_out=True")
     return f"{typed},held_out=True"
 
 
@@ -118,7 +121,9 @@ def tasks_there(chosen: str | None, mirror: str | None) -> dict[str, list[str]]:
     groups = {name: name for name in chosen.split(",")} if chosen else SETS
     there: dict[str, list[str]] = {}
     lacking: dict[str, list[str]] = {}
-    logging.getLogger("lm_eval").setLevel(logging.ERROR)  # loaders say all of it again in the runs
+    log = logging.getLogger("lm_eval")
+    level = log.level
+    log.setLevel(logging.ERROR)  # loaders say all of it again in the runs
     for title, group in groups.items():
         for name in catalogue.groups().get(group, (group,)):
             listed = catalogue.task_named(name)
@@ -131,7 +136,7 @@ def tasks_there(chosen: str | None, mirror: str | None) -> dict[str, list[str]]:
                 lacking.setdefault(title, []).append(name)
             else:
                 there.setdefault(title, []).append(name)
-    logging.getLogger("lm_eval").setLevel(logging.INFO)
+    log.setLevel(level)
     for title, names in lacking.items():
         say(f"{title}: without {' '.join(names)}, whose files are not here (`lm-eval-grounded sources` lists them)")
     if not there:
@@ -148,7 +153,7 @@ def tried(typed: str, tasks: Mapping[str, Sequence[str]], options: Sequence[str]
         found = [*Path(folder).rglob("results_*.json")]
         if ended.returncode or not found:
             last = [line for line in ended.stderr.splitlines() if line.strip()][-1:]
-            raise UsageError(f"{typed} does not fit: {' '.join(last) or 'it wrote no results'}")
+            raise UsageError(f"{blank(typed)} does not fit: {' '.join(last) or 'it wrote no results'}")
         detector: Mapping[str, Any] = json.loads(found[0].read_text("utf-8"))["config"]["detector"]
         return detector
 
@@ -193,7 +198,7 @@ def _run_of(runs: Path, typed: str) -> Run:
 
     found = [run for run in read_runs([runs]) if run.model == _results_name(typed)]
     if not found:
-        raise MissingSource(f"{runs}: no run of {typed}")
+        raise MissingSource(f"{runs}: no run of {blank(typed)}")
     return found[0]
 
 
