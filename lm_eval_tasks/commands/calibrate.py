@@ -5,7 +5,7 @@ counts of each document, by language. The answers of a file of marks (JSON lines
 
 Examples:
   lm-eval-grounded calibrate results/detector-lexical -o calibration.json
-  lm-eval-grounded calibrate --check lexical
+  lm-eval-grounded calibrate marks-anna.jsonl --detector my/detector -o calibration.json
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,6 @@ from lm_eval_tasks.commands import add_detector, add_output, say
 
 if TYPE_CHECKING:
     from detector_plugin.calibration import Calibration, LanguageCalibration
-    from detector_plugin.labelled import LabelledAnswer
 
     # Path, language, kind of annotations, the detector's errors, and its name, version and licence.
     Measured = tuple[Path, str, str, LanguageCalibration, dict[str, str]]
@@ -43,40 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "results",
         type=Path,
-        nargs="*",
+        nargs="+",
         metavar="RESULTS",
         help="folders or samples files of the runs, or files of marks",
     )
     add_detector(parser)
-    add_output(parser, "FILE")
-    parser.add_argument(
-        "--check",
-        metavar="CALIBRATION",
-        help="instead: hold the estimates with a calibration (file, or detector whose ships) against its real answers",
-    )
+    add_output(parser, "FILE", required=True)
     parser.add_argument("--note", default="", help="kept in the file")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.check:
-        if arguments.results or arguments.output is not None or arguments.note:
-            raise ValueError(
-                f"calibrate --check {arguments.check} reads that calibration alone, and writes none. Leave out the "
-                f"results, -o and --note; or write a calibration of the results (-o FILE), then --check FILE"
-            )
-        from detector_plugin.calibration import load
-        from lm_eval_tasks.mfava import cells
-
-        compared = cells.cells(load(arguments.check))
-        if not compared:
-            raise ValueError(
-                f"{arguments.check} has real answers in fewer than three languages, or no model with {cells.FEWEST} of "
-                f"them; measure them with `lm_eval --model hallucination-detector --tasks mushroom ...`"
-            )
-        say(cells.table(compared))
-        return 0
-    if not arguments.results or arguments.output is None:
-        raise ValueError("calibrate: name the results of detection runs, and the file to write with -o")
     from lm_eval_tasks.data.atomic import whole_file
 
     calibration = calibration_from_runs(arguments.results, arguments.note, arguments.detector, arguments.detector_args)
@@ -163,28 +139,16 @@ def _of_runs(place: Path, skipped: set[str]) -> Iterator[Measured]:
 
 def _of_lines(path: Path, detector: str, detector_args: str | None) -> Iterator[Measured]:
     """The errors of a detector on the annotated answers of a file, such as one of marks."""
-    from custom_metrics.scores.detection import count_words
-    from detector_plugin.calibration import from_counts
     from detector_plugin.detector import describe
     from detector_plugin.filters import shared_detector
+    from detector_plugin.transformers.training.measuring import measure
     from lm_eval_tasks.definition.metadata import pairs
     from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
 
     documents = read_labelled_lines(path, Counter())
     reader = shared_detector(detector, json.dumps(pairs("detector_args", detector_args, "calibrate"), sort_keys=True))
-    columns = ("reference", "answer", "language", "question")
-    spans = reader.detect(*([getattr(document, column) for document in documents] for column in columns))
-    groups: dict[tuple[str, str], list[tuple[LabelledAnswer, Sequence[int]]]] = {}
-    for document, flagged in zip(documents, spans, strict=True):
-        if flagged is not None:
-            counts = count_words(document.answer, document.language, document.spans, flagged)
-            groups.setdefault((document.language, document.annotations), []).append((document, counts))
-    for (language, kind), group in groups.items():
-        answers, counts_of_answers = zip(*group, strict=True)
-        models = [answer.model for answer in answers] if kind == "real" else ()
-        clusters = [answer.article or answer.reference for answer in answers]
-        errors = from_counts(counts_of_answers, path.name, models, clusters)
-        yield path, language, kind, errors, describe(reader)
+    for row in measure(reader, documents, "measured"):
+        yield path, row.language, row.annotations, replace(row.errors, source=path.name), describe(reader)
 
 
 def _word_counts(sample: dict[str, Any], path: Path) -> list[int]:

@@ -38,11 +38,11 @@ class Example(NamedTuple):
 
 class Examples(NamedTuple):
     """Examples; the tokens of each class that are learned, the last number being that of tokens without a category; and how
-    many documents were cut or left out, by reason."""
+    many documents were cut."""
 
     all: list[Example]
     tokens: tuple[int, ...]
-    counts: Counter[str]
+    cut: int
 
 
 def examples_of(
@@ -52,23 +52,19 @@ def examples_of(
     UnusableDetector where `max_length` has no room for reference and answer beside the prompt.
     """
     examples: list[Example] = []
-    counts: Counter[str] = Counter()
+    cut = 0
     tokens = np.zeros(len(LABELS[recipe.labels]) + 1, np.int64)
     for document in tqdm(documents, desc="tokens", unit="answer", disable=None if progress else True):
         encoded = encoder.encode(document.reference, document.answer, document.question, document.language)
         room = room_for(encoded, max_length)
-        if len(encoded.reference) + len(encoded.answer) > room:
-            if recipe.too_long == "skip":
-                counts[f"left out, longer than {max_length} tokens"] += 1
-                continue
-            counts[f"longer than {max_length} tokens, cut"] += 1
+        cut += len(encoded.reference) + len(encoded.answer) > room
         labels, shares = token_labels(document, encoded.offsets, recipe.labels, recipe.soft_labels)
         for example in _cut(encoded, labels, shares, room):
             learned = example.labels[example.labels != IGNORED]
             if len(learned):
                 tokens += np.bincount(learned, minlength=len(tokens))
                 examples.append(example)
-    return Examples(examples, tuple(map(int, tokens)), counts)
+    return Examples(examples, tuple(map(int, tokens)), cut)
 
 
 def token_labels(

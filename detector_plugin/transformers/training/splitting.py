@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from custom_metrics.reading.spans import Span
+from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import TRANSLATED, LabelledAnswer, article_groups, text_groups, without_spans
-from detector_plugin.transformers.training.recipe import close_to
 
 MOST_GIVEN_UP = 0.5
 """Share of the answers that are not left out, which are not learned from because an answer that is left out has their text.
@@ -27,7 +27,7 @@ UNRELATED, CLEANED = "unrelated", "cleaned"
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a training set. No text is in two of them, in any language, except for `translated`."""
+    """The parts of a training set. No text is in two of them, in any language."""
 
     learn: list[LabelledAnswer]
     choose: list[LabelledAnswer]  # threshold and checkpoint are chosen by these
@@ -35,16 +35,9 @@ class Parts:
     left_out: list[LabelledAnswer]  # of languages or models that were left out whole
     counts: Counter[str] = field(default_factory=Counter)  # documents that are in no part, by reason
     texts: Mapping[str, int] = field(default_factory=dict)  # of each part; one in several languages counts once
-    translated: int = 0  # documents of `left_out` whose text is in another part, in another language
 
 
-def split(
-    documents: Sequence[LabelledAnswer],
-    share: float,
-    seed: int = 0,
-    without: Sequence[str] = (),
-    keep_translations: bool = False,
-) -> Parts:
+def split(documents: Sequence[LabelledAnswer], share: float, without: Sequence[str] = ()) -> Parts:
     """Split documents by text, evenly over languages and kinds of annotation, in the same way whatever their order.
 
     A text falls on one side in all its languages. Where a language is left out, the other languages' answers about its
@@ -54,9 +47,7 @@ def split(
     Args:
         documents: labelled answers.
         share: of the texts that are held out. Half of them choose, the other half measure.
-        seed: of the choice.
         without: language codes, models and families of models that are left out whole.
-        keep_translations: learn from translations of what is left out; only answers about the same article are given up.
 
     Raises:
         UsageError: nothing is left to learn from or to measure, or a name in `without` fits nothing.
@@ -74,11 +65,10 @@ def split(
         texts = placed
     text_of = {id(document): number for number, text in enumerate(texts) for document in text}
     documents = [document for document in documents if id(document) in text_of]
-    set_aside = article_groups(documents) if keep_translations else texts
-    room = float("inf") if keep_translations else MOST_GIVEN_UP * sum(not is_left_out(answer) for answer in documents)
+    room = MOST_GIVEN_UP * sum(not is_left_out(answer) for answer in documents)
     measured: set[int] = set()
     by_text: dict[int, list[LabelledAnswer]] = defaultdict(list)
-    for group in sorted(set_aside, key=lambda group: _order(group, seed)[-1]):
+    for group in sorted(texts, key=lambda group: _order(group)[-1]):
         outside = [document for document in group if is_left_out(document)]
         inside = [document for document in group if not is_left_out(document)]
         if outside and len(inside) <= room:
@@ -89,7 +79,7 @@ def split(
         counts[NOT_MEASURED] += len(outside)
         for document in inside:
             by_text[text_of[id(document)]].append(document)
-    kept = sorted(by_text.values(), key=lambda group: _order(group, seed))
+    kept = sorted(by_text.values(), key=_order)
     held_out = [at for at in range(len(kept)) if int((at + 1) * share + 1e-9) > int(at * share + 1e-9)]
     if share and not held_out and len(kept) > 2:
         held_out = [len(kept) - 2, len(kept) - 1]
@@ -106,17 +96,10 @@ def split(
         )
     if without and not measured:
         raise UsageError(
-            f"nothing is left to measure{apart}, for the other answers are about the same texts; --keep-translations "
-            "measures it"
+            f"nothing is left to measure{apart}: the other answers are about the same texts, and are learned from"
         )
-    numbers = {name: {text_of[id(document)] for document in part} for name, part in parts.items()}
-    seen = numbers["learn"] | numbers["choose"]
-    return Parts(
-        **parts,
-        counts=+counts,
-        texts={name: len(those) for name, those in numbers.items()},
-        translated=sum(text_of[id(document)] in seen for document in parts["left_out"]),
-    )
+    texts_of = {name: len({text_of[id(document)] for document in part}) for name, part in parts.items()}
+    return Parts(**parts, counts=+counts, texts=texts_of)
 
 
 def _left_out(documents: Sequence[LabelledAnswer], without: Sequence[str]) -> Callable[[LabelledAnswer], bool]:
@@ -126,20 +109,20 @@ def _left_out(documents: Sequence[LabelledAnswer], without: Sequence[str]) -> Ca
     if unknown := sorted(names - languages - models):
         raise UsageError(
             f"--without {', '.join(unknown)}: no language, model or family of a model that the data has"
-            f"{close_to(unknown[0], [*languages, *models])}. There are {', '.join(sorted(languages) + sorted(models))}"
+            f"{known_instead(unknown[0], sorted(languages) + sorted(models))}"
         )
     return lambda document: (
         not names.isdisjoint((document.language, document.model.casefold(), document.family.casefold()))
     )
 
 
-def _order(group: Sequence[LabelledAnswer], seed: int) -> tuple[str, str, str]:
-    """By language and kind of annotation, and within these in an order that only content and seed decide."""
-    digest = _digest(seed, *sorted(document.reference + "\1" + document.answer for document in group))
+def _order(group: Sequence[LabelledAnswer]) -> tuple[str, str, str]:
+    """By language and kind of annotation, and within these in an order that only content decides."""
+    digest = _digest(0, *sorted(document.reference + "\1" + document.answer for document in group))
     return min(document.language for document in group), min(document.annotations for document in group), digest
 
 
-def synthetic(documents: Sequence[LabelledAnswer], number: int, seed: int = 0) -> list[LabelledAnswer]:
+def synthetic(documents: Sequence[LabelledAnswer], number: int) -> list[LabelledAnswer]:
     """Make documents: answers held against another page (`UNRELATED`, hallucinated as a whole), and as many answers without
     what is hallucinated in them (`CLEANED`).
 
@@ -154,15 +137,15 @@ def synthetic(documents: Sequence[LabelledAnswer], number: int, seed: int = 0) -
             if document.reference.strip():
                 pages.setdefault(document.language, {})[article, document.reference] = None
 
-    def digest(document: LabelledAnswer, seed: int) -> str:
+    def digest(document: LabelledAnswer, seed: int = 0) -> str:
         return _digest(seed, document.language, document.annotations, document.answer, document.reference)
 
     unrelated: list[LabelledAnswer] = []
     cleaned: list[LabelledAnswer] = []
-    for document in sorted(documents, key=lambda document: digest(document, seed)):
+    for document in sorted(documents, key=digest):
         others = [text for article, text in pages.get(document.language, {}) if article != number_of[id(document)]]
         if len(unrelated) < (number + 1) // 2 and others:
-            page = others[int(digest(document, seed + 1)[:8], 16) % len(others)]
+            page = others[int(digest(document, 1)[:8], 16) % len(others)]
             whole = (Span(0, len(document.answer)),)
             changed = replace(document, reference=page, article="", spans=whole, soft=None, annotations=UNRELATED)
             unrelated.append(changed)
