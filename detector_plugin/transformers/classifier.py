@@ -100,7 +100,8 @@ class TransformersDetector:
         given_labels = parse_labels(labels)
         model = describe_model(self.name, revision, base_model, parse_flag("trust_remote_code", trust_remote_code))
         stored = model.stored
-        default_threshold = 0.5 if stored.threshold is None else stored.threshold
+        stored_threshold: float | None = parse_number("threshold", stored.threshold, float, 0, 1)
+        default_threshold = 0.5 if stored_threshold is None else stored_threshold
         self.threshold: float = default_threshold if given_threshold is None else given_threshold
         local = Path(self.name).expanduser()
         plain_name = (local.resolve().name if local.is_dir() else self.name).casefold()
@@ -127,7 +128,7 @@ class TransformersDetector:
         unnamed = (HALLUCINATION, BORNE_OUT) if checks_facts else (None, None) if model.of_texts else UNNAMED
         unit = "sentence" if model.of_texts else "token"
         self.categories = class_meanings(model.labels, given_labels, f"detector {name}", unnamed, unit)
-        length = given_length or stored.max_length
+        length = given_length or parse_number("max_length", stored.max_length, int, 1)
         pairs = self.form != "paper"
         self.engine: Engine = engine_class(
             Setup(model, bidirectional, pairs, length, size, tokens, dtype, device, options=engine_options)

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ class Repository:
         hub = library("huggingface_hub")
         try:
             return Path(hub.hf_hub_download(self.name, name, revision=self.revision))
-        except Exception:  # who needs the file says why: `_download_problem`
+        except Exception:  # who needs the file says why: `check_configuration`
             return None
 
     def json(self, name: str) -> dict[str, Any]:
@@ -131,20 +131,11 @@ class StoredSettings:
     labels: tuple[str, ...] | None = None
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any], name: str) -> StoredSettings:
-        """From the file's content; unknown keys are passed over. UnusableDetector where a value is of the wrong kind;
-        `name` is the detector's."""
-        kinds = {"form": str, "attention": str, "threshold": float, "max_length": int, "labels": list}
-        values = {key: content[key] for key in kinds if content.get(key) is not None}
-        for key, value in values.items():
-            kind = kinds[key]
-            if not isinstance(value, (float, int) if kind is float else kind) or isinstance(value, bool):
-                raise UnusableDetector(
-                    f"detector {name}: {DETECTOR_FILE} has {key}={value!r}, which is not {kind.__name__}"
-                )
-        if "labels" in values:
-            values["labels"] = tuple(map(str, values["labels"]))
-        return cls(**values)
+    def of(cls, repository: Repository) -> StoredSettings:
+        """Those of a repository; unknown keys are passed over. The detector checks the values."""
+        content = repository.json(DETECTOR_FILE)
+        values = {each.name: content[each.name] for each in fields(cls) if content.get(each.name) is not None}
+        return cls(**values | ({"labels": tuple(map(str, values["labels"]))} if "labels" in values else {}))
 
     def save(self, folder: Path) -> None:
         content = {key: value for key, value in asdict(self).items() if value is not None}
@@ -167,36 +158,20 @@ def check_configuration(repository: Repository, adapter: Repository | None) -> N
     hub, errors = library("huggingface_hub"), library("huggingface_hub.errors")
     try:
         hub.hf_hub_download(repository.name, "config.json", revision=repository.revision)
-    except (errors.HFValidationError, errors.EntryNotFoundError, errors.HfHubHTTPError, OSError) as error:
-        raise UnusableDetector(f"{what} {_download_problem(repository, error, errors)}") from error
-
-
-def _download_problem(repository: Repository, error: Exception, errors: Any) -> str:
-    """Why a file of the hub cannot be had, and what to do. `errors` are the hub's, of which some are kinds of others."""
-    page = f"https://huggingface.co/{repository.name}"
-    if isinstance(error, errors.HFValidationError):
-        folder = Path(repository.name).expanduser().resolve()
-        return f"is neither a folder ({folder}) nor a name that the hub could have ({first_line(error)})"
-    if isinstance(error, errors.GatedRepoError):
-        return f"is gated: ask for access at {page}, then log in (hf auth login, or HF_TOKEN)"
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return (
-            f"there is no such model at {page} (or it is private and HF_TOKEN is not set), no folder of that name here, "
-            f"and the detectors with a name of their own are {', '.join(names(DETECTORS))}"
-        )
-    if isinstance(error, errors.RevisionNotFoundError):
-        return f"has no revision {repository.revision!r}; see {page}/commits/main"
-    if isinstance(error, (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)):
-        offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-        return (
-            f"is not a folder here, is not in the cache {library('huggingface_hub.constants').HF_HUB_CACHE}, and cannot be "
-            f"fetched ({'HF_HUB_OFFLINE is set' if offline else 'the hub cannot be reached'}). On a machine with a "
-            f"connection, run 'hf download {repository.name}' and copy it here, or name its folder. "
-            f"Detectors with a name of their own are {', '.join(names(DETECTORS))}."
-        )
-    if isinstance(error, errors.EntryNotFoundError):
-        return f"has no config.json at {page}: it is not a model of transformers"
-    return f"cannot be fetched from {page}: {first_line(error)}"
+    except (errors.HFValidationError, errors.HfHubHTTPError, OSError) as error:
+        why = f"cannot be fetched from https://huggingface.co/{repository.name}: {' '.join(str(error).split())[:400]}"
+        if isinstance(error, errors.HFValidationError):
+            folder = Path(repository.name).expanduser().resolve()
+            why = f"is neither a folder ({folder}) nor a name that the hub could have ({first_line(error)})"
+        elif isinstance(error, (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)):
+            offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+            why = (
+                f"is not a folder here, is not in the cache {library('huggingface_hub.constants').HF_HUB_CACHE}, and "
+                f"cannot be fetched ({'HF_HUB_OFFLINE is set' if offline else 'the hub cannot be reached'}). On a machine "
+                f"with a connection, run 'hf download {repository.name}' and copy it here, or name its folder"
+            )
+        known = ", ".join(names(DETECTORS))
+        raise UnusableDetector(f"{what} {why}. Detectors with a name of their own are {known}.") from error
 
 
 def find_repositories(name: str, revision: str | None, base_model: str | None) -> tuple[Repository, Repository]:
@@ -266,7 +241,7 @@ def describe_model(
     own, weights = find_repositories(name, revision, base_model)
     with _as_unusable(name, "its configuration cannot be read"):
         config = load_configuration(weights, trust_remote_code)
-    stored = StoredSettings.from_json(own.json(DETECTOR_FILE), name)
+    stored = StoredSettings.of(own)
     adapter, head_size = own is not weights, None
     architectures = getattr(config, "architectures", None) or []
     of_texts = any(_OF_TEXTS in kind for kind in architectures)

@@ -16,19 +16,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_cost, add_output, print_or_write, split_names
+from lm_eval_tasks.commands import add_output, add_runs, print_or_write, runs_of, split_names
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "runs",
-        type=Path,
-        nargs="+",
-        metavar="RUN",
-        help="folder, results file or samples file; two runs or more in all",
-    )
+    add_runs(parser, "; two runs or more in all")
     parser.add_argument(
         "--across",
         metavar="S,...",
@@ -49,14 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="put the published figures beside; their difference where a run was measured as they were, else why there is "
         "none (--format csv: these alone)",
     )
-    plan_help = "how many documents a difference of D needs (power 80 %%), by the answers seen; one run is enough"
-    parser.add_argument("--plan", type=float, metavar="D", help=plan_help)
+    parser.add_argument(
+        "--plan", type=float, metavar="D", help="how many documents a difference of D needs (power 80 %%)"
+    )
     parser.add_argument(
         "--short", action="store_true", help="one row for each benchmark and language, and the verdict on it"
     )
     parser.add_argument("--pairs", action="store_true", help="of three models or more, every pair and language")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
-    add_cost(parser)
     add_output(parser, metavar="FILE", help="default: standard output")
 
 
@@ -71,13 +65,12 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.compare.tables import render, short_table
     from lm_eval_tasks.results.formats import render_sections
     from lm_eval_tasks.results.joining import check_across
-    from lm_eval_tasks.runs import labels, read_runs
-    from lm_eval_tasks.runs.run import with_cost
+    from lm_eval_tasks.runs import labels
 
     across = check_across(split_names(arguments.across))
     if arguments.calibration is not None:
         calibration.load(str(arguments.calibration))
-    runs = [with_cost(run, arguments.cost) for run in read_runs(arguments.runs)]
+    runs = runs_of(arguments)
     tasks, metrics = split_names(arguments.tasks) or None, split_names(arguments.metrics) or None
     if arguments.paper and (across or arguments.pair or arguments.plan is not None):
         raise UsageError("--paper goes without --across, --pair and --plan: published figures are of one setting")

@@ -36,17 +36,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.commands import (
-    add_cost,
     add_mirror,
     add_output,
     add_retriever_options,
+    add_runs,
     print_or_write,
     retriever_options,
+    runs_of,
     say,
+    split_names,
 )
 
 if TYPE_CHECKING:
     from lm_eval_tasks.clapnq.corpus import Corpus
+    from lm_eval_tasks.runs import Run
 
 _WHO = "lm-eval-grounded export"
 SETTINGS = ("gold", "rag", "rag-gold")
@@ -60,14 +63,10 @@ Document = dict[str, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
     figures = kinds.add_parser("figures", help="a row for each figure of runs")
-    figures.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder, results file or samples file")
-    add_cost(figures)
+    add_runs(figures)
     add_output(figures, "FILE", "the table, .csv or .json", required=True)
     card = kinds.add_parser("model-card", help="the block model-index of a model's card")
-    card.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="folder, results file or samples file of one run"
-    )
-    add_cost(card)
+    add_runs(card, " of one run")
     add_output(card, "FILE", "default: standard output")
     tasks = kinds.add_parser("tasks", help="a folder for each task, for a leaderboard's converter")
     tasks.add_argument("path", type=Path, metavar="PATH", help="results file, or folder of them")
@@ -101,13 +100,12 @@ def _add_clapnq(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.kind == "figures":
-        say(f"{export_figures(arguments.runs, arguments.output, arguments.cost)} figures", arguments.output)
+        say(f"{export_figures(runs_of(arguments), arguments.output)} figures", arguments.output)
     elif arguments.kind == "model-card":
         from lm_eval_tasks.results.model_card import model_card
-        from lm_eval_tasks.runs import labels, read_runs
-        from lm_eval_tasks.runs.run import with_cost
+        from lm_eval_tasks.runs import labels
 
-        runs = [with_cost(run, arguments.cost) for run in read_runs(arguments.runs)]
+        runs = runs_of(arguments)
         if len(runs) != 1:
             raise UsageError(f"a model card is of one model; here are {len(runs)}: {', '.join(labels(runs))}")
         print_or_write(model_card(runs[0]), arguments.output)
@@ -124,7 +122,7 @@ def _run_clapnq(arguments: argparse.Namespace) -> None:
     names = ("output", "split", "setting", "prompt", "retriever", "top_k", "seed", "mirror")
     exported = export_clapnq(
         **{name: getattr(arguments, name) for name in names},
-        columns=[name.strip() for name in arguments.columns.split(",")],
+        columns=split_names(arguments.columns),
         options=retriever_options(arguments),
     )
     say(", ".join(f"{number} {kind} questions" for kind, number in exported.examples.items()))
@@ -135,19 +133,17 @@ def _run_clapnq(arguments: argparse.Namespace) -> None:
     say(arguments.output, sidecar_of(arguments.output))
 
 
-def export_figures(places: Sequence[Path], output: Path, cost: float = 1.0) -> int:
+def export_figures(runs: Sequence[Run], output: Path) -> int:
     """Write the figures of runs (:func:`lm_eval_tasks.results.tidy.figure_rows`) as CSV or JSON, as the name ends; a
-    UsageError for another ending. `cost`: see :func:`lm_eval_tasks.runs.run.with_cost`. Returns how many there are."""
+    UsageError for another ending. Returns how many there are."""
     from lm_eval_tasks.results.formats import csv_of, json_of
     from lm_eval_tasks.results.tidy import figure_rows
-    from lm_eval_tasks.runs import read_runs
-    from lm_eval_tasks.runs.run import with_cost
 
     if output.suffix not in (".csv", ".json"):
         raise UsageError(f"{_WHO} figures: {output}: the name of a table ends in .csv or .json")
-    rows = [*figure_rows(with_cost(run, cost) for run in read_runs(places))]
+    rows = [*figure_rows(runs)]
     if not rows:
-        raise UsageError(f"{_WHO} figures: no results file has a figure in {', '.join(map(str, places))}")
+        raise UsageError(f"{_WHO} figures: no results file has a figure")
     print_or_write(csv_of(rows) if output.suffix == ".csv" else json_of({"figures": rows}), output)
     return len(rows)
 
