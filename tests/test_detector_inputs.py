@@ -14,8 +14,7 @@ pytest.importorskip("transformers")
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.classifier import class_meanings, parse_labels
+from detector_plugin.transformers import TransformersDetector, class_meanings, parse_labels
 from detector_plugin.transformers.inputs import prompt
 from tests.test_transformers_detector import found
 from tests.tiny_models import write_lexicon, write_lookup

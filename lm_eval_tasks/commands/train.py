@@ -125,8 +125,13 @@ def read_data(
     answers are of a benchmark that is not to be trained on; MissingSource or CorruptSource if a file is missing or damaged.
     """
     from detector_plugin.transformers.training import Ingredient
-    from lm_eval_tasks.detection.contamination import refuse_test_sets
-    from lm_eval_tasks.detection.labelled_answers import collections, labelled_answers, read_labelled_lines, readable
+    from lm_eval_tasks.detection.labelled_answers import (
+        collections,
+        labelled_answers,
+        read_labelled_lines,
+        readable,
+        refuse_test_sets,
+    )
     from lm_eval_tasks.memerag.dataset import refuse_name
 
     known = collections()

@@ -20,7 +20,7 @@ from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
-from lm_eval_tasks.detection.contamination import TestSet
+from lm_eval_tasks.detection.labelled_answers import TestSet
 
 if TYPE_CHECKING:
     from datasets import Dataset

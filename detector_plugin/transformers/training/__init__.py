@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
-from detector_plugin.transformers.classifier import TransformersDetector
+from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.inputs import Encoder
 from detector_plugin.transformers.model import describe_model, library
 from detector_plugin.transformers.training import measuring, trainer
