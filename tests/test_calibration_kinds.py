@@ -72,7 +72,7 @@ def test_runs_on_real_answers_make_a_calibration(tmp_path: Path) -> None:
     docs = [{"language": "fi", "model": model, "answer": "x"} for model in ("a", "b", "a")]
     samples = written_samples(tmp_path, "mushroom_fi", values, docs)
     results = samples.with_name(samples.name.replace("samples_mushroom_fi", "results")).with_suffix(".json")
-    results.write_text(json.dumps({"config": {"detector": NAME}}), "utf-8")
+    results.write_text(json.dumps({"results": {}, "configs": {}, "config": {"detector": NAME}}), "utf-8")
     calibration = calibration_from_runs([tmp_path])
     assert calibration.detector == NAME
     assert list(calibration.languages["fi"]) == ["real"]

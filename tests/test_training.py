@@ -156,7 +156,10 @@ def test_the_folder_has_all_that_a_detector_needs(made: Made, tmp_path: Path) ->
     assert detector.categories == [None, HALLUCINATION]
     assert "threshold" not in detector.version
     assert "threshold=0.99" in load_detector(str(made.folder), threshold=0.99).version
-    for content, why in (({"threshold": "high"}, "threshold='high'"), ({"form": "pears"}, "'pears' is none of")):
+    for content, why in (
+        ({"threshold": "high"}, "threshold: 'high' is not a number"),
+        ({"form": "pears"}, "'pears' is none of"),
+    ):
         folder = shutil.copytree(made.folder, tmp_path / why)
         (folder / "detector.json").write_text(json.dumps(content), "utf-8")
         with pytest.raises(UnusableDetector, match=why):
@@ -286,7 +289,6 @@ def attempt(tmp_path: Path, bases: dict[str, Path], capsys: pytest.CaptureFixtur
         ("--attention causal", "--attention causal is for decoders"),
         ("--quantization 4bit", "--quantization 4bit needs --adapter lora"),
         ("--max_length 20", "reference and answer need more room"),
-        ("--synthetic -1", "--synthetic -1"),
         ("--report_to no-such", "transformers' Trainer cannot start: ValueError: no-such is not supp"),
         ("--calibrate --held_out 0", "--calibrate: nothing is held out or left out to be measured"),
         ("--without de", "is left to learn from without de"),

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.secrets import blank
 from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.commands import add_detector, add_output, say
 
 if TYPE_CHECKING:
     from detector_plugin.calibration import Calibration, LanguageCalibration
+    from lm_eval_tasks.runs import Run
 
     # Path, language, kind of annotations, the detector's errors, and its name, version and licence.
     Measured = tuple[Path, str, str, LanguageCalibration, dict[str, str]]
@@ -40,13 +40,8 @@ FEW = 50  # documents; the public sets have 245 and more
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "results",
-        type=Path,
-        nargs="+",
-        metavar="RESULTS",
-        help="folders or samples files of the runs, or files of marks",
-    )
+    results = "folders or samples files of the runs, or files of marks"
+    parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS", help=results)
     add_detector(parser)
     add_output(parser, "FILE", required=True)
     parser.add_argument("--note", default="", help="kept in the file")
@@ -118,23 +113,25 @@ def _of_runs(place: Path, skipped: set[str]) -> Iterator[Measured]:
     """The errors in detection runs. Names of other tasks are added to `skipped`."""
     from detector_plugin.calibration import CalibrationError, from_counts
     from detector_plugin.detector import RAG
-    from lm_eval_tasks.data.samples import read_samples, samples_files
-    from lm_eval_tasks.runs import cluster_of
+    from lm_eval_tasks.data.samples import read_samples
+    from lm_eval_tasks.runs import cluster_of, read_runs
 
-    for task, path in (entry for files in samples_files(place).values() for entry in files.items()):
-        detection = _DETECTION.fullmatch(task)
-        if detection is None:
-            skipped.add(task)
-            continue
-        kind = RAG if detection["rag"] else detection["kind"] or "real"
-        detector = _read_detector(path, is_learned=kind != RAG)
-        samples = list(read_samples(path))
-        if not samples:
-            raise CalibrationError(f"{path}: no sample can be read")
-        counts = [_word_counts(sample, path) for sample in samples]
-        models = [str(sample["doc"].get("model") or "") for sample in samples] if kind == "real" else ()
-        clusters = [cluster_of(sample["doc"]) or number for number, sample in enumerate(samples)]
-        yield path, samples[0]["doc"]["language"], kind, from_counts(counts, task, models, clusters), detector
+    for run in read_runs([place]):
+        for name, task in run.tasks.items():
+            detection = _DETECTION.fullmatch(name)
+            if detection is None or task.samples is None:
+                skipped.add(name)
+                continue
+            kind = RAG if detection["rag"] else detection["kind"] or "real"
+            detector = _detector_of(run, task.samples, is_learned=kind != RAG)
+            samples = list(read_samples(task.samples))
+            if not samples:
+                raise CalibrationError(f"{task.samples}: no sample can be read")
+            counts = [_word_counts(sample, task.samples) for sample in samples]
+            models = [str(sample["doc"].get("model") or "") for sample in samples] if kind == "real" else ()
+            clusters = [cluster_of(sample["doc"]) or number for number, sample in enumerate(samples)]
+            errors = from_counts(counts, name, models, clusters)
+            yield task.samples, samples[0]["doc"]["language"], kind, errors, detector
 
 
 def _of_lines(path: Path, detector: str, detector_args: str | None) -> Iterator[Measured]:
@@ -160,27 +157,21 @@ def _word_counts(sample: dict[str, Any], path: Path) -> list[int]:
     return counts
 
 
-def _read_detector(samples: Path, is_learned: bool) -> dict[str, str]:
+def _detector_of(run: Run, samples: Path, is_learned: bool) -> dict[str, str]:
     """Name, version and licence of the evaluated detector, or of the prompted language model. `is_learned` is whether our
     weights were trained on these documents."""
     from detector_plugin.lexical import HELD_OUT_SUFFIX
     from detector_plugin.llm import PROMPT_VERSION
     from lm_eval_tasks.models.answering import options_of
 
-    results = samples.with_name(f"results_{samples.stem.rsplit('_', 1)[-1]}.json")
-    try:
-        config = blank(json.loads(results.read_text("utf-8"))["config"])
-        if not isinstance(config, dict):
-            raise TypeError("config is not an object")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    if not run.config:
         raise UsageError(
-            f"{results}: the results file that was written with {samples.name} is needed to know which detector it is of "
-            f"({type(error).__name__}: {error})"
-        ) from error
-    detector = config.get("detector")
+            f"{samples}: the results file that was written with it is needed to know which detector it is of"
+        )
+    detector = run.config.get("detector")
     if not isinstance(detector, dict):
-        arguments = options_of(config.get("model_args"))
-        name = arguments.get("pretrained") or arguments.get("model") or config.get("model", "")
+        arguments = options_of(run.config.get("model_args"))
+        name = arguments.get("pretrained") or arguments.get("model") or run.config.get("model", "")
         return {"name": f"llm:{name}", "version": PROMPT_VERSION, "licence": "unknown"}
     described = {key: str(detector.get(key, "")) for key in ("name", "version", "licence")}
     if is_learned and described["name"] == "lexical" and HELD_OUT_SUFFIX not in described["version"]:

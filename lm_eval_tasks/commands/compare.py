@@ -23,32 +23,21 @@ FORMATS = ("text", "markdown", "latex", "csv", "json")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_runs(parser, "; two runs or more in all")
-    parser.add_argument(
-        "--across",
-        metavar="S,...",
-        help="compare runs of one model that differ in these settings alone: prompt, system_instruction, template (chat "
-        "template), shots, retriever, detector, generation, or all; model: also of several models",
+    settings = (
+        "prompt, system_instruction, template (chat template), shots, retriever, detector, generation, all, model"
     )
-    parser.add_argument(
-        "--pair", metavar="A=B", action="append", default=[], help="compare task A with task B; repeatable"
-    )
+    parser.add_argument("--across", metavar="S,...", help=f"runs may differ in these settings alone: {settings}")
+    parser.add_argument("--pair", metavar="A=B", action="append", default=[], help="compare task A with B; repeatable")
     parser.add_argument("--tasks", metavar="T,...", help="tasks and groups (default: all that two runs have)")
     parser.add_argument("--metrics", metavar="M,...", help="default: the headline metrics of each benchmark")
     parser.add_argument("--all", action="store_true", help="all metrics")
     parser.add_argument("--filter", metavar="NAME", help="such as strict (default: robust, else a task's first)")
     parser.add_argument("--calibration", type=Path, metavar="FILE", help="file that the runs' rates were corrected by")
-    parser.add_argument(
-        "--paper",
-        action="store_true",
-        help="put the published figures beside; their difference where a run was measured as they were, else why there is "
-        "none (--format csv: these alone)",
-    )
+    parser.add_argument("--paper", action="store_true", help="published figures beside (--format csv: these alone)")
     parser.add_argument(
         "--plan", type=float, metavar="D", help="how many documents a difference of D needs (power 80 %%)"
     )
-    parser.add_argument(
-        "--short", action="store_true", help="one row for each benchmark and language, and the verdict on it"
-    )
+    parser.add_argument("--short", action="store_true", help="one row and a verdict for each benchmark and language")
     parser.add_argument("--pairs", action="store_true", help="of three models or more, every pair and language")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     add_output(parser, metavar="FILE", help="default: standard output")

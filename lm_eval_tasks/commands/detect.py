@@ -39,34 +39,27 @@ _VERDICTS = ("passed", "FAILED", "undecided")  # by exit status
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "logs", nargs="*", metavar="LOG", help="logs of answers, in place of one answer; `-` reads a pipe"
-    )
+    parser.add_argument("logs", nargs="*", metavar="LOG", help="logs, in place of one answer; `-` reads a pipe")
     parser.add_argument("--reference", metavar="FILE|TEXT", help="text to hold the answer against")
     parser.add_argument("--answer", metavar="FILE|TEXT", help="the answer; `-` reads standard input")
     parser.add_argument("--input", action="append", default=[], metavar="LOG", help="the same as LOG")
     add_output(
-        parser,
-        "FILE.jsonl",
-        "of logs: spans of each answer; the folder of this name gets the run (default: LOG_detected.jsonl, here)",
+        parser, "FILE.jsonl", "of logs: spans; the folder of this name gets the run (default: LOG_detected.jsonl)"
     )
     parser.add_argument("--fields", metavar="ROLE=PATH,...", help="where a log has its answer, passages, question, ...")
     parser.add_argument("--follow", action="store_true", help="read on while the log grows, until Ctrl-C")
     parser.add_argument("--by", default="", metavar="FIELD,...", help="groups of a log: language, model, any label")
     parser.add_argument("--fail-over", metavar="SHARE", help="exit 1 if more answers are flagged, 2 if undecided: 5%%")
     parser.add_argument(
-        "--baseline", type=Path, metavar="RUN", help="exit 1 if more answers are flagged than in this older run"
+        "--baseline", type=Path, metavar="RUN", help="exit 1 if more are flagged than in this older run"
     )
-    parser.add_argument(
-        "--margin", default="5%", metavar="SHARE", help="excess that must not pass unseen (default: 5%%)"
-    )
+    parser.add_argument("--margin", default="5%", metavar="SHARE", help="excess that must be seen (default: 5%%)")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="the checks as JUnit XML")
     parser.add_argument("--calibration", metavar="FILE", help="corrects the rate of a log in one language")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes for a log (default: 1)")
     parser.add_argument("--question", default="", help="what was asked, for detectors that read it")
     parser.add_argument(
-        "--language",
-        help="BCP 47 tag of the answer, e.g. de or zh-Hant: decides what a word is (default: guessed, offline)",
+        "--language", help="BCP 47 tag of the answer: decides what a word is (default: guessed, offline)"
     )
     add_detector(parser)
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")

@@ -76,20 +76,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_clapnq(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", default="train", help="train (the default) or validation (also dev)")
-    parser.add_argument(
-        "--setting",
-        default="gold",
-        choices=SETTINGS,
-        help="gold: the gold passage (the default); rag: the retrieved passages; rag-gold: these with the gold one at a "
-        "random place",
-    )
+    setting = "gold passage (the default); retrieved ones; these with the gold one at a random place"
+    parser.add_argument("--setting", default="gold", choices=SETTINGS, help=setting)
     parser.add_argument("--prompt", default="flan", choices=tuple(PROMPTS), help="default: flan")
-    parser.add_argument(
-        "--columns",
-        default=",".join(COLUMNS),
-        metavar="NAME,...",
-        help="which of prompt, completion and messages to write (default: all)",
-    )
+    columns = ",".join(COLUMNS)
+    parser.add_argument("--columns", default=columns, metavar="NAME,...", help=f"which to write (default: {columns})")
     parser.add_argument("--retriever", metavar="NAME", help="rag: who finds the passages (default: bm25)")
     parser.add_argument("--top_k", "--top-k", type=int, default=3, help="passages of a prompt with rag (default: 3)")
     parser.add_argument("--seed", type=int, default=1234, help="rag-gold: of the gold passages' places (default: 1234)")

@@ -21,18 +21,11 @@ from lm_eval_tasks.commands import add_output, say
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=("collect", "mirror"))
-    parser.add_argument(
-        "places", nargs="+", type=Path, metavar="PATH", help="samples (collect) or collected files (mirror)"
-    )
+    parser.add_argument("places", nargs="+", type=Path, metavar="PATH", help="samples, or collected files (mirror)")
     add_output(parser, "PATH", "the file (collect) or the folder (mirror)", required=True)
-    parser.add_argument(
-        "--step",
-        choices=("queries", "answers", "silver", "translate"),
-        help="collect: of samples of several steps, which",
-    )
-    parser.add_argument(
-        "--faithful", action="store_true", help="collect: write each text before its errors were inserted as well"
-    )
+    steps = ("queries", "answers", "silver", "translate")
+    parser.add_argument("--step", choices=steps, help="collect: of samples of several steps, which")
+    parser.add_argument("--faithful", action="store_true", help="collect: each text before its errors, too")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -20,20 +20,15 @@ from lm_eval_tasks.commands import add_output, add_runs, print_or_write, runs_of
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_runs(parser, "; several for several models")
     add_output(parser, "FILE", "the page (default: report.html; markdown: standard output)")
-    parser.add_argument(
-        "--documents",
-        type=_parse_number,
-        default=argparse.SUPPRESS,
-        metavar="N",
-        help="how many documents of each task to show, or `all` (default: 8, fewer where the page would exceed 4.8 MB)",
-    )
+    documents = "how many of each task to show, or `all` (default: 8, fewer where the page would exceed 4.8 MB)"
+    parser.add_argument("--documents", type=_number, default=argparse.SUPPRESS, metavar="N", help=documents)
     parser.add_argument("--paper", action="store_true", help="published figures beside those of the runs")
     parser.add_argument("--png", type=Path, metavar="DIR", help="also write the plots as PNG")
     parser.add_argument("--svg", type=Path, metavar="DIR", help="also write the plots as SVG")
     parser.add_argument("--format", choices=("html", "markdown"), default="html", help="default: html")
 
 
-def _parse_number(text: str) -> int | None:
+def _number(text: str) -> int | None:
     if text == "all":
         return None
     if not text.isdecimal():

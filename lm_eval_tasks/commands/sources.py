@@ -22,12 +22,8 @@ from lm_eval_tasks.commands import add_mirror, say
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_mirror(parser, "folder to look in, or `sample`")
     parser.add_argument("--missing", action="store_true", help="list only what is missing or unreadable")
-    parser.add_argument(
-        "--fetch",
-        nargs="+",
-        metavar="PATTERN",
-        help="download the files whose REPOSITORY/PATH matches, e.g. '*/german/*'",
-    )
+    fetch = "download the files whose REPOSITORY/PATH matches, e.g. '*/german/*'"
+    parser.add_argument("--fetch", nargs="+", metavar="PATTERN", help=fetch)
     parser.add_argument("--into", type=Path, metavar="DIR", help="with --fetch: lay them out there as a mirror")
 
 

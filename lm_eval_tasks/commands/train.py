@@ -42,20 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser, help="of the new detector")
     parser.add_argument("--recipe", default="encoder", help="paper-multi or encoder (default: encoder)")
     parser.add_argument("--languages", metavar="CODE,...", help="learn from these alone (default: all)")
-    parser.add_argument(
-        "--without",
-        metavar="NAME,...",
-        default="",
-        help="languages, models and families of models that are left out whole, to be measured on, and translations of "
-        "their texts",
-    )
-    parser.add_argument(
-        "--synthetic",
-        metavar="N",
-        type=int,
-        default=0,
-        help="add N documents: answers held against another page, and answers without their hallucinated spans",
-    )
+    without = "languages, models and their families that are left out whole, with translations, to be measured on"
+    parser.add_argument("--without", metavar="NAME,...", default="", help=without)
+    synthetic = "add N documents: answers held against another page, and answers without their hallucinated spans"
+    parser.add_argument("--synthetic", metavar="N", type=int, default=0, help=synthetic)
     parser.add_argument("--calibrate", action="store_true", help="write calibration.json, of what was held or left out")
     parser.add_argument("--show", action="store_true", help="print the recipe with these options, and train nothing")
 

@@ -85,7 +85,9 @@ def train_detector(
     made = synthetic(parts.learn, made_up) if made_up else []
     arguments = trainer.arguments_of(recipe, folder / _CHECKPOINTS, parts.choose)
     with arguments.main_process_first():
-        if arguments.should_save and (file := next((path for path in folder.rglob("*") if path.is_file()), None)):
+        if arguments.should_save and (
+            file := next((path for path in sorted(folder.rglob("*")) if path.is_file()), None)
+        ):
             raise UsageError(
                 f"{folder} holds files already ({file.relative_to(folder)}); name another folder with -o, or remove it"
             )
