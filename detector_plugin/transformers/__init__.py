@@ -48,19 +48,12 @@ class TransformersDetector:
     (Tang et al. 2024) reads them. Where the model or an option cannot be used, UnusableDetector says what was wrong and
     what to do.
 
-    Args:
-        name: of the hub, such as ``KRLabsOrg/lettucedect-v2-mmbert-base``, or a folder.
-        form, attention, threshold, max_length: default what a model that ``lm-eval-grounded train`` made was trained with.
-            Of others, ``form="auto"`` is LettuceDetect's where the name has ``lettuce`` in it (``lettucedetect-v2`` where
-            it has ``v2``, too), ``paper`` for decoders that tag tokens and where the name has ``minicheck`` in it, else
-            ``pair``; a decoder that tags tokens attends in both directions in the form ``paper``, others as they were made;
-            the threshold is 0.5, the length what the model can read, at most 4096.
-        batch_size, batch_tokens: inputs, and tokens with their padding, at once, at most, over all cores of a CPU; by
-            default what suits the engine. A single input may have more tokens.
-        progress: show a progress bar on a terminal.
-        engine_options: arguments of vLLM's engine, where that is the engine.
-
-    ``lm_eval_tasks/mfava/README.md`` has a table of all options.
+    The name is that of a model of the hub, such as ``KRLabsOrg/lettucedect-v2-mmbert-base``, or a folder. README.md has a
+    table of all options. ``form``, ``attention``, ``threshold`` and ``max_length`` are by default what a model that
+    ``lm-eval-grounded train`` made was trained with. Of others, the form is LettuceDetect's where the name has ``lettuce``
+    in it (``lettucedetect-v2`` where it has ``v2``, too), ``paper`` for decoders that tag tokens and where the name has
+    ``minicheck`` in it, else ``pair``; a decoder that tags tokens attends in both directions in the form ``paper``, others
+    as they were made; the threshold is 0.5, the length what the model can read, at most 4096.
     """
 
     WITHOUT_EFFECT = frozenset(

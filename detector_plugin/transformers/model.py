@@ -373,10 +373,9 @@ def load_model(described: ModelDescription, device: str, dtype: str) -> Any:
         modern = on_gpu and torch.cuda.get_device_capability(torch_device) >= (8, 0)
         dtype = "bfloat16" if modern else "float16" if on_gpu else "float32"
     torch_dtype = getattr(torch, dtype)
-    release = tuple(int(part) for part in re.findall(r"\d+", library("transformers").__version__)[:2])
     options = {
         "config": config,
-        "dtype" if release >= (4, 56) else "torch_dtype": torch_dtype,
+        "dtype": torch_dtype,
         "revision": repository.revision,
         "trust_remote_code": described.trust_remote_code,
         "output_loading_info": True,

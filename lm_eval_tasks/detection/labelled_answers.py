@@ -26,7 +26,7 @@ from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.calibration import ANNOTATIONS
 from detector_plugin.labelled import LabelledAnswer, is_unreadable
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource, mirror_folder
-from lm_eval_tasks.data.tables import read_json_lines
+from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import catalogue
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -115,31 +115,24 @@ def read_labelled_lines(path: Path, left_out: Counter[str]) -> list[LabelledAnsw
 
 
 def _document(row: Mapping[str, Any]) -> LabelledAnswer:
-    answer, language = _text(row, "answer"), _text(row, "language").strip()
-    annotations = _text(row, "annotations", needed=False) or _USUAL
+    answer, language = text_of(row, "answer"), text_of(row, "language").strip()
+    annotations = text_of(row, "annotations", needed=False) or _USUAL
     if annotations not in ANNOTATIONS:
         raise ValueError(f"annotations is {annotations!r}, none of {', '.join(ANNOTATIONS)}")
     if not language:
         raise ValueError("language is empty; it is an ISO 639 code such as de")
     return LabelledAnswer(
-        reference=_text(row, "reference"),
+        reference=text_of(row, "reference"),
         answer=answer,
         language=language,
         annotations=annotations,
         spans=_spans(row, "spans", len(answer)),
-        question=_text(row, "question", needed=False),
-        model=_text(row, "model", needed=False),
+        question=text_of(row, "question", needed=False),
+        model=text_of(row, "model", needed=False),
         soft=None if row.get("soft") is None else _spans(row, "soft", len(answer)),
-        article=_text(row, "article", needed=False),
-        group=_text(row, "group", needed=False).strip(),
+        article=text_of(row, "article", needed=False),
+        group=text_of(row, "group", needed=False).strip(),
     )
-
-
-def _text(row: Mapping[str, Any], key: str, needed: bool = True) -> str:
-    value = row.get(key)
-    if not isinstance(value, str) and (needed or value is not None):
-        raise ValueError(f"{key} is {type(value).__name__}, not a text")
-    return value or ""
 
 
 def _spans(row: Mapping[str, Any], key: str, length: int) -> tuple[Span, ...]:

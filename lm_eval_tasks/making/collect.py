@@ -41,15 +41,10 @@ def collect(places: Sequence[Path], output: Path, step: str | None = None, faith
     ``model`` (who wrote the answer). The next step reads it as ``--metadata '{"articles": "FILE"}'``, training as it is.
 
     Args:
-        places: samples files, or folders of them, as ``lm_eval --log_samples`` writes; of a folder the newest file of each
-            task counts. The folder of a file has the model's name.
-        output: the JSON lines file.
+        places: samples files, or folders of them, of which the newest file of each task counts. The folder of a file has the
+            model's name.
         step: the step to collect, where there are samples of several.
         faithful: of inserted errors: write each text before the errors as well, as a separate row.
-
-    Raises:
-        MissingSource, CorruptSource: there are no samples, or they are damaged.
-        UsageError: the samples are of no step or of several, or no reply can be used.
     """
     files = [pair for place in places for tasks in samples_files(place).values() for pair in tasks.items()]
     names = {name for task, _ in files if (name := steps.step_of(task)) and step in (None, name)}
@@ -152,13 +147,8 @@ def write_mirror(places: Sequence[Path], folder: Path) -> tuple[dict[str, int], 
     """Write rows in the layout of mFAVA's public files, so that its tasks read them: ``--metadata '{"mirror": "FOLDER"}'``.
 
     Questions become the articles of ``mfava_<language>``; answers with spans become the silver annotations of
-    ``mfava_detection_<language>_silver``. Files that are in the folder are replaced.
-
-    Returns:
-        Task to number of rows; and number of rows that fit no task, by reason.
-
-    Raises:
-        UsageError: no row fits a task.
+    ``mfava_detection_<language>_silver``. Files that are in the folder are replaced. Returns the number of rows by task; and
+    of rows that fit no task, by reason.
     """
     left_out: Counter[str] = Counter()
     queries: dict[str, dict[str, tuple[Row, list[str]]]] = {}  # file to reference to (row, questions)

@@ -60,18 +60,14 @@ def train_detector(
     ingredients: Sequence[Ingredient] = (),
     calibrate: bool = False,
 ) -> Trained | None:
-    """Train a detector, choose its threshold, measure it, and write its folder.
+    """Train a detector, choose its threshold, measure it, and write its folder. ``None`` in the other processes of
+    ``accelerate launch``, which do not measure.
 
     Args:
         parts: of :func:`detector_plugin.transformers.training.splitting.split`.
-        recipe: what to train, and how.
-        folder: of the detector.
         made_up: documents to make of others, see :func:`detector_plugin.transformers.training.splitting.synthetic`.
         without, ingredients: what was left out whole, and what went in, for the card.
         calibrate: write ``calibration.json``, of the rows that are measured.
-
-    Returns:
-        What was made; ``None`` in the other processes of ``accelerate launch``, which do not measure.
 
     Raises:
         UsageError: the recipe does not fit the data, the model or the machine, or the folder holds files.
