@@ -63,12 +63,7 @@ def calibration_from_runs(
 ) -> Calibration:
     """Calibrate a detector from folders or samples files of runs of ``mfava_detection_*``, ``mushroom_*``, ``memerag_*``,
     ``ragtruth_qa`` with ``--log_samples``, of which the newest samples of a task count; or from files of marks, whose
-    answers the named detector reads now.
-
-    Raises:
-        MissingSource: there are no samples.
-        CorruptSource: a file of marks is damaged.
-        CalibrationError: there are no samples of a detection task, or runs of several detectors.
+    answers the named detector reads now. CalibrationError without samples of a detection task, or with several detectors.
     """
     from detector_plugin.calibration import Calibration, CalibrationError, why_too_few
     from lm_eval_tasks.data.samples import task_of

@@ -156,17 +156,8 @@ def export_tasks(place: Path, output: Path) -> list[Path]:
 
     Each folder has a results file with only that task, and its samples of the same run, as a hard link if the file system
     has links, and written anew if their settings hold secrets. A group's results file has what the configurations of its
-    tasks share, such as their data set. Results of ``--predict_only`` have no score and are skipped.
-
-    Existing files of the same runs are replaced.
-
-    Returns:
-        The results files that were written.
-
-    Raises:
-        MissingSource: there is no results file, or none with a score.
-        ValueError: a results file cannot be read, or holds ``NaN``; or `output` is below `place`, where the next call would
-            read its files as results.
+    tasks share, such as their data set. Results of ``--predict_only`` have no score and are skipped. Existing files of the
+    same runs are replaced. Returns the results files that were written.
     """
     from lm_eval_tasks.data.atomic import finished
     from lm_eval_tasks.data.sources import MissingSource
@@ -263,11 +254,6 @@ def export_clapnq(
     text, to be put one after the other), ``messages`` (the turns of a chat, the last one the assistant's). The arguments
     are the command's; `options` are the retriever's. ``rag-gold`` is the paper's E5-G-CLAPnq-T5-lg. The place of each gold
     passage follows from `seed` and the question alone, not from the order of the questions.
-
-    Raises:
-        ValueError: an unknown split, setting, prompt, retriever or column; `top_k` is no whole number or too large; an
-            option of another retriever, or a retriever with the setting ``"gold"``.
-        MissingSource, CorruptSource: a file is missing or damaged.
     """
     from lm_eval_tasks.clapnq import dataset, retrieval
     from lm_eval_tasks.data import provenance, sources

@@ -41,8 +41,8 @@ def collect(places: Sequence[Path], output: Path, step: str | None = None, faith
     ``model`` (who wrote the answer). The next step reads it as ``--metadata '{"articles": "FILE"}'``, training as it is.
 
     Args:
-        places: samples files, or folders of them, of which the newest file of each task counts. The folder of a file has the
-            model's name.
+        places: samples files, or folders of them, of which the newest file of each task counts. The folder of a file has
+            the model's name.
         step: the step to collect, where there are samples of several.
         faithful: of inserted errors: write each text before the errors as well, as a separate row.
     """
@@ -147,8 +147,8 @@ def write_mirror(places: Sequence[Path], folder: Path) -> tuple[dict[str, int], 
     """Write rows in the layout of mFAVA's public files, so that its tasks read them: ``--metadata '{"mirror": "FOLDER"}'``.
 
     Questions become the articles of ``mfava_<language>``; answers with spans become the silver annotations of
-    ``mfava_detection_<language>_silver``. Files that are in the folder are replaced. Returns the number of rows by task; and
-    of rows that fit no task, by reason.
+    ``mfava_detection_<language>_silver``. Files that are in the folder are replaced. Returns the number of rows by task;
+    and of rows that fit no task, by reason.
     """
     left_out: Counter[str] = Counter()
     queries: dict[str, dict[str, tuple[Row, list[str]]]] = {}  # file to reference to (row, questions)
