@@ -122,8 +122,7 @@ class TransformersDetector:
             raise UnusableDetector(f"detector {name}: option attention=causal is for decoders, and this is an encoder")
         # A text's class 1 is "supported" of some models, and "hallucinated" of others. MiniCheck's are known.
         unnamed = (HALLUCINATION, BORNE_OUT) if checks_facts else (None, None) if model.of_texts else UNNAMED
-        unit = "sentence" if model.of_texts else "token"
-        self.categories = class_meanings(model.labels, given_labels, f"detector {name}", unnamed, unit)
+        self.categories = class_meanings(model.labels, given_labels, f"detector {name}", unnamed)
         length = given_length or parse_number("max_length", stored.max_length, int, 1)
         pairs = self.form != "paper"
         self.engine: Engine = engine_class(
@@ -279,7 +278,6 @@ def class_meanings(
     given: Mapping[str, str] | None = None,
     model: str = "the model",
     unnamed: Sequence[str | None] = UNNAMED,
-    unit: str = "token",
 ) -> list[str | None]:
     """The meaning of each class: a category, ``"hallucination"``, or ``None`` for what is borne out.
 
@@ -288,7 +286,6 @@ def class_meanings(
         given: label, or number of the class, to category, ``"hallucination"`` or ``"O"``; other labels are read by name.
         model: for the message.
         unnamed: meanings of two classes that have numbers for names; ``None`` where these may mean anything.
-        unit: what is classified, for the message.
 
     Raises:
         UnusableDetector: a label says nothing, none says hallucinated or none says borne out.
@@ -316,15 +313,11 @@ def class_meanings(
     hallucinated = [meaning for meaning in meanings if meaning not in (None, BORNE_OUT)]
     if None in meanings or BORNE_OUT not in meanings or not hallucinated:
         unclear = [name for name, meaning in zip(names, meanings, strict=True) if meaning is None]
-        what = (
-            f"it is not clear what {_quoted(unclear)} stand for"
-            if unclear
-            else f"none of them says that a {unit} is {'hallucinated' if BORNE_OUT in meanings else 'borne out'}"
-        )
         first = HALLUCINATION if unclear and BORNE_OUT in meanings else BORNE_OUT
         examples = (f"{name}={HALLUCINATION if index else first}" for index, name in enumerate(unclear or names))
         raise UnusableDetector(
-            f"{model}: has the labels {_quoted(names)}, and {what}. Say so with the option labels, for instance "
+            f"{model}: has the labels {_quoted(names)}; it is not clear what {_quoted(unclear or names)} stand for, and "
+            f"one must be borne out, one hallucinated. Say so with the option labels, for instance "
             f"labels={';'.join(examples)}; a meaning is O (borne out), {HALLUCINATION}, {', '.join(CATEGORIES)}."
         )
     return [None if meaning == BORNE_OUT else meaning for meaning in meanings]

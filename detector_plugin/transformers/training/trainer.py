@@ -95,20 +95,12 @@ def load_base(recipe: Recipe, arguments: Any) -> Base:
         )
         options["device_map"] = {"": arguments.device}
     model = load_classifier(repository, options, ("sdpa", "eager"), f"base model {recipe.base}: it")
-    if both and decoder:  # before an adapter hides what the model is made of
-        model.eval()
-
-        def logits(ids: Any) -> Any:
-            row = torch.from_numpy(ids)[None].to(model.device)
-            mask = bidirectional_mask(torch, torch.ones_like(row), model.dtype)
-            with torch.inference_mode():
-                return model(input_ids=row, attention_mask=mask).logits[0]
-
-        if problem := bidirectional_problem(model, logits):
-            raise UsageError(
-                f"base model {recipe.base}: a {type(model).__name__} cannot attend in both directions here ({problem}); "
-                "use --attention causal"
-            )
+    # before an adapter hides what the model is made of
+    if both and decoder and (problem := bidirectional_problem(model.eval())):
+        raise UsageError(
+            f"base model {recipe.base}: a {type(model).__name__} cannot attend in both directions here ({problem}); "
+            "use --attention causal"
+        )
     limits = (int(tokenizer.model_max_length), max_positions(config), learned_positions(model))
     longest = min(recipe.max_length, *(limit for limit in limits if limit is not None))
     if longest < recipe.max_length:
