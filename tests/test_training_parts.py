@@ -22,9 +22,20 @@ from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, article_g
 from detector_plugin.transformers.inputs import Encoded, window_bounds
 from detector_plugin.transformers.training import measuring
 from detector_plugin.transformers.training import recipe as recipes
-from detector_plugin.transformers.training.examples import IGNORED, LABELS, Example, _cut, token_labels
+from detector_plugin.transformers.training.data import (
+    GIVEN_UP,
+    IGNORED,
+    LABELS,
+    NOT_MEASURED,
+    UNPLACED,
+    Example,
+    Parts,
+    _cut,
+    split,
+    synthetic,
+    token_labels,
+)
 from detector_plugin.transformers.training.measuring import Row, best_threshold, table
-from detector_plugin.transformers.training.splitting import GIVEN_UP, NOT_MEASURED, UNPLACED, Parts, split, synthetic
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.train import read_data
 from lm_eval_tasks.detection.labelled_answers import collections

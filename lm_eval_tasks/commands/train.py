@@ -25,8 +25,8 @@ from lm_eval_tasks.commands import add_mirror, add_output, say, split_names
 if TYPE_CHECKING:
     from detector_plugin.labelled import LabelledAnswer
     from detector_plugin.transformers.training import Ingredient
+    from detector_plugin.transformers.training.data import Parts
     from detector_plugin.transformers.training.recipe import Recipe
-    from detector_plugin.transformers.training.splitting import Parts
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _parts(
     recipe: Recipe, without: Sequence[str], languages: Sequence[str], mirror: str | None
 ) -> tuple[Parts, list[Ingredient]]:
-    from detector_plugin.transformers.training.splitting import split
+    from detector_plugin.transformers.training.data import split
 
     left_out: Counter[str] = Counter()
     # The answers left out are measured, so their languages are needed too.

@@ -19,10 +19,9 @@ from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.inputs import Encoder
 from detector_plugin.transformers.model import describe_model, library
 from detector_plugin.transformers.training import measuring, trainer
-from detector_plugin.transformers.training.examples import LABELS, examples_of
+from detector_plugin.transformers.training.data import LABELS, Parts, examples_of, synthetic
 from detector_plugin.transformers.training.measuring import Row
 from detector_plugin.transformers.training.recipe import Recipe
-from detector_plugin.transformers.training.splitting import Parts, synthetic
 
 __all__ = ["Ingredient", "Trained", "train_detector"]
 
@@ -64,8 +63,8 @@ def train_detector(
     ``accelerate launch``, which do not measure.
 
     Args:
-        parts: of :func:`detector_plugin.transformers.training.splitting.split`.
-        made_up: documents to make of others, see :func:`detector_plugin.transformers.training.splitting.synthetic`.
+        parts: of :func:`detector_plugin.transformers.training.data.split`.
+        made_up: documents to make of others, see :func:`detector_plugin.transformers.training.data.synthetic`.
         without, ingredients: what was left out whole, and what went in, for the card.
         calibrate: write ``calibration.json``, of the rows that are measured.
 

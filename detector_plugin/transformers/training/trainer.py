@@ -34,7 +34,7 @@ from detector_plugin.transformers.model import (
     load_configuration,
     max_positions,
 )
-from detector_plugin.transformers.training.examples import IGNORED, LABELS, Examples, collated
+from detector_plugin.transformers.training.data import IGNORED, LABELS, Examples, collated
 from detector_plugin.transformers.training.measuring import f1_at
 from detector_plugin.transformers.training.recipe import Recipe
 
@@ -185,7 +185,7 @@ def token_loss(logits: Any, labels: Any, shares: Any) -> Any:
 
     Args:
         logits: (batch, tokens, classes).
-        labels, shares: (batch, tokens), see :class:`detector_plugin.transformers.training.examples.Example`.
+        labels, shares: (batch, tokens), see :class:`detector_plugin.transformers.training.data.Example`.
     """
     classes = logits.shape[-1]
     learned = labels != IGNORED
