@@ -349,7 +349,7 @@ def test_memory_that_runs_out_makes_batches_smaller(attempt: Attempt, monkeypatc
 
     def small_forward(self: Any, input_ids: Any = None, **inputs: Any) -> Any:
         if len(input_ids) > most and self.training:
-            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB.")
         return forward(self, input_ids=input_ids, **inputs)
 
     monkeypatch.setattr(transformers.BertForTokenClassification, "forward", small_forward)

@@ -41,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_mirror(parser)
     add_output(parser, help="of the new detector")
     parser.add_argument("--recipe", default="encoder", help="paper-multi or encoder (default: encoder)")
+    parser.add_argument("--base", metavar="MODEL", help="of the hub, or a folder (default: the recipe's)")
+    data = "mfava-silver, mfava-gold, mushroom, and files of JSON lines (default: the recipe's)"
+    parser.add_argument("--data", metavar="NAME,FILE.jsonl,...", help=data)
     parser.add_argument("--languages", metavar="CODE,...", help="learn from these alone (default: all)")
     without = "languages, models and their families that are left out whole, with translations, to be measured on"
     parser.add_argument("--without", metavar="NAME,...", default="", help=without)
@@ -55,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     from detector_plugin.transformers.training.measuring import table
     from detector_plugin.transformers.training.recipe import read
 
-    recipe = read(arguments.recipe, arguments.unknown)
+    named = [f"--{name}={value}" for name in ("base", "data") if (value := getattr(arguments, name))]
+    recipe = read(arguments.recipe, [*named, *arguments.unknown])
     if arguments.show:
         import yaml
 
