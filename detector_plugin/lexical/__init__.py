@@ -68,8 +68,7 @@ class LexicalDetector:
         """Load the weights; ValueError or OSError where that fails or an option has a wrong value.
 
         Args:
-            threshold: probability above which a word is flagged; ``None`` for the one that was chosen in training. Of no
-                use with ``spans="iou"``.
+            threshold: probability above which a word is flagged; default: as chosen in training. Not for ``spans="iou"``.
             held_out: score each answer with weights that were trained without any document of its language, and without
                 real answers about the same pages, where there are such; for measuring the detector on mFAVA and Mu-SHROOM,
                 which the full weights have seen.
@@ -192,12 +191,7 @@ def maximise_iou(probabilities: NDArray[np.float64], lengths: NDArray[np.float64
     Words of one answer err together: their log odds share a normal deviate of standard deviation `spread`. Given the
     deviate they are independent. The expected overlap of a set is approximated by expected intersection over expected
     union. The overlap of the empty set is 1 if nothing is hallucinated, else 0, so its expectation is the probability of
-    the former.
-
-    Args:
-        probabilities: (words,) that each word is hallucinated.
-        lengths: (words,) characters.
-        spread: of what the words share; 0 for independent words.
+    the former. `probabilities` and `lengths` (in characters) are (words,).
     """
     if not len(probabilities):
         return np.zeros(0, np.bool_)

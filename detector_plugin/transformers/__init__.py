@@ -281,14 +281,12 @@ def class_meanings(
 ) -> list[str | None]:
     """The meaning of each class: a category, ``"hallucination"``, or ``None`` for what is borne out.
 
+    UnusableDetector where a label says nothing, none says hallucinated or none says borne out.
+
     Args:
         names: of the classes, in their order (the values of ``id2label``).
         given: label, or number of the class, to category, ``"hallucination"`` or ``"O"``; other labels are read by name.
-        model: for the message.
         unnamed: meanings of two classes that have numbers for names; ``None`` where these may mean anything.
-
-    Raises:
-        UnusableDetector: a label says nothing, none says hallucinated or none says borne out.
     """
     by_folded_name = {meaning.casefold(): meaning for meaning in (BORNE_OUT, HALLUCINATION, *CATEGORIES)}
     named = {}

@@ -261,14 +261,8 @@ def map_on_cores(
     A small model's operations have little to share: two cores on each operation read a document of 126 tokens with MiniLM
     1.3 times as fast as one core. Two cores with a document each are twice as fast as one. Torch releases Python's lock
     within its operations, so threads of one process suffice, and the weights are in memory once. Where there are fewer
-    batches than cores, all cores work on one batch after another, as torch does by itself.
-
-    Args:
-        work: on one batch; called by several threads at once.
-        batches: that are taken one by one, never many more than there are cores.
-        cores: that work at once.
-        size: of a batch.
-        room: the sizes of the batches that are worked on at once have this sum at most; a single one may have more.
+    batches than cores, all cores work on one batch after another, as torch does by itself. Batches are taken one by one;
+    the sizes of those that are worked on at once have the sum `room` at most, but for a single one.
     """
     remaining = iter(batches)
     first = list(islice(remaining, cores))

@@ -184,11 +184,8 @@ def window_bounds(
 ) -> tuple[list[tuple[int, int]], list[tuple[tuple[int, int], tuple[int, int]]]]:
     """The windows' parts of the reference; and of the answer, each with the part of it that it decides. Every part of the
     one is read with every part of the other. Where two parts of the answer overlap, each decides the half of the overlap it
-    has more context for. Where both texts are long, each has half of the room.
-
-    Args:
-        reference, answer: numbers of tokens.
-        room: tokens a window may hold of both together.
+    has more context for. Where both texts are long, each has half of the room. All arguments are numbers of tokens, `room`
+    of those that a window may hold of both together.
     """
     size = min(answer, max(room // 2, room - reference))
     answer_cuts = _even_windows(answer, size)

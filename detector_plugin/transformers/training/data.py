@@ -59,13 +59,9 @@ def split(documents: Sequence[LabelledAnswer], share: float, without: Sequence[s
     texts are not learned from, up to `MOST_GIVEN_UP` of them. Texts beyond that are learned from in the other languages,
     and not measured in the one that is left out.
 
-    Args:
-        documents: labelled answers.
-        share: of the texts that are held out. Half of them choose, the other half measure.
-        without: language codes, models and families of models that are left out whole.
-
-    Raises:
-        UsageError: nothing is left to learn from or to measure, or a name in `without` fits nothing.
+    `share` is that of the texts that are held out: half of them choose, the other half measure. `without` are language
+    codes, models and families of models that are left out whole. UsageError where nothing is left to learn from or to
+    measure, or a name fits nothing.
     """
     is_left_out = _left_out(documents, without)
     counts: Counter[str] = Counter()

@@ -183,9 +183,8 @@ def token_loss(logits: Any, labels: Any, shares: Any) -> Any:
     ``s`` is the share of annotators that marked the token: with hard labels 0 or 1, so that this is cross entropy. Where a
     token is hallucinated in a way that nobody named, ``p(class)`` is the sum over all hallucinated classes.
 
-    Args:
-        logits: (batch, tokens, classes).
-        labels, shares: (batch, tokens), see :class:`detector_plugin.transformers.training.data.Example`.
+    `logits` are (batch, tokens, classes), `labels` and `shares` (batch, tokens), see
+    :class:`detector_plugin.transformers.training.data.Example`.
     """
     classes = logits.shape[-1]
     learned = labels != IGNORED
