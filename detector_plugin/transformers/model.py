@@ -228,19 +228,32 @@ class ModelDescription:
 
     @property
     def decoder(self) -> bool:
-        """Whether it was made to predict the next token."""
-        return is_decoder(self.config)
+        """Whether models of this kind predict the next token, and no masked ones."""
+        auto = library("transformers.models.auto.modeling_auto")
+        kind = getattr(self.config, "model_type", None)
+        return kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 
 def describe_model(
-    name: str, revision: str | None = None, base_model: str | None = None, trust_remote_code: bool = False
+    name: str,
+    revision: str | None = None,
+    base_model: str | None = None,
+    trust_remote_code: bool = False,
+    trained: bool = True,
 ) -> ModelDescription:
     """What is known of a classifier, or of the PEFT adapter of one, without its weights. Arguments are options of
-    :class:`detector_plugin.transformers.TransformersDetector`. UnusableDetector where there is none of tokens or texts."""
+    :class:`detector_plugin.transformers.TransformersDetector`. UnusableDetector where there is none of tokens or texts; any
+    model will do that is not `trained` yet."""
     library("torch")  # says what to install
+    transformers = library("transformers")
     own, weights = find_repositories(name, revision, base_model)
     with _as_unusable(name, "its configuration cannot be read"):
-        config = load_configuration(weights, trust_remote_code)
+        config = transformers.AutoConfig.from_pretrained(
+            weights.source, revision=weights.revision, trust_remote_code=trust_remote_code
+        )
+    if hasattr(config, "reference_compile"):
+        config.reference_compile = False  # ModernBERT would compile itself in transformers before 5
+    config.use_cache = False
     stored = StoredSettings.of(own)
     adapter, head_size = own is not weights, None
     architectures = getattr(config, "architectures", None) or []
@@ -250,7 +263,7 @@ def describe_model(
         head_size = _head_size(own)
         if head_size and config.num_labels != head_size:
             config.num_labels = head_size
-    elif architectures and not of_texts and not any(_OF_TOKENS in kind for kind in architectures):
+    elif trained and architectures and not of_texts and not any(_OF_TOKENS in kind for kind in architectures):
         raise UnusableDetector(
             f"detector {name}: is a {' and '.join(architectures)}, not a classifier of tokens or texts (config.json: "
             f"architectures). Name a model whose card says token or text classification; for a generative model use "
@@ -263,31 +276,22 @@ def describe_model(
             labels = [str(given[str(index)]) for index in range(len(labels))]
         elif stored.labels and len(stored.labels) == len(labels):
             labels = list(stored.labels)
-    tokenizer = fast_tokenizer([own, weights] if adapter else [own], trust_remote_code, name)
+    place = own if any(map(own.file, ("tokenizer.json", "tokenizer_config.json"))) else weights
+    with _as_unusable(name, f"its tokenizer cannot be loaded from {place.source}"):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            place.source, revision=place.revision, trust_remote_code=trust_remote_code, use_fast=True
+        )
+    if not getattr(tokenizer, "is_fast", False):
+        raise UnusableDetector(
+            f"detector {name}: its tokenizer ({type(tokenizer).__name__}) is not a fast one and cannot say where a token "
+            "stands in the text; the repository needs a tokenizer.json"
+        )
     if of_texts and config.pad_token_id is None:  # a decoder's class is that of the last token which is not padding
         config.pad_token_id = padding_of(tokenizer)
     version = f"{own.version()}+base.{weights.version()}" if adapter else own.version()
     return ModelDescription(
         *(name, own, weights, config, tokenizer, labels, of_texts, version, stored, bool(head_size), trust_remote_code)
     )
-
-
-def load_configuration(repository: Repository, trust_remote_code: bool = False) -> Any:
-    """transformers' configuration of a model that reads an input at once."""
-    config = library("transformers").AutoConfig.from_pretrained(
-        repository.source, revision=repository.revision, trust_remote_code=trust_remote_code
-    )
-    if hasattr(config, "reference_compile"):
-        config.reference_compile = False  # ModernBERT would compile itself in transformers before 5
-    config.use_cache = False
-    return config
-
-
-def is_decoder(config: Any) -> bool:
-    """Whether models of this kind predict the next token, and no masked ones."""
-    auto = library("transformers.models.auto.modeling_auto")
-    kind = getattr(config, "model_type", None)
-    return kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 
 def _head_size(own: Repository) -> int | None:
@@ -301,23 +305,6 @@ def _head_size(own: Repository) -> int | None:
     with library("safetensors").safe_open(str(file), framework="np") as weights:
         head = next((key for key in weights.keys() if _HEAD.search(key)), None)  # noqa: SIM118 - it is not a mapping
         return int(weights.get_slice(head).get_shape()[0]) if head else None
-
-
-def fast_tokenizer(repositories: Sequence[Repository], trust_remote_code: bool, name: str) -> Any:
-    """The tokenizer of the first place that has one; UnusableDetector where it cannot be loaded, or cannot say where a
-    token stands in a text."""
-    files = ("tokenizer.json", "tokenizer_config.json")
-    repository = next((place for place in repositories if any(map(place.file, files))), repositories[-1])
-    with _as_unusable(name, f"its tokenizer cannot be loaded from {repository.source}"):
-        tokenizer = library("transformers").AutoTokenizer.from_pretrained(
-            repository.source, revision=repository.revision, trust_remote_code=trust_remote_code, use_fast=True
-        )
-    if not getattr(tokenizer, "is_fast", False):
-        raise UnusableDetector(
-            f"detector {name}: its tokenizer ({type(tokenizer).__name__}) is not a fast one and cannot say where a token "
-            "stands in the text; the repository needs a tokenizer.json"
-        )
-    return tokenizer
 
 
 def padding_of(tokenizer: Any) -> int:

@@ -22,16 +22,12 @@ from detector_plugin.detector import UnusableDetector
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.engine import bidirectional_mask, bidirectional_problem, reads_types
 from detector_plugin.transformers.model import (
-    Repository,
     StoredSettings,
-    check_configuration,
-    fast_tokenizer,
+    describe_model,
     first_line,
-    is_decoder,
     learned_positions,
     library,
     load_classifier,
-    load_configuration,
     max_positions,
 )
 from detector_plugin.transformers.training.data import IGNORED, LABELS, Examples, collated
@@ -61,17 +57,13 @@ class Base(NamedTuple):
 def load_base(recipe: Recipe, arguments: Any) -> Base:
     """Load the base model of a recipe, for the classes of its labels; UsageError where it cannot be, or not in this way."""
     torch, transformers = library("torch"), library("transformers")
-    repository = Repository(recipe.base, None)
     try:
-        check_configuration(repository, None)
-        tokenizer = fast_tokenizer([repository], False, recipe.base)
+        described = describe_model(recipe.base, trained=False)
     except UnusableDetector as error:
         raise UsageError(str(error).replace("detector ", "base model ", 1)) from error
-    labels = LABELS[recipe.labels]
-    config = load_configuration(repository)
+    config, tokenizer, decoder, labels = described.config, described.tokenizer, described.decoder, LABELS[recipe.labels]
     config.id2label = dict(enumerate(labels))  # sets num_labels, too
     config.label2id = {label: number for number, label in enumerate(labels)}
-    decoder = is_decoder(config)
     form = recipe.form if recipe.form != "auto" else "paper" if decoder else "pair"
     if not decoder and recipe.attention == "causal":
         raise UsageError(f"--attention causal is for decoders, and {recipe.base} is an encoder")
@@ -94,7 +86,7 @@ def load_base(recipe: Recipe, arguments: Any) -> Base:
             llm_int8_skip_modules=list(_HEADS),
         )
         options["device_map"] = {"": arguments.device}
-    model = load_classifier(repository, options, ("sdpa", "eager"), f"base model {recipe.base}: it")
+    model = load_classifier(described.weights, options, ("sdpa", "eager"), f"base model {recipe.base}: it")
     # before an adapter hides what the model is made of
     if both and decoder and (problem := bidirectional_problem(model.eval())):
         raise UsageError(
@@ -109,7 +101,7 @@ def load_base(recipe: Recipe, arguments: Any) -> Base:
         model = _with_lora(model, recipe, arguments.gradient_checkpointing)
     attention = ("bidirectional" if both else "causal") if decoder else None
     settings = StoredSettings(form, attention, max_length=longest, labels=labels)
-    return Base(model, tokenizer, settings, repository.version(), repository.licence())
+    return Base(model, tokenizer, settings, described.version, described.own.licence())
 
 
 def _with_lora(model: Any, recipe: Recipe, checkpointing: bool) -> Any:
