@@ -109,16 +109,13 @@ def test_what_the_model_reads(lookup: Path, form: str, question: str | None, tex
     assert encoded.types.tolist() == [0] * (len(tokens) - second) + [1] * second
 
 
-@pytest.mark.parametrize(("separator", "between"), [(None, "</s>"), ("-", "-"), ("is the", "is the"), ("", "")])
-def test_paper_form_of_a_decoder(llama_classifier: Path, separator: str | None, between: str) -> None:
-    detector = TransformersDetector(str(llama_classifier), separator=separator)
+def test_paper_form_of_a_decoder(llama_classifier: Path) -> None:
+    detector = TransformersDetector(str(llama_classifier))
     assert detector.form == "paper"
     encoded = detector.encoder.encode("the moon", "a red sun", None, None)
     tokens = detector.encoder.tokenizer.convert_ids_to_tokens(encoded.ids.tolist())
-    assert " ".join(tokens) == " ".join(f"<s> the moon {between} a red sun".split())
+    assert " ".join(tokens) == " ".join("<s> the moon </s> a red sun".split())
     assert [tokens[place] for place in encoded.answer] == ["a", "red", "sun"]
-    with pytest.raises(UnusableDetector, match="option separator: only the form paper"):
-        TransformersDetector(str(llama_classifier), separator="-", form="pair")
 
 
 def test_form_by_name(tmp_path: Path) -> None:

@@ -76,7 +76,6 @@ class TransformersDetector:
         batch_tokens: int | str | None = None,
         dtype: str = "auto",
         device: str = "auto",
-        separator: str | None = None,
         revision: str | None = None,
         base_model: str | None = None,
         trust_remote_code: bool | str = False,
@@ -135,7 +134,7 @@ class TransformersDetector:
             )
         stated = max_positions(model.config) or LONGEST
         self.max_length: int = length or min(stated, limit or stated, model.tokenizer.model_max_length, LONGEST)
-        self.encoder = Encoder(model.tokenizer, self.form, self.max_length, separator)
+        self.encoder = Encoder(model.tokenizer, self.form, self.max_length)
         # rather now than in the midst of the answers
         room_for(self.encoder.encode("", "a", "a", None), self.max_length)
         self.licence: str = model.own.licence()
@@ -146,7 +145,6 @@ class TransformersDetector:
             "threshold": None if self.threshold == default_threshold else self.threshold,
             "max_length": given_length,
             "labels": ",".join(f"{label}={meaning}" for label, meaning in sorted((given_labels or {}).items())) or None,
-            "separator": None if separator is None else repr(separator),
             "quantization": engine_options.get("quantization"),
         }
         self.version: str = model.version + "".join(

@@ -71,22 +71,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tasks = kinds.add_parser("tasks", help="a folder for each task, for a leaderboard's converter")
     tasks.add_argument("path", type=Path, metavar="PATH", help="results file, or folder of them")
     add_output(tasks, required=True)
-    _add_clapnq(kinds.add_parser("clapnq", help="training examples of CLAPnq"))
-
-
-def _add_clapnq(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--split", default="train", help="train (the default) or validation (also dev)")
+    clapnq = kinds.add_parser("clapnq", help="training examples of CLAPnq")
+    clapnq.add_argument("--split", default="train", help="train (the default) or validation (also dev)")
     setting = "gold passage (the default); retrieved ones; these with the gold one at a random place"
-    parser.add_argument("--setting", default="gold", choices=SETTINGS, help=setting)
-    parser.add_argument("--prompt", default="flan", choices=tuple(PROMPTS), help="default: flan")
+    clapnq.add_argument("--setting", default="gold", choices=SETTINGS, help=setting)
+    clapnq.add_argument("--prompt", default="flan", choices=tuple(PROMPTS), help="default: flan")
     columns = ",".join(COLUMNS)
-    parser.add_argument("--columns", default=columns, metavar="NAME,...", help=f"which to write (default: {columns})")
-    parser.add_argument("--retriever", metavar="NAME", help="rag: who finds the passages (default: bm25)")
-    parser.add_argument("--top_k", "--top-k", type=int, default=3, help="passages of a prompt with rag (default: 3)")
-    parser.add_argument("--seed", type=int, default=1234, help="rag-gold: of the gold passages' places (default: 1234)")
-    add_output(parser, "FILE", "where examples go", required=True)
-    add_mirror(parser, "folder of the public files, or `sample`")
-    add_retriever_options(parser)
+    clapnq.add_argument("--columns", default=columns, metavar="NAME,...", help=f"which to write (default: {columns})")
+    clapnq.add_argument("--retriever", metavar="NAME", help="rag: who finds the passages (default: bm25)")
+    clapnq.add_argument("--top_k", "--top-k", type=int, default=3, help="passages of a prompt with rag (default: 3)")
+    clapnq.add_argument("--seed", type=int, default=1234, help="rag-gold: of the gold passages' places (default: 1234)")
+    add_output(clapnq, "FILE", "where examples go", required=True)
+    add_mirror(clapnq, "folder of the public files, or `sample`")
+    add_retriever_options(clapnq)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -47,7 +47,7 @@ NO_CALIBRATION = "none"
 
 
 # Options that no model of the harness has: among other arguments they were meant for the detector.
-_OPTIONS_OF_DETECTORS = {*"form labels attention threshold held_out batch_tokens separator base_model".split()}
+_OPTIONS_OF_DETECTORS = {*"form labels attention threshold held_out batch_tokens base_model".split()}
 
 
 def settings_of(

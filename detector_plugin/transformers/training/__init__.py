@@ -29,7 +29,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 _CHECKPOINTS = "checkpoints"  # folder of an unfinished training, below the detector's
 _RECORD = "training.json"  # written last: settings, counts, the curve of the loss, the held-out figures
-_FEW = 50  # documents of a calibration, as `lm-eval-grounded calibrate` warns of
 
 
 class Ingredient(NamedTuple):
@@ -156,7 +155,10 @@ def train_detector(
         some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
         log.warning("%s: %d of %d rows are not calibrated: %s", folder, len(reasons), len(rows), some)
     if calibrated:  # after the card and the settings, which decide the version
-        _write_calibration(folder, rows, without)
+        known, names = describe_model(str(folder)), ", ".join(without) or "no language or model"
+        described = {"name": known.name, "version": known.version, "licence": known.own.licence()}
+        note = f"Measured by `train` on texts that were learned from in no language; left out whole: {names}."
+        measuring.calibration_of(rows, described, note).save(folder / "calibration.json")
     held_out = [
         {
             **{"part": row.part, "language": row.language, "annotations": row.annotations},
@@ -169,23 +171,6 @@ def train_detector(
     (folder / _RECORD).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
     shutil.rmtree(folder / _CHECKPOINTS, ignore_errors=True)
     return Trained(folder, detector.threshold, rows)
-
-
-def _write_calibration(folder: Path, rows: Sequence[Row], without: Sequence[str]) -> None:
-    known = describe_model(str(folder))
-    described = {"name": known.name, "version": known.version, "licence": known.own.licence()}
-    left_out = ", ".join(without) or "no language or model"
-    note = f"Measured by lm-eval-grounded train on texts that were learned from in no language; left out whole: {left_out}."
-    calibration = measuring.calibration_of(rows, described, note)
-    few = sorted(
-        f"{code} {kind}"
-        for code, kinds in calibration.languages.items()
-        for kind, errors in kinds.items()
-        if errors.documents is not None and len(errors.documents) < _FEW
-    )
-    if few:
-        log.warning("calibrated on fewer than %d documents, which says little: %s", _FEW, ", ".join(few))
-    calibration.save(folder / "calibration.json")
 
 
 def _card(
