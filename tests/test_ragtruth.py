@@ -23,8 +23,7 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.catalogue import tables
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.ragtruth import dataset
-from lm_eval_tasks.ragtruth.dataset import BATCHES, FAITHBENCH, FAITHJUDGE, PARTS, disjoint
-from lm_eval_tasks.ragtruth.scores import process_results
+from lm_eval_tasks.ragtruth.dataset import BATCHES, FAITHBENCH, FAITHJUDGE, PARTS, disjoint, process_results
 from tests.logged_runs import in_this_process
 from tests.miniature import MINIATURE
 

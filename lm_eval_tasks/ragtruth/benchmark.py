@@ -19,7 +19,7 @@ What all RAGTruth tasks share: passages, an article or a record, an answer that 
 tags around what people marked as unsupported.""",
     documents="lm_eval_tasks.ragtruth.dataset.load_task",
     dataset_path="ParticleMedia/RAGTruth",
-    process_results="lm_eval_tasks.ragtruth.scores.process_results",
+    process_results="lm_eval_tasks.ragtruth.dataset.process_results",
     reply="copied_answer",
     metrics=(
         Metric(

@@ -1,5 +1,5 @@
 """Documents of RAGTruth and FaithBench: what a model wrote from passages, a record or an article, and the spans of it that
-people marked as unsupported."""
+people marked as unsupported; and the scores of a detector on them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.reading.spans import Span, as_columns
 from custom_metrics.reading.tagged_text import merged, render
+from custom_metrics.scores import character_labels, detection
+from custom_metrics.scores.unsupported import evidence
+from custom_metrics.statistics.figures import CountsOfCluster
 from custom_metrics.usage.printable import without_surrogates
 from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.data import provenance, sources
@@ -303,6 +306,37 @@ def _place(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{value!r} is no place in a text")
     return value
+
+
+# ----------------------------------------------------------------------------------------------------------------- scores
+#
+# Those of Mu-SHROOM, and those that the field reports on RAGTruth, of whole answers and of characters.
+
+EXAMPLE = ("example_f1", "example_precision", "example_recall")
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """Per-document values of a RAGTruth task.
+
+    Returns:
+        ``example_f1``, ``example_precision``, ``example_recall``: whether the answer has a marked and a flagged span, as
+        ``[tp, fp, fn, tn]`` of one answer; ``span_f1``: the same of its characters; ``answer_auc``: the evidence of all
+        flagged words (:func:`custom_metrics.scores.unsupported.evidence`) with whether people marked any; and the values
+        of :func:`custom_metrics.scores.character_labels.process_results`.
+    """
+    gold, predicted, _ = detection.annotated_and_predicted(doc, results)
+    marked, flagged = ({at for span in spans for at in range(*span[:2])} for spans in (gold, predicted))
+    pair = bool(gold), bool(predicted)
+    example = [int(pair == cell) for cell in ((True, True), (False, True), (True, False), (False, False))]
+    both = len(marked & flagged)
+    characters = [both, len(flagged) - both, len(marked) - both, len(doc["answer"]) - len(marked | flagged)]
+    against = evidence(doc["answer"], predicted, doc["language"])
+    return {
+        **dict.fromkeys(EXAMPLE, CountsOfCluster(example, doc["passage"])),
+        "span_f1": CountsOfCluster(characters, doc["passage"]),
+        "answer_auc": CountsOfCluster([[against, float(bool(gold))]], doc["passage"]),
+        **character_labels.process_results(doc, results),
+    }
 
 
 # ---------------------------------------------------------------------------------------- the test set in training data
