@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.commands import add_mirror, add_output, say, split_names
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.show:
         import yaml
 
-        say(yaml.safe_dump(asdict(recipe), sort_keys=False).rstrip())
+        say(yaml.safe_dump(blank(asdict(recipe)), sort_keys=False).rstrip())
         return 0
     if arguments.output is None:
         raise UsageError("train: name the folder of the new detector with -o DIR")

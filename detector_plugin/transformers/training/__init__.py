@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.secrets import blank
 from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.inputs import Encoder
 from detector_plugin.transformers.model import describe_model, library
@@ -135,7 +136,7 @@ def train_detector(
     used: dict[str, Any] = {
         "recipe": recipe.name,
         "source": recipe.source,
-        "values": {**recipe.values, "trainer": dict(recipe.trainer)},
+        "values": {**recipe.values, "trainer": blank(dict(recipe.trainer))},
         "base": {"name": recipe.base, "version": base.version, "licence": base.licence},
         "detector": {**asdict(settings), "labels": [*LABELS[recipe.labels]]},
         "documents": {

@@ -83,10 +83,10 @@ def read(name: str, words: Sequence[str] = ()) -> Recipe:
     for word in of_trainer:
         if word.startswith("--"):
             option, _, text = word[2:].partition("=")
-            option = option.replace("-", "_")
-            trainer[option] = text or "true"
+            trainer[option.replace("-", "_")] = text or "true"
+            option = "" if text else option.replace("-", "_")
         elif option:
-            trainer[option] = word
+            trainer[option], option = word, ""
         else:
             raise UsageError(f"{word!r} belongs to no option; a value of a recipe is set with --name value")
     values |= {key: value for key, value in vars(given).items() if value is not None}
