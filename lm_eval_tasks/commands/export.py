@@ -185,7 +185,10 @@ def _export_file(file: Path, output: Path) -> Iterator[Path]:
     match = _DATE.search(file.name)
     date = match["date"] if match else file.stem
     for name, scores in results["results"].items():
-        if not any(_is_score(key, value) for key, value in scores.items()):
+        if not any(
+            isinstance(value, (int, float)) and not metric.endswith("_stderr") and metric not in _NOT_METRICS
+            for metric, value in ((key.partition(",")[0], value) for key, value in scores.items())
+        ):
             continue
         is_task = name in results["configs"]
         separated = dict(results)
@@ -215,11 +218,6 @@ def _export_file(file: Path, output: Path) -> Iterator[Path]:
         with whole_file(written) as partial:
             partial.write_text(json.dumps(separated, indent=2, ensure_ascii=False), "utf-8")
         yield written
-
-
-def _is_score(key: str, value: Any) -> bool:
-    metric = key.partition(",")[0]
-    return isinstance(value, (int, float)) and not metric.endswith("_stderr") and metric not in _NOT_METRICS
 
 
 # -------------------------------------------------------------------------------------------- training examples of CLAPnq
