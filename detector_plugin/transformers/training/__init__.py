@@ -156,9 +156,10 @@ def train_detector(
         some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
         log.warning("%s: %d of %d rows are not calibrated: %s", folder, len(reasons), len(rows), some)
     if calibrated:  # after the card and the settings, which decide the version
-        known, names = describe_model(str(folder)), ", ".join(without) or "no language or model"
+        known = describe_model(str(folder))
         described = {"name": known.name, "version": known.version, "licence": known.own.licence()}
-        note = f"Measured by `train` on texts that were learned from in no language; left out whole: {names}."
+        note = "Measured by lm-eval-grounded train on texts that were not learned from in any language; "
+        note += f"left out whole: {', '.join(without)}." if without else "no language or model was left out whole."
         measuring.calibration_of(rows, described, note).save(folder / "calibration.json")
     held_out = [
         {
