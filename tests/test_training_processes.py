@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -80,6 +81,8 @@ def test_a_full_disk_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     assert "the training ended at step 5: " in full.stderr
     assert f"room in {tmp_path / 'd' / 'checkpoints'}?" in full.stderr
     assert "Traceback" not in full.stderr
+    assert "holds files already" in run(words).stderr
+    shutil.rmtree(tmp_path / "d")
     again = run(words)
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "d" / "model.safetensors").stat().st_size > 300_000

@@ -80,8 +80,6 @@ def train_detector(
     made = synthetic(parts.learn, made_up) if made_up else []
     arguments = trainer.arguments_of(recipe, folder / _CHECKPOINTS, parts.choose)
     with arguments.main_process_first():
-        if arguments.should_save:
-            shutil.rmtree(folder / _CHECKPOINTS, ignore_errors=True)  # of a training that was killed
         if arguments.should_save and (
             file := next((path for path in sorted(folder.rglob("*")) if path.is_file()), None)
         ):
