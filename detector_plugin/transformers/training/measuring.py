@@ -40,6 +40,11 @@ class Row(NamedTuple):
         """Summed over the documents."""
         return WordCounts(*map(int, self.counts.sum(axis=0)))
 
+    def as_json(self) -> dict[str, Any]:
+        """For the record of a training."""
+        named = {"part": self.part, "language": self.language, "annotations": self.annotations}
+        return {**named, "documents": len(self.documents), **self.total._asdict()}
+
     @property
     def iou(self) -> float:
         """Mean over the documents."""

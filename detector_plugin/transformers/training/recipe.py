@@ -29,9 +29,7 @@ class Recipe:
     base: str = _value()  # model of the hub, or a folder
     data: str = _value()  # names of collections, and files, with commas between
     form: str = _value("auto", "auto", *FORMS)  # auto: paper for decoders, else pair
-    attention: str = _value(
-        "auto", "auto", "bidirectional", "causal"
-    )  # auto: of decoders bidirectional in the form paper
+    attention: str = _value("auto", "auto", "bidirectional", "causal")  # of decoders; auto: by the form
     labels: str = _value("binary", "binary", "category")  # or the six categories of mFAVA
     max_length: int = _value(4096)  # of an input in tokens, at most; less where the model reads less
     adapter: str = _value("none", "none", "lora")  # none: all weights are trained
@@ -40,9 +38,7 @@ class Recipe:
     lora_dropout: float = _value(0.05)
     quantization: str = _value("none", "none", "4bit")  # of the base model's weights, while an adapter is trained
     soft_labels: bool = _value(False)  # learn the share of annotators where it is known
-    held_out: float = _value(
-        0.2
-    )  # of the texts; half of them choose threshold and checkpoint, the other half are measured
+    held_out: float = _value(0.2)  # of the texts; half of them choose threshold and checkpoint, half are measured
     patience: int = _value(0)  # evaluations without a better one, after which training ends; 0: it does not
     trainer: Mapping[str, Any] = field(default_factory=dict)  # transformers' TrainingArguments
 
