@@ -88,6 +88,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.kind == "figures":
+        if arguments.output.suffix not in (".csv", ".json"):
+            raise UsageError(f"{_WHO} figures: {arguments.output}: the name of a table ends in .csv or .json")
         say(f"{export_figures(runs_of(arguments), arguments.output)} figures", arguments.output)
     elif arguments.kind == "model-card":
         from lm_eval_tasks.results.model_card import model_card
@@ -122,13 +124,11 @@ def _run_clapnq(arguments: argparse.Namespace) -> None:
 
 
 def export_figures(runs: Sequence[Run], output: Path) -> int:
-    """Write the figures of runs (:func:`lm_eval_tasks.results.tidy.figure_rows`) as CSV or JSON, as the name ends; a
-    UsageError for another ending. Returns how many there are."""
+    """Write the figures of runs (:func:`lm_eval_tasks.results.tidy.figure_rows`) as CSV or JSON, as the name ends.
+    Returns how many there are."""
     from lm_eval_tasks.results.formats import csv_of, json_of
     from lm_eval_tasks.results.tidy import figure_rows
 
-    if output.suffix not in (".csv", ".json"):
-        raise UsageError(f"{_WHO} figures: {output}: the name of a table ends in .csv or .json")
     rows = [*figure_rows(runs)]
     if not rows:
         raise UsageError(f"{_WHO} figures: no results file has a figure")
