@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.commands.export import model_card
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import sha256_of
 from lm_eval_tasks.data.sources import MissingSource
@@ -25,7 +26,6 @@ from lm_eval_tasks.nomiracl.dataset import first_by_hash
 from lm_eval_tasks.nomiracl.dataset import load as nomiracl
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard import write_leaderboard
-from lm_eval_tasks.results.model_card import model_card
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.runs import read_runs

@@ -431,7 +431,7 @@ def test_leaderboard_report_and_compare_have_the_same_ranks_doubts_and_best(two_
         **{"unreadable": {invalid, "the run looks broken"}, "half": {declines}, "declines": {declines}},
     }
     summaries = {text for found in marks.values() for text in found}
-    for headline in overview.metrics[0].headlines:
+    for headline in overview.shown[0].headlines:
         texts = {doubt.text for doubt in headline.doubts if doubt.kind in ("alike", "broken", "invalid", "abstains")}
         assert {summary for summary in summaries for text in texts if text.startswith(summary)} == marks[headline.model]
         assert len(texts) == len(marks[headline.model])

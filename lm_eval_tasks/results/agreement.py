@@ -55,9 +55,6 @@ class Tagged(NamedTuple):
     language: str
     spans: tuple[Span, ...] | None = None
 
-    def __repr__(self) -> str:  # for messages
-        return repr(self.tagged)
-
 
 class Result(NamedTuple):
     """The agreement of two raters on an aspect or in a language; or the unweighted mean over pairs, which has no bounds."""
@@ -107,34 +104,28 @@ def compare(
     if len(columns) not in (1, len(files)):
         raise UsageError(f"--column: {len(columns)} columns for {len(files)} files; name one, or one for each file")
     columns = columns if len(columns) > 1 else columns * len(files)
+    both = [f"{path}:{column}" for path, column in zip(files, columns, strict=True)]
+    names = next((each for each in ([path.name for path in files], columns, both) if len({*each}) == len(files)), None)
+    if names is None:
+        raise UsageError(f"one column of one file is named twice: {', '.join(both)}; for two columns --column A B")
     notes: list[str] = []
     raters: dict[str, Ratings] = {}
-    for name, path, column in zip(_rater_names(files, columns), files, columns, strict=True):
+    for name, path, column in zip(map(on_one_line, names), files, columns, strict=True):
         ratings = raters[name] = {}
         for number, (where, row) in enumerate(rows := _read_rows(path, column, id_column or "id"), 1):
-            if kind == "tags" and id_column is None:
+            if kind == "tags" and not id_column:
                 row.setdefault("id", f"row {number}")
-            key = _id(where, row, id_column or "id"), str(row.get("aspect") or "").strip() if kind == "ratings" else ""
+            key = _id(where, row, id_column), str(row.get("aspect") or "") if kind == "ratings" else ""
             rating: Any = _rating(where, row.get(column)) if kind == "ratings" else None
             if kind == "tags":
                 rating = _tagged(where, row, column, text_column, language)
             if rating is not None and ratings.get(key) not in (None, rating):
-                both = f"{excerpt(ratings[key])} before, {excerpt(rating)} here"
-                raise UsageError(f"{where}: {_item(key)} is there a second time and differs ({both})")
+                raise UsageError(f"{where}: {_item(key)} is there a second time and differs")
             ratings[key] = rating if rating is not None else ratings.get(key)
         if repeated := len(rows) - len(ratings):
             notes.append(f"{name}: {repeated} rows repeat an item; they count once.")
     results = _compare_tags(raters, text_column, notes) if kind == "tags" else _compare_ratings(raters, notes)
     return Comparison(kind, (*results, *_means(results)), tuple(dict.fromkeys(notes)))
-
-
-def _rater_names(files: Sequence[Path], columns: Sequence[str]) -> list[str]:
-    """Distinct names of the raters: of files, of columns, or of both."""
-    both = [f"{path}:{column}" for path, column in zip(files, columns, strict=True)]
-    for names in ([path.name for path in files], columns, both):
-        if len({*names}) == len(files):
-            return [*map(on_one_line, names)]
-    raise UsageError(f"one column of one file is named twice: {', '.join(both)}; for two columns --column A B")
 
 
 # ---------------------------------------------------------------------------------------------------------- rows of files
@@ -148,45 +139,44 @@ def _read_rows(path: Path, column: str, id_column: str) -> list[Row]:
         where, row = f"{path}, line {record.number}", record.value
         if record.problem:
             raise CorruptSource(f"{where}: {record.problem}")
-        doc, answers = row.get("doc"), row.get("filtered_resps")
-        if isinstance(doc, dict) and isinstance(answers, list) and answers:
-            row = {**doc, id_column: doc.get(id_column, doc.get("id")), column: answers[0]}
+        if isinstance(doc := row.get("doc"), dict) and row.get("filtered_resps"):
+            answer = row["filtered_resps"][0]
+            row = {**doc, id_column: doc.get(id_column, doc.get("id")), column: answer}
             if "first" in doc and "second" in doc:  # a comparison: each order is an item, and the rating is a system
                 systems = {"A": doc["first"], "B": doc["second"]}
-                row |= {id_column: doc.get("query_id"), column: systems.get(str(answers[0]), answers[0])}
+                row |= {id_column: doc.get("query_id"), column: systems.get(str(answer), answer)}
         elif column not in row and "spans" in row and isinstance(row.get("answer"), str):  # of a file of marks
-            row = {**row, id_column: f"{row.get('id')} of run {row.get('run')}", column: _marked(where, row)}
+            spans = None if row["spans"] is None else tuple(map(span_of, row["spans"]))
+            marks = None if spans is None else Tagged("", row["answer"], str(row.get("language") or ""), spans)
+            row = {**row, id_column: f"{row.get('id')} of run {row.get('run')}", column: marks}
         rows.append((where, row))
     if not rows:
         raise CorruptSource(f"{path} has no rows")
     if not any(column in row for _, row in rows):
-        raise UsageError(f"{path} has no column {column!r}; it has {_columns(rows)} (--column NAME)")
+        names = dict.fromkeys(name for _, row in rows for name in row)
+        raise UsageError(
+            f"{path} has no column {column!r}; it has {shorten([*map(excerpt, names)], 12)} (--column NAME)"
+        )
     return rows
 
 
-def _columns(rows: Sequence[Row]) -> str:
-    return shorten([excerpt(name) for name in dict.fromkeys(name for _, row in rows for name in row)], 12)
-
-
-def _id(where: str, row: Mapping[str, Any], column: str) -> str:
-    value = row.get(column)
+def _id(where: str, row: Mapping[str, Any], column: str | None) -> str:
+    value = row.get(column or "id")
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # as pandas writes whole numbers of a column with gaps
     if isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip():
         return str(value).strip()
     raise UsageError(
-        f"{where}: the id in {column!r} must be a text or a number, got {excerpt(value)}; the columns are "
-        f"{_columns([(where, dict(row))])} (--id NAME)"
+        f"{where}: the id in {column or 'id'!r} must be a text or a number, got {excerpt(value)}; the columns are "
+        f"{shorten([*map(excerpt, row)], 12)} (--id NAME)"
     )
 
 
 def _rating(where: str, value: Any) -> float | str | None:
     """A rating as a finite number, else as a label; ``None`` if it is missing or says so."""
-    if value is None:
-        return None
-    if not isinstance(value, (str, int, float)):
+    if value is not None and not isinstance(value, (str, int, float)):
         raise CorruptSource(f"{where}: a rating is a number or a label, got {excerpt(value)}")
-    label = str(value).strip()
+    label = "" if value is None else str(value).strip()
     if label.lower() in ("", "nan", "unread"):
         return None
     try:
@@ -194,18 +184,6 @@ def _rating(where: str, value: Any) -> float | str | None:
     except ValueError:
         return label
     return number if math.isfinite(number) and "_" not in label else label  # Python reads 1_0 as 10
-
-
-def _marked(where: str, row: Mapping[str, Any]) -> Tagged | None:
-    """The marks of a line of a marks file; ``None`` where the annotator could not tell."""
-    if row["spans"] is None:
-        return None
-    try:
-        spans = tuple(map(span_of, row["spans"]))
-    except (TypeError, ValueError) as error:
-        raise CorruptSource(f"{where}: {error}") from error
-    language = row.get("language")
-    return Tagged("", row["answer"], language if isinstance(language, str) else "", spans)
 
 
 def _tagged(
@@ -219,13 +197,13 @@ def _tagged(
     for name, value in texts.items():
         if value is not None and not isinstance(value, str):
             raise CorruptSource(f"{where}: {name!r} must be a text, got {excerpt(value)}")
-    if not (texts[column] or "").strip():
+    if not (tagged := texts[column] or "").strip():
         return None
     code = (texts["language"] or "").strip().lower()
     if (code := _CODES.get(code, code)) and not re.fullmatch("[a-z]{2,3}", code):
         known = "known are ISO 639 codes and mFAVA's languages"
         raise UsageError(f"{where}: unknown language {excerpt(texts['language'])}; {known}")
-    return Tagged(str(texts[column]), texts[text_column] if text_column else None, code)
+    return Tagged(tagged, texts[text_column] if text_column else None, code)
 
 
 # ------------------------------------------------------------------------------------------------------- pairs of raters
@@ -252,10 +230,9 @@ def _results(
     results = []
     for (first, ours), (second, theirs) in combinations(raters.items(), 2):
         pair, shared = f"{first}, {second}", [key for key in ours if key in theirs]
-        alone = [(name, len(ratings) - len(shared)) for name, ratings in ((first, ours), (second, theirs))]
-        if any(number for _, number in alone):
-            numbers = ", ".join(f"{number} in {name} alone" for name, number in alone)
-            notes.append(f"{pair}: {len(shared)} in both; {numbers}.")
+        if len(ours) + len(theirs) > 2 * len(shared):
+            alone = f"{len(ours) - len(shared)} in {first} alone, {len(theirs) - len(shared)} in {second} alone"
+            notes.append(f"{pair}: {len(shared)} in both; {alone}.")
         clusters: dict[str, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for key in shared:
@@ -322,10 +299,7 @@ def _compare_tags(raters: Mapping[str, Ratings], text_column: str | None, notes:
         if text is None and text_column:
             raise UsageError(f"{pair}: {_item(key)} has no {text_column!r} in either")
         text = parse(both[0].tagged)[0] if text is None else text
-        spans = [
-            annotate(tagged.tagged, text, AnnotationReport()) if tagged.spans is None else tagged.spans
-            for tagged in both
-        ]
+        spans = [annotate(each.tagged, text, AnnotationReport()) if each.spans is None else each.spans for each in both]
         if None in spans:
             notes.append("Dropped: one of the tagged texts has almost nothing in common with the text.")
             return Judged([language], "", [], {**counts, "dropped": 1})
@@ -333,8 +307,7 @@ def _compare_tags(raters: Mapping[str, Ratings], text_column: str | None, notes:
             notes.append("White space separates words: neither --language nor a column `language` names a language.")
         places = words(text, language)
         labels = ([_LABELS.index(label) for label in covered(places, marked or ())] for marked in spans)
-        counts |= {"documents": 1, "words": len(places)}
-        return Judged([language], text, [*zip(*labels, strict=True)], counts)
+        return Judged([language], text, [*zip(*labels, strict=True)], {**counts, "documents": 1, "words": len(places)})
 
     binary: Statistic = lambda tables: agreement.cohen_kappa(agreement.any_label(tables))  # noqa: E731
     statistics = {"binary kappa": binary, "category kappa": agreement.cohen_kappa}

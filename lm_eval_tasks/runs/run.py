@@ -118,15 +118,15 @@ class TaskRun:
         without bounds where they have only the value."""
         entry = self.figures.get(filter_name, {}).get(metric)
         if isinstance(entry, Mapping):
-            value, low, high, error = (_number(entry.get(key)) for key in ("value", "low", "high", "standard_error"))
-            number = _number(entry.get("n"))
+            value, low, high, error = (number_of(entry.get(key)) for key in ("value", "low", "high", "standard_error"))
+            number = number_of(entry.get("n"))
             figure = Figure(value, low, high, error, 0 if math.isnan(number) else int(number))
             strata = _strata(entry.get("strata"))
             return FigureOfStrata.of(figure, strata) if strata else figure
-        value = _number(self.results.get(f"{metric},{filter_name}"))
+        value = number_of(self.results.get(f"{metric},{filter_name}"))
         if math.isnan(value):
             return UNDEFINED
-        return Figure(value, standard_error=_number(self.results.get(f"{metric}_stderr,{filter_name}")))
+        return Figure(value, standard_error=number_of(self.results.get(f"{metric}_stderr,{filter_name}")))
 
     def answers(self, derive: Derive | None = None) -> Answers:
         """Read the answers with :func:`lm_eval_tasks.runs.answers.read_answers`, anew at each call.
@@ -143,7 +143,8 @@ class TaskRun:
         return read_answers(self.samples, derive, cluster)
 
 
-def _number(value: Any) -> float:
+def number_of(value: Any) -> float:
+    """A recorded number; ``nan`` for any other value, and for one that is not computed with (:data:`LARGEST`)."""
     usable = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
     return float(value) if usable else math.nan
 

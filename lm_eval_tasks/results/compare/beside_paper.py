@@ -112,6 +112,10 @@ def _published_value(row: PublishedRow) -> str:
     return number(row.value) + (f" ± {number(row.spread)}" if row.spread is not None else "")
 
 
+_PUBLISHED = {name: name for name in ("model", "task", "split")} | {"shots": "num_fewshot"}
+_PUBLISHED |= {name: name for name in ("value", "spread", "count", "n")}
+
+
 def _rows(published: Sequence[PublishedComparison]) -> list[dict[str, Any]]:
     """A row for each published figure and run, for CSV and JSON; ``None`` for what is not defined."""
     rows = [
@@ -120,18 +124,8 @@ def _rows(published: Sequence[PublishedComparison]) -> list[dict[str, Any]]:
             "metric": entry.metric,
             "filter": entry.source.filter,
             "run": delta.run,
-            "value": entry.figures[delta.run].value,
-            "low": entry.figures[delta.run].low,
-            "high": entry.figures[delta.run].high,
-            "n": entry.figures[delta.run].n,
-            "published_model": row.model,
-            "published_task": row.task,
-            "published_split": row.split,
-            "published_shots": row.num_fewshot,
-            "published_value": row.value,
-            "published_spread": row.spread,
-            "published_count": row.count,
-            "published_n": row.n,
+            **{name: getattr(entry.figures[delta.run], name) for name in ("value", "low", "high", "n")},
+            **{f"published_{name}": getattr(row, field) for name, field in _PUBLISHED.items()},
             "source": str(entry.source),
             "difference": delta.difference,
             "difference_low": delta.low,

@@ -25,6 +25,7 @@ from lm_eval_tasks.results.formats import (
     json_of,
     p_value,
     render_sections,
+    short_names,
 )
 
 WITH_POWER = f"with a power of 80 % (two-sided p < {SIGNIFICANCE}, this comparison alone)"
@@ -86,17 +87,10 @@ def differences_table(comparison: Comparison, notation: Notation = FRACTIONS) ->
             *([f"{row.only_first} / {row.only_second}"] if dropped else []),
         ]
         rows.append(tuple(map(on_one_line, cells)))
-    texts = sentences(comparison, short_models(comparison), notation)
+    texts = sentences(comparison, [*short_names(comparison.models).values()], notation)
     before = (*legend(comparison.models), *map(on_one_line, _across(comparison, letters)))
     after = tuple(map(on_one_line, (*texts, *_explanations(comparison, letters))))
     return Section((*header, *(["only one"] if dropped else [])), tuple(rows), before, after)
-
-
-def short_models(comparison: Comparison) -> list[str]:
-    """The models' names without their owners, where they are still different."""
-    names = [on_one_line(name) for name in comparison.models]
-    short = [name.rpartition("/")[2] or name for name in names]
-    return short if len({*short}) == len(short) else names
 
 
 def _value(value: float, run_value: float, row: Difference, notation: Notation) -> str:
@@ -195,7 +189,7 @@ def verdicts(comparison: Comparison, notation: Notation = PAGE) -> tuple[list[Di
     their mean."""
     rows: list[Difference] = []
     texts: list[str] = []
-    names = short_models(comparison)
+    names = [*short_names(comparison.models).values()]
     groups = {row.task: row for row in comparison.differences if row.group}
     for task in dict.fromkeys(row.task for row in comparison.differences):
         row = deciding(comparison, task)
@@ -211,7 +205,7 @@ def verdicts(comparison: Comparison, notation: Notation = PAGE) -> tuple[list[Di
 
 def short_table(comparison: Comparison) -> Section:
     """One row for each benchmark and language, and the verdict on it."""
-    (rows, texts), names, cells = verdicts(comparison), short_models(comparison), []
+    (rows, texts), names, cells = verdicts(comparison), [*short_names(comparison.models).values()], []
     for row in rows:
         unit = row.measured.unit
         values = [

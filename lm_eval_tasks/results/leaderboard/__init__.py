@@ -23,19 +23,18 @@ from urllib.parse import quote
 from tqdm import tqdm
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable, small_n
+from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
 from lm_eval_tasks.results.board import Cell
-from lm_eval_tasks.results.formats import as_text, bounds, csv_of, json_of, not_measurable, number
+from lm_eval_tasks.results.formats import csv_of, json_of, number
 from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries, root_of
 from lm_eval_tasks.results.leaderboard.standings import Section, Table, overviews, sections_of
 from lm_eval_tasks.results.report import drawing
 from lm_eval_tasks.results.report.drawing import Axis, Plot, wrapped
-from lm_eval_tasks.results.report.headlines import language_name
 from lm_eval_tasks.results.report.page import environment_of
 from lm_eval_tasks.results.report.readers import address_of
 from lm_eval_tasks.runs import Run, labels
@@ -228,8 +227,7 @@ def _write_reports(entries: Sequence[Entry], root: Path, site: Path, cost: float
 def _environment() -> Any:
     environment = environment_of(__name__, "leaderboard", _printable)
     environment.globals |= {"generator": _GENERATOR, "version": version(PACKAGE)}
-    environment.filters |= {"number": as_text, "bounds": bounds, "small_n": small_n, "unknown": not_measurable}
-    environment.filters |= {"figure": _figure_of, "breakable": _breakable, "zip": zip, "language_name": language_name}
+    environment.filters |= {"figure": _figure_of, "breakable": _breakable, "zip": zip}
     return environment
 
 
