@@ -115,7 +115,7 @@ def compare(
         for number, (where, row) in enumerate(rows := _read_rows(path, column, id_column or "id"), 1):
             if kind == "tags" and not id_column:
                 row.setdefault("id", f"row {number}")
-            key = _id(where, row, id_column), str(row.get("aspect") or "") if kind == "ratings" else ""
+            key = _id(where, row, id_column), str(row.get("aspect") or "").strip() if kind == "ratings" else ""
             rating: Any = _rating(where, row.get(column)) if kind == "ratings" else None
             if kind == "tags":
                 rating = _tagged(where, row, column, text_column, language)
@@ -139,14 +139,18 @@ def _read_rows(path: Path, column: str, id_column: str) -> list[Row]:
         where, row = f"{path}, line {record.number}", record.value
         if record.problem:
             raise CorruptSource(f"{where}: {record.problem}")
-        if isinstance(doc := row.get("doc"), dict) and row.get("filtered_resps"):
-            answer = row["filtered_resps"][0]
+        doc, answers = row.get("doc"), row.get("filtered_resps")
+        if isinstance(doc, dict) and isinstance(answers, list) and answers:
+            answer = answers[0]
             row = {**doc, id_column: doc.get(id_column, doc.get("id")), column: answer}
             if "first" in doc and "second" in doc:  # a comparison: each order is an item, and the rating is a system
                 systems = {"A": doc["first"], "B": doc["second"]}
                 row |= {id_column: doc.get("query_id"), column: systems.get(str(answer), answer)}
         elif column not in row and "spans" in row and isinstance(row.get("answer"), str):  # of a file of marks
-            spans = None if row["spans"] is None else tuple(map(span_of, row["spans"]))
+            try:
+                spans = None if row["spans"] is None else tuple(map(span_of, row["spans"]))
+            except (TypeError, ValueError) as error:
+                raise CorruptSource(f"{where}: {error}") from error
             marks = None if spans is None else Tagged("", row["answer"], str(row.get("language") or ""), spans)
             row = {**row, id_column: f"{row.get('id')} of run {row.get('run')}", column: marks}
         rows.append((where, row))
@@ -209,14 +213,9 @@ def _tagged(
 # ------------------------------------------------------------------------------------------------------- pairs of raters
 
 
-class Judged(NamedTuple):
-    """An item that two raters judged."""
-
-    groups: Sequence[str]  # the aspects, or the language, whose results it counts in
-    cluster: str  # items of one cluster depend on each other
-    labels: Sequence[tuple[int, int]]  # of each of its units, by both raters
-    counts: Mapping[str, int]
-
+Judged = tuple[Sequence[str], str, Sequence[tuple[int, int]], Mapping[str, int]]
+"""An item that two raters judged: the aspects, or the language, whose results it counts in; its cluster, as items of one
+depend on each other; the labels of its units by both raters; and what to count."""
 
 Judge = Callable[[str, Key, Any, Any], Judged]
 """Of the names of two raters, an item, and what each of them said of it."""
@@ -236,11 +235,11 @@ def _results(
         clusters: dict[str, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for key in shared:
-            judged = judge(pair, key, ours[key], theirs[key])
-            for group in judged.groups:
-                counts[group].update(judged.counts)
-                if judged.labels:
-                    clusters[group][judged.cluster] += judged.labels
+            in_groups, cluster, of_units, numbers = judge(pair, key, ours[key], theirs[key])
+            for group in in_groups:
+                counts[group].update(numbers)
+                if of_units:
+                    clusters[group][cluster] += of_units
         groups = sorted(counts, key=lambda group: (group == _ALL, group))
         for group in groups[:1] if groups[1:] == [_ALL] else groups:
             tables = [agreement.contingency_table(pairs, labels) for pairs in clusters[group].values()]
@@ -279,7 +278,7 @@ def _compare_ratings(raters: Mapping[str, Ratings], notes: list[str]) -> list[Re
 
     def judge(_: str, key: Key, first: Any, second: Any) -> Judged:
         read = [] if first is None or second is None else [(places[first], places[second])]
-        return Judged((key[1], _ALL), key[0], read, {"items": len(read), "unread": 1 - len(read)})
+        return (key[1], _ALL), key[0], read, {"items": len(read), "unread": 1 - len(read)}
 
     return _results(raters, judge, statistics, len(scale), notes)
 
@@ -294,7 +293,7 @@ def _compare_tags(raters: Mapping[str, Ratings], text_column: str | None, notes:
             raise UsageError(f"{pair}: {_item(key)} is in two languages, {' and '.join(languages)}; {same}")
         language = "".join(languages)
         if len(both) < 2:
-            return Judged([language], "", [], {**counts, "unread": 1})
+            return [language], "", [], {**counts, "unread": 1}
         text = next((tagged.text for tagged in both if tagged.text is not None), None)
         if text is None and text_column:
             raise UsageError(f"{pair}: {_item(key)} has no {text_column!r} in either")
@@ -302,12 +301,12 @@ def _compare_tags(raters: Mapping[str, Ratings], text_column: str | None, notes:
         spans = [annotate(each.tagged, text, AnnotationReport()) if each.spans is None else each.spans for each in both]
         if None in spans:
             notes.append("Dropped: one of the tagged texts has almost nothing in common with the text.")
-            return Judged([language], "", [], {**counts, "dropped": 1})
+            return [language], "", [], {**counts, "dropped": 1}
         if not language:
             notes.append("White space separates words: neither --language nor a column `language` names a language.")
         places = words(text, language)
         labels = ([_LABELS.index(label) for label in covered(places, marked or ())] for marked in spans)
-        return Judged([language], text, [*zip(*labels, strict=True)], {**counts, "documents": 1, "words": len(places)})
+        return [language], text, [*zip(*labels, strict=True)], {**counts, "documents": 1, "words": len(places)}
 
     binary: Statistic = lambda tables: agreement.cohen_kappa(agreement.any_label(tables))  # noqa: E731
     statistics = {"binary kappa": binary, "category kappa": agreement.cohen_kappa}

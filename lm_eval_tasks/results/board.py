@@ -26,7 +26,7 @@ from custom_metrics.statistics.strata import error_across
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.catalogue import kind_of
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.measuring import Measured, differences, pooled
+from lm_eval_tasks.results.measuring import Measured, pooled
 from lm_eval_tasks.runs import TaskRun
 from lm_eval_tasks.runs.other_tasks import mean_of_group
 
@@ -222,9 +222,11 @@ def _differences(column: Column) -> dict[Pair, PairedDifference]:
     pairs = [pair for pair in combinations(sorted({*chain(*column.present)}), 2) if column.shared(pair)]
     if not pairs:
         return {}
+    kind = column.measured[0].kind  # of a pair, tasks count that both runs have
     if column.weighted:
-        return {pair: differences(pooled(column.shared(pair), pair), [pair])[0] for pair in pairs}
-    return dict(zip(pairs, differences(column.measured, pairs), strict=True))
+        documents = {pair: [each.rows for each in pooled(column.shared(pair), pair)] for pair in pairs}
+        return {pair: kind.differences(rows, [pair])[0] for pair, rows in documents.items()}
+    return dict(zip(pairs, kind.differences([task.rows for task in column.measured], pairs), strict=True))
 
 
 # -------------------------------------------------------------------------------------- what a made-up answer costs

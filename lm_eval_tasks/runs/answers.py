@@ -15,7 +15,6 @@ import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +27,6 @@ from lm_eval_tasks.definition.metadata import OF_DETECTION
 _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _NOT_ASKED = frozenset((*OF_DETECTION, "passage"))  # columns that say how answers are tagged, and what hangs together
 _DIGEST = 16  # bytes
-_BLOCK = 1024  # values that are packed together
 
 
 class FilteredAnswer(NamedTuple):
@@ -64,7 +62,7 @@ class Column:
 
     numbers: NDArray[np.float64]  # (documents,); nan where the value is None, is absent or is no number
     non_numeric: NDArray[np.int64]  # in order, the documents whose value is something else
-    _packed: Sequence[bytes]  # those values as JSON, in blocks
+    _packed: bytes  # those values as JSON
 
     @classmethod
     def from_values(cls, values: Sequence[Any]) -> Column:
@@ -74,9 +72,8 @@ class Column:
         else:
             numbers = np.array([_number(value) for value in values])
         indices = [i for i in np.flatnonzero(np.isnan(numbers)).tolist() if values[i] is not None]
-        blocks = [[values[i] for i in indices[start : start + _BLOCK]] for start in range(0, len(indices), _BLOCK)]
-        packed = [zlib.compress(json.dumps(block).encode(), 1) for block in blocks]
-        return cls(numbers, np.array(indices, dtype=np.int64), packed)
+        packed = json.dumps([values[i] for i in indices]).encode()
+        return cls(numbers, np.array(indices, dtype=np.int64), zlib.compress(packed, 1))
 
     @property
     def has_value(self) -> NDArray[np.bool_]:
@@ -87,8 +84,7 @@ class Column:
 
     def non_numeric_values(self) -> Iterator[tuple[int, Any]]:
         """The documents of :attr:`non_numeric` with their values."""
-        blocks = (json.loads(zlib.decompress(block)) for block in self._packed)
-        return zip(self.non_numeric.tolist(), chain.from_iterable(blocks), strict=True)
+        return zip(self.non_numeric.tolist(), json.loads(zlib.decompress(self._packed)), strict=True)
 
     def values(self) -> list[Any]:
         """The values of all documents, in order, as in the file, except that integers and booleans are floats."""

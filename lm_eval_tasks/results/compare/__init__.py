@@ -323,6 +323,10 @@ def compare_runs(
     if across and not differ and len(of_models) < 2:
         messages.append(f"what is recorded of the runs does not differ in what --across names ({', '.join(across)})")
     paired = {name: dict.fromkeys(run.tasks[name].task for run in runs if name in run.tasks) for name in compared}
+    doubts = [
+        {name: (*task.alike.get(run, ()), *task.unread.get(run, ())) for name, task in compared.items()}
+        for run in range(len(runs))
+    ]
     costs: dict[str, Costs] = {}
     for column in columns if len(runs) > 2 else ():
         if column.metric.name == BALANCED and (best := best_by_cost(column, next(iter(compared.values())).run.cost)):
@@ -335,15 +339,10 @@ def compare_runs(
         tuple(refused),
         differ,
         {name: tuple(names) for name, names in paired.items() if len(names) > 1},
-        {number: texts for number in range(len(runs)) if (texts := _doubts(number, compared))},
+        {number: texts for number in range(len(runs)) if (texts := by_part(doubts[number]))},
         costs,
         columns,
     )
-
-
-def _doubts(run: int, compared: Mapping[str, MeasuredTask]) -> tuple[str, ...]:
-    """The doubts about a run's answers, with the tasks that they concern."""
-    return by_part({name: (*task.alike.get(run, ()), *task.unread.get(run, ())) for name, task in compared.items()})
 
 
 def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:

@@ -32,7 +32,7 @@ from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.detection.marked import RECORDS, draw_of
 from lm_eval_tasks.results.doubts import doubts_about_answers, read_answers, signs_of
 from lm_eval_tasks.results.joining import JoinedTask
-from lm_eval_tasks.results.measuring import Measured, measure, measured_by, pooled
+from lm_eval_tasks.results.measuring import Measured, measure, pooled
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files_once, read_files
 from lm_eval_tasks.runs.other_tasks import described, mean_of_group
@@ -77,10 +77,10 @@ class HeadlineFigure:
         metric = Metric(**{**content["metric"], "balances": tuple(content["metric"]["balances"])})
         figure, strata = Figure(*content["figure"]), [Stratum(*stratum) for stratum in content["strata"]]
         figure = FigureOfStrata.of(figure, strata) if strata else figure
-        measured = None
-        if rows := content["rows"]:
-            measured = measured_by(rows["kind"], {0: Rows.from_json(rows)}, rows["unit"])
-        return cls(metric, content["filter"], figure, measured and measured.with_cost(cost))
+        rows, measured = content["rows"], None
+        if rows and (kind := kind_of(Metric("", aggregation=rows["kind"]))):  # else no package here has the kind
+            measured = Measured(kind, {0: Rows.from_json(rows)}, rows["unit"]).with_cost(cost)
+        return cls(metric, content["filter"], figure, measured)
 
 
 @dataclass(frozen=True)
