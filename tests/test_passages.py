@@ -35,8 +35,8 @@ from lm_eval_tasks.mfava.dataset import GOLD_FILE, REPOSITORY
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.results.joining import JoinedTask
 from lm_eval_tasks.results.measuring import measure
-from lm_eval_tasks.runs import Answers, cluster_of
-from lm_eval_tasks.runs.answers import read_answers
+from lm_eval_tasks.runs import Answers
+from lm_eval_tasks.runs.answers import cluster_of, read_answers
 from tests import made_runs
 from tests.conftest import figures_of
 from tests.development.mfava_passages import table_of

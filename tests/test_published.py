@@ -24,7 +24,8 @@ from lm_eval_tasks.published import (
     mismatches,
     rows_for,
 )
-from lm_eval_tasks.runs import Settings, TaskRun, labels, read_runs
+from lm_eval_tasks.runs import TaskRun, labels, read_runs
+from lm_eval_tasks.runs.run import Settings
 from tests.conftest import command, run
 from tests.test_published_tables import figure
 

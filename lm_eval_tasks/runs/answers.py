@@ -26,6 +26,7 @@ from lm_eval_tasks.definition.metadata import OF_DETECTION
 
 _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _NOT_ASKED = frozenset((*OF_DETECTION, "passage"))  # columns that say how answers are tagged, and what hangs together
+_OF_ROW = "doc_id doc target arguments resps filtered_resps filter doc_hash prompt_hash target_hash".split()
 _DIGEST = 16  # bytes
 
 
@@ -254,10 +255,11 @@ def _response_of(row: Mapping[str, Any]) -> str:
 
 
 def _requests_of(row: Mapping[str, Any]) -> list[list[Any]]:
-    """The arguments of each request, the prompt first, of ``{"gen_args_0": {"arg_0": prompt, ...}}``."""
+    """The arguments of each request, the prompt first, of ``{"gen_args_0": {"arg_0": prompt, ...}}``; early versions wrote
+    ``[[prompt, ...]]``."""
     requests = row.get("arguments")
-    values = requests.values() if isinstance(requests, Mapping) else ()
-    return [[*each.values()] for each in values if isinstance(each, Mapping) and each]
+    values = requests.values() if isinstance(requests, Mapping) else requests if isinstance(requests, list) else ()
+    return [[*(each.values() if isinstance(each, Mapping) else each)] for each in values if each]
 
 
 def _options_of(row: Mapping[str, Any]) -> list[tuple[str, float]]:
@@ -271,7 +273,8 @@ def _options_of(row: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 
 def _filtered_answer(row: Mapping[str, Any]) -> FilteredAnswer:
-    filtered, metrics = row.get("filtered_resps"), row.get("metrics")
+    filtered = row.get("filtered_resps")
+    metrics = row.get("metrics", [name for name in row if name not in _OF_ROW])  # early versions do not name them
     return FilteredAnswer(
         answer=filtered[0] if isinstance(filtered, list) and filtered else None,
         values={name: row.get(name) for name in metrics if isinstance(name, str)} if isinstance(metrics, list) else {},

@@ -19,8 +19,9 @@ from lm_eval_tasks.results.board import Cell, Column, mean_figure, tested
 from lm_eval_tasks.results.doubts import doubts_about_answers, signs_of
 from lm_eval_tasks.results.joining import JoinedTask, Refusal
 from lm_eval_tasks.results.measuring import Measured, measure, pooled
-from lm_eval_tasks.runs import Run, TaskRun, headline_filter
+from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.other_tasks import is_weighted
+from lm_eval_tasks.runs.run import headline_filter
 
 
 class MeasuredTask(NamedTuple):

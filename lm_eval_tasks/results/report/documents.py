@@ -23,7 +23,8 @@ import numpy as np
 from custom_metrics.statistics.paired_difference import Floats
 from lm_eval_tasks.results.doubts import derive_signs
 from lm_eval_tasks.results.report.readers import KINDS, Document, TaskReader, reader_of
-from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun, digest_of
+from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
+from lm_eval_tasks.runs.answers import digest_of
 from lm_eval_tasks.runs.other_tasks import described_run
 
 _TURNS = (
