@@ -29,7 +29,8 @@ from custom_metrics.usage.printable import excerpt, on_one_line, shorten
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
 from lm_eval_tasks.mfava.dataset import LANGUAGES
-from lm_eval_tasks.results.formats import with_range
+from lm_eval_tasks.results.compare.tables import shortened
+from lm_eval_tasks.results.formats import Section, number, render_sections, with_range
 from lm_eval_tasks.results.logs.records import LogFile
 
 KINDS = {"ratings": "rating", "tags": "annotated"}
@@ -112,9 +113,9 @@ def compare(
     raters: dict[str, Ratings] = {}
     for name, path, column in zip(map(on_one_line, names), files, columns, strict=True):
         ratings = raters[name] = {}
-        for number, (where, row) in enumerate(rows := _read_rows(path, column, id_column or "id"), 1):
+        for place, (where, row) in enumerate(rows := _read_rows(path, column, id_column or "id"), 1):
             if kind == "tags" and not id_column:
-                row.setdefault("id", f"row {number}")
+                row.setdefault("id", f"row {place}")
             key = _id(where, row, id_column), str(row.get("aspect") or "").strip() if kind == "ratings" else ""
             rating: Any = _rating(where, row.get(column)) if kind == "ratings" else None
             if kind == "tags":
@@ -327,23 +328,13 @@ def _means(results: Sequence[Result]) -> Iterator[Result]:
 
 def render_table(comparison: Comparison) -> str:
     """A comparison as a text table with notes below; ``-`` where a statistic is not defined."""
-    from tabulate import tabulate
-
     first = comparison.results[0]
-    header = ["raters", "language" if comparison.kind == "tags" else "aspect", *first.counts, *first.estimates]
+    header = ("raters", "language" if comparison.kind == "tags" else "aspect", *first.counts, *first.estimates)
     rows = []
     for result in comparison.results:
-        counts = [str(result.counts.get(name, "")) for name in first.counts]
-        texts = [with_range(f"{each.value:.3f}", each.low, each.high) for each in result.estimates.values()]
-        rows.append([_short(result.raters), _short(result.group), *counts, *(t.replace("nan", "-") for t in texts)])
-    align = ("left", "left", *["right"] * len(first.counts), *["left"] * len(first.estimates))
-    table = tabulate(rows, header, tablefmt="plain", disable_numparse=True, colalign=align)
-    clusters = "texts" if comparison.kind == "tags" else "ids"
-    note = f"In brackets: 95 % bounds, from a bootstrap over {clusters}."
-    return "\n".join([*map(str.rstrip, table.splitlines()), "", *comparison.notes, note])
-
-
-def _short(text: str) -> str:
-    """A name for a table: on one line, and shortened."""
-    text = on_one_line(" ".join(text.split()))
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+        names = (shortened(on_one_line(" ".join(text.split())), _LONGEST) for text in (result.raters, result.group))
+        counts = (str(result.counts.get(name, "")) for name in first.counts)
+        values = (with_range(number(each.value), each.low, each.high) for each in result.estimates.values())
+        rows.append((*names, *counts, *values))
+    note = f"In brackets: 95 % bounds, from a bootstrap over {'texts' if comparison.kind == 'tags' else 'ids'}."
+    return render_sections([Section(header, tuple(rows), (), (*comparison.notes, note))], "text").removesuffix("\n")
