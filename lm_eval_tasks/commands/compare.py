@@ -302,8 +302,7 @@ def render_with_paper(
 
 
 def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], described: bool) -> Section:
-    from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable
-    from lm_eval_tasks.results.formats import Section, number, with_range
+    from lm_eval_tasks.results.formats import Section, in_fractions, number, with_range
 
     first = entries[0]
     where = first.source.where.partition(";")[0]
@@ -312,9 +311,7 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
     rows: list[tuple[str, ...]] = []
     for entry in entries:
         for run, figure in entry.figures.items():
-            value = with_range(number(figure.value), figure.low, figure.high)
-            if not is_measurable(figure, entry.measured.unit):
-                value = NOT_MEASURABLE + value.removeprefix(number(figure.value))
+            value = in_fractions(figure, entry.measured.unit)
             rows.append((entry.metric, f"{letters[run]} (this run)", value, *[""] * len(runs)))
         for row, against in entry.rows:
             cells = {}

@@ -113,6 +113,11 @@ class Difference:
         return is_measurable(Figure(self.difference / 2, self.low / 2, self.high / 2), self.measured.unit)
 
     @property
+    def is_shown(self) -> bool:
+        """Whether both values and the difference may be shown as numbers."""
+        return self.first_measurable and self.second_measurable and self.is_measurable
+
+    @property
     def significant(self) -> bool:
         """Whether the models differ, at 5 % for the whole family."""
         return self.p_adjusted < SIGNIFICANCE

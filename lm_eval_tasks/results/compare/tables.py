@@ -174,14 +174,9 @@ def deciding(comparison: Comparison, task: str) -> Difference | None:
     rows = [row for row in comparison.differences if row.task == task and row.headline]
     if len({(row.first, row.second) for row in rows}) != 1:
         return None
-    if any(row.measured.needs and not is_shown(row) for row in rows):
+    if any(row.measured.needs and not row.is_shown for row in rows):
         rows = [row for row in rows if not row.measured.needs] or rows
     return max(rows, key=lambda row: (not math.isnan(row.p), row.measured.prominence))
-
-
-def is_shown(row: Difference) -> bool:
-    """Whether both values and the difference may be shown as numbers."""
-    return row.first_measurable and row.second_measurable and row.is_measurable
 
 
 def verdicts(comparison: Comparison, notation: Notation = PAGE) -> tuple[list[Difference], list[str]]:
@@ -268,7 +263,7 @@ def _explanations(comparison: Comparison, names: Sequence[str], pairs: bool = Tr
         )
     lines += dict.fromkeys(f"{row.metric}: {row.measured.definition}." for row in rows if row.measured.balances)
     lines += [f"Doubts about {names[model]}: {'; '.join(doubts)}." for model, doubts in comparison.doubts.items()]
-    if not all(row.first_measurable and row.second_measurable and row.is_measurable for row in rows):
+    if not all(row.is_shown for row in rows):
         lines.append("Not measurable: the 95 % bounds span more than half of the scale (--format json has the value).")
     if pairs and any(row.only_first or row.only_second for row in rows):
         lines.append("Only one: documents that count for one of both models alone, and are left out of both values.")

@@ -23,14 +23,14 @@ from urllib.parse import quote
 from tqdm import tqdm
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable
+from custom_metrics.statistics.units import Unit, is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
 from lm_eval_tasks.results.board import Cell
-from lm_eval_tasks.results.formats import csv_of, json_of, number
+from lm_eval_tasks.results.formats import csv_of, in_fractions, json_of, number
 from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries, root_of
 from lm_eval_tasks.results.leaderboard.standings import Section, Table, overviews, sections_of
 from lm_eval_tasks.results.report import drawing
@@ -314,10 +314,4 @@ def overview_text(table: Table, labels: Sequence[str]) -> str:
 
 
 def _text(cell: Cell | None, unit: Unit) -> str:
-    if cell is None:
-        return "-"
-    figure = cell.figure
-    bounds = f" [{number(figure.low)}, {number(figure.high)}]" if math.isfinite(figure.low) else ""
-    if not is_measurable(figure, unit):
-        return NOT_MEASURABLE + bounds
-    return number(figure.value) + bounds + (f" #{cell.rank}" if cell.rank else "")
+    return in_fractions(cell.figure, unit) + (f" #{cell.rank}" if cell.rank else "") if cell else "-"

@@ -14,7 +14,6 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
@@ -88,6 +87,7 @@ def page_of(
             tasks.setdefault(family.name, {}).update({code: task.task for code, task in family.tasks.items()})
     compared = differences(every, read_answers)
     comparison = compared.comparison if compared else None
+    benchmarks = {task.benchmark: title_of(task) for run in every for task in run.tasks.values()}
     return {
         "title": f"{names}: grounded evaluation",
         "question": questions[len(runs) == 1],
@@ -106,9 +106,9 @@ def page_of(
         "verdicts": [*zip(*verdicts(comparison), strict=True)] if comparison else [],
         "published": compare_with_published(every) if paper else [],
         "commands": [*command_files(runs)],
-        "benchmarks": {task.benchmark: title_of(task) for run in every for task in run.tasks.values()},
-        "numbers_of": partial(numbers, runs),
-        "origins_of": partial(origins, runs),
+        "benchmarks": benchmarks,
+        "numbers": {name: [*numbers(runs, name)] for name in benchmarks},
+        "origins": {name: origins(runs, name) for name in benchmarks},
     }
 
 
