@@ -80,7 +80,7 @@ def test_a_run_that_answers_every_question_alike_is_said_to_be_better_than_none(
     ((row,),) = [rows for rows in found.metrics if rows[0].metric == "unanswerable_accuracy"]
     assert labels(runs)[row.better or 0] == "lm-eval-grounded/baseline-abstain"  # the table has what was computed
     runs = read_runs([two_models, abstaining])
-    page = page_of(dict(zip(labels(runs), runs, strict=True)), False, caching_reader(runs))
+    page = page_of(dict(zip(labels(runs), runs, strict=True)), False, caching_reader())
     (overview,) = (each for each in page["overviews"] if each.family == "clapnq_gold")
     assert [(row.model, row.rank) for row in overview.rows] == [
         (LEXICAL, 1),

@@ -54,7 +54,7 @@ def page(released: Path, shared_once: SharedOnce) -> Any:
 
 def overviews(runs: list[Run]) -> list[Overview]:
     by_label = dict(zip(labels(runs), runs, strict=True))
-    listed: list[Overview] = page_of(by_label, False, caching_reader(runs))["overviews"]
+    listed: list[Overview] = page_of(by_label, False, caching_reader())["overviews"]
     return listed
 
 

@@ -328,7 +328,7 @@ def test_a_run_that_lacks_a_language_has_no_rank_by_the_mean_and_changes_none(tw
     labels = {"good": dict.fromkeys(tasks, good), "worse": dict.fromkeys(tasks, worse), "half": {tasks[0]: worse}}
     runs = read_runs([labelled_runs(two_models / "baseline-lexical", tmp_path, labels)])
     comparison = compare_runs(runs)
-    page = page_of(dict(zip(labels_of(runs), runs, strict=True)), False, caching_reader(runs))
+    page = page_of(dict(zip(labels_of(runs), runs, strict=True)), False, caching_reader())
     (section,), (overview,) = sections_of([entry_of(run, "") for run in runs]), page["overviews"]
     mean, column = section.summary.columns[0], comparison.column("balanced_error", "nomiracl")
     assert {comparison.models[entry]: rank for entry, rank in mean.ranks.items()} == {"good": 1, "worse": 2}
@@ -389,7 +389,7 @@ def test_leaderboard_report_and_compare_have_the_same_ranks_doubts_and_best(two_
     (section,) = sections_of(entries)
     runs = read_runs([folder])
     comparison = compare_runs(runs)
-    overviews = page_of(dict(zip(labels_of(runs), runs, strict=True)), False, caching_reader(runs))["overviews"]
+    overviews = page_of(dict(zip(labels_of(runs), runs, strict=True)), False, caching_reader())["overviews"]
     (overview,) = overviews
     mean, (by_language,) = section.summary.columns[0], section.tables
     of_errors = {column.name: column for column in by_language.columns if column.metric.name == "balanced_error"}

@@ -85,12 +85,8 @@ class Column:
 
     def shared(self, pair: Pair) -> list[Measured]:
         """The tasks that two runs can be compared on; none if these have several kinds of figures."""
-        both = [place for place, runs in enumerate(self.present) if runs.issuperset(pair)]
-        return [self.measured[place] for place in both] if len({self._forms[place] for place in both}) == 1 else []
-
-    @cached_property
-    def _forms(self) -> list[Any]:
-        return [task.form for task in self.measured]
+        both = [task for task, runs in zip(self.measured, self.present, strict=True) if runs.issuperset(pair)]
+        return both if len({task.form for task in both}) == 1 else []
 
     def better(self, pair: Pair) -> int | None:
         """The run that is significantly better; ``None`` where none is, or neither direction is better."""

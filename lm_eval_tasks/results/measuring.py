@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class Measured:
         """The same with bounds and standard error."""
         return self.kind.figure(self.rows[run])
 
-    @property
+    @cached_property
     def form(self) -> tuple[str, bool]:
         """What must be equal in the tasks of a mean: the kind, and whether documents are clustered."""
         return self.kind.name, any(any(rows.clusters) for rows in self.rows.values())

@@ -177,13 +177,6 @@ class Run:
     config: Mapping[str, Any] = field(default_factory=dict)  # from the newest results file: model, arguments, seeds
     date: str = ""  # of the newest file, from its name
 
-    @cached_property
-    def files(self) -> tuple[Path, ...]:
-        """All files that the run was read from, results before samples, each once."""
-        tasks = self.tasks.values()
-        paths = (*(task.results_file for task in tasks), *(task.samples for task in tasks))
-        return tuple(dict.fromkeys(filter(None, paths)))
-
 
 # --------------------------------------------------------------------------------------------- what a made-up answer costs
 

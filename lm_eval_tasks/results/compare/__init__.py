@@ -87,8 +87,6 @@ class Difference:
     method: str  # of bounds and p
     denominator: str  # the documents that count, in words
     measured: Metric
-    first_competes: bool = True  # whether it can have a rank: measurable, and not the same verdict on every question
-    second_competes: bool = True
     first_measurable: bool = True  # whether its own value may be shown (:mod:`custom_metrics.statistics.units`)
     second_measurable: bool = True  # the paired difference can be measurable where the values are not
     standard_error: float = math.nan  # of the difference; where only bounds are known, a quarter of their width
@@ -162,8 +160,6 @@ def differences_of(column: Column) -> Iterator[Difference]:
             second_own=other.value,
             denominator=column.metric.denominator,
             measured=column.metric,
-            first_competes=one.competes,
-            second_competes=other.competes,
             first_measurable=one.is_measurable,
             second_measurable=other.is_measurable,
             documents=documents,
