@@ -11,7 +11,7 @@ import pytest
 
 from custom_metrics.statistics.figures import UNDEFINED
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.agreement import Comparison, Result, compare, render_table
+from lm_eval_tasks.commands.agreement import Comparison, Result, compare, render_table
 
 NAN = math.nan
 A, B = (1, 2, 3, 4, 4, 2), (1, 2, 4, 4, 3, 1)
