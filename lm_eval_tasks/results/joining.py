@@ -155,27 +155,32 @@ def calibrations_of(readings: FilteredAnswers) -> dict[str, list[int]]:
     return keys
 
 
-Place = tuple[JoinedRun, int]  # of an answer in a run
-
-
 def _first_difference(
     task: JoinedTask, digests_of: Callable[[Answers], NDArray[np.bytes_]]
-) -> tuple[str, tuple[Place, Place], int] | None:
-    """The first document whose digest differs between runs: its name, both answers, and the number of such documents. Empty
-    digests are unknown and match everything."""
-    seen: dict[int, tuple[JoinedRun, int, bytes]] = {}
-    differ: dict[int, tuple[Place, Place]] = {}
-    for run in task.runs.values():
-        digests, places = digests_of(run.answers).tolist(), run.places.tolist()
-        for at in np.argsort(run.answers.contents, kind="stable").tolist():
-            if digests[at]:
-                earlier, place, digest = seen.setdefault(places[at], (run, at, digests[at]))
-                if digest != digests[at]:
-                    differ.setdefault(places[at], ((earlier, place), (run, at)))
-    if not differ:
+) -> tuple[str, tuple[tuple[JoinedRun, int], tuple[JoinedRun, int]], int] | None:
+    """The first document whose digest differs between runs: its name, run and place of both answers, and the number of
+    such documents. Empty digests are unknown and match everything."""
+    total = len(task.documents)
+    seen, seen_at = np.full(total, b"", dtype="S16"), np.zeros(total, dtype=np.int64)
+    seen_in, differs = np.full(total, -1), np.zeros(total, dtype=bool)
+    first: tuple[int, JoinedRun, int] | None = None  # the document, and its place in the second of both runs
+    for number, run in task.runs.items():
+        digests = digests_of(run.answers)
+        order = np.argsort(run.answers.contents, kind="stable")
+        order = order[digests[order] != b""]
+        documents = run.places[order]
+        new = seen_in[documents] < 0
+        seen[documents[new]], seen_in[documents[new]], seen_at[documents[new]] = digests[order[new]], number, order[new]
+        unequal = seen[documents] != digests[order]
+        differs[documents[unequal]] = True
+        if first is None and unequal.any():
+            answer = int(order[unequal][0])
+            first = int(run.places[answer]), run, answer
+    if first is None:
         return None
-    document, answers = next(iter(differ.items()))
-    return task.documents[document], answers, len(differ)
+    document, run, answer = first
+    earlier = task.runs[int(seen_in[document])], int(seen_at[document])
+    return task.documents[document], (earlier, (run, answer)), int(differs.sum())
 
 
 def _refuse_documents(task: JoinedTask, across: Collection[str]) -> list[Refusal]:

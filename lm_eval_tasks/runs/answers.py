@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _NOT_ASKED = frozenset((*OF_DETECTION, "passage"))  # columns that say how answers are tagged, and what hangs together
 _OF_ROW = "doc_id doc target arguments resps filtered_resps filter doc_hash prompt_hash target_hash".split()
 _DIGEST = 16  # bytes
+_BLOCK = 1024  # values that are packed together
 
 
 class FilteredAnswer(NamedTuple):
@@ -63,7 +65,7 @@ class Column:
 
     numbers: NDArray[np.float64]  # (documents,); nan where the value is None, is absent or is no number
     non_numeric: NDArray[np.int64]  # in order, the documents whose value is something else
-    _packed: bytes  # those values as JSON
+    _packed: Sequence[bytes]  # those values as JSON, in blocks
 
     @classmethod
     def from_values(cls, values: Sequence[Any]) -> Column:
@@ -73,8 +75,9 @@ class Column:
         else:
             numbers = np.array([_number(value) for value in values])
         indices = [i for i in np.flatnonzero(np.isnan(numbers)).tolist() if values[i] is not None]
-        packed = json.dumps([values[i] for i in indices]).encode()
-        return cls(numbers, np.array(indices, dtype=np.int64), zlib.compress(packed, 1))
+        blocks = [[values[i] for i in indices[start : start + _BLOCK]] for start in range(0, len(indices), _BLOCK)]
+        packed = [zlib.compress(json.dumps(block).encode(), 1) for block in blocks]
+        return cls(numbers, np.array(indices, dtype=np.int64), packed)
 
     @property
     def has_value(self) -> NDArray[np.bool_]:
@@ -85,7 +88,8 @@ class Column:
 
     def non_numeric_values(self) -> Iterator[tuple[int, Any]]:
         """The documents of :attr:`non_numeric` with their values."""
-        return zip(self.non_numeric.tolist(), json.loads(zlib.decompress(self._packed)), strict=True)
+        blocks = (json.loads(zlib.decompress(block)) for block in self._packed)
+        return zip(self.non_numeric.tolist(), chain.from_iterable(blocks), strict=True)
 
     def values(self) -> list[Any]:
         """The values of all documents, in order, as in the file, except that integers and booleans are floats."""
