@@ -65,7 +65,6 @@ def page_of(
     """The variables of the templates for the page of some runs (label to run), without its documents. With `paper` the
     page has a comparison with published figures; `more_plots` come first."""
     every, short = [*runs.values()], short_names(runs)
-    names = ", ".join(short.values())
     plots, why_no_plots = [*more_plots, *plots_of(every)], ""
     try:
         for plot in plots:
@@ -75,11 +74,6 @@ def page_of(
             raise
         plots, why_no_plots = [], _NO_PLOTS
     pictures = {plot.family: plot for plot in plots if plot.family} if len(runs) > 1 else {}
-    questions = "Which model makes up less?", f"How much does {names} make up?"
-    if only_others := all(task.table is None for run in every for task in run.tasks.values()):
-        questions = "Which model does better?", f"How well does {names} do?"
-    if only_logs := all(task == LOGGED for run in every for task in run.tasks):
-        questions = "Which log has fewer flagged answers?", f"How many answers of {names} are flagged?"
     of_families, of_languages = (headlines(every, read_answers, by_language) for by_language in (False, True))
     tasks: dict[str, dict[str, str]] = {}
     for run in every:
@@ -89,10 +83,8 @@ def page_of(
     comparison = compared.comparison if compared else None
     benchmarks = {task.benchmark: title_of(task) for run in every for task in run.tasks.values()}
     return {
-        "title": f"{names}: grounded evaluation",
-        "question": questions[len(runs) == 1],
-        "only_others": only_others,
-        "only_logs": only_logs,
+        "only_others": all(task.table is None for run in every for task in run.tasks.values()),
+        "only_logs": all(task == LOGGED for run in every for task in run.tasks),
         "written": f"{datetime.date.today():%-d %B %Y}, version {version(PACKAGE)}",
         "short": short,
         "labels": [*runs],
