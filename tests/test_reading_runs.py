@@ -141,7 +141,6 @@ def test_runs_have_names_that_differ(tmp_path: Path) -> None:
     assert labels([one, two]) == ["m (a)", "m (b)"]
     assert labels([one, four]) == ["m (a, 2026-01-01T00-00-00)", "m (a, 2026-03-03T00-00-00)"]
     assert labels([one, two, one]) == [*("m (a, 2026-01-01T00-00-00) #1", "m (b)", "m (a, 2026-01-01T00-00-00) #2")]
-    assert one.files == (tmp_path / "a" / "results_2026-01-01T00-00-00.json",)
     # without a name it has that of its kind, or of its folder
     for config, name in (({"model": "hf"}, "hf"), ({}, "f")):
         written(tmp_path / "f", RESULTS | {"model_name": None, "config": config})
@@ -319,7 +318,6 @@ def test_a_folder_is_read_model_by_model_and_both_were_asked_the_same(two_models
     assert lexical.groups == {"nomiracl": tuple(f"nomiracl_{code}" for code in LANGUAGES)}
     members = [lexical.tasks[name].results["hallucination_rate,strict"] for name in lexical.groups["nomiracl"]]
     assert lexical.group_results["nomiracl"]["hallucination_rate,strict"] == pytest.approx(fmean(members))
-    assert len(lexical.files) == 1 + len(lexical.tasks)
     for task in ("nomiracl_de", "clapnq_rag", "mfava_de"):
         assert [a.content for a in answer.tasks[task].answers()] == [b.content for b in lexical.tasks[task].answers()]
     assert "QUESTION:\nWann wurde der Kölner Dom fertiggestellt?" in lexical.tasks["nomiracl_de"].answers()[0].prompt
