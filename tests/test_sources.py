@@ -114,7 +114,7 @@ def test_a_mirror_is_authoritative(tmp_path: Path) -> None:
         locate("primeqa/clapnq", TRAIN, tmp_path)
     assert str(missing.value) == (
         f"{TRAIN} of github repository primeqa/clapnq at revision eb26840d130f4dcf4c4c5c12a47d0beffc9cc586 is not in the "
-        f"mirror {tmp_path} (looked for github/primeqa/clapnq/{TRAIN}). On a machine with internet, `lm-eval-grounded "
+        f"mirror {tmp_path}. On a machine with internet, `lm-eval-grounded "
         f"sources --fetch 'primeqa/clapnq/{TRAIN}' --into {tmp_path}` puts it there."
     )
 

@@ -61,14 +61,14 @@ class Retriever(Protocol):
 
 RETRIEVERS = ("bm25", "minilm", "bge", "e5", "dense", "run", "hybrid")
 """Our retrievers; each has tasks of its own."""
-_THIRD_PARTY = "those of other packages"  # in place of the names of retrievers from other packages
+_THIRD_PARTY = "those of other packages"
 _ENCODERS = ("minilm", "bge", "e5", "dense")
 
 
 class Option(NamedTuple):
-    """An option for ``--metadata`` and the command line: the retrievers that have it, and its meaning."""
+    """An option for ``--metadata`` and the command line."""
 
-    retrievers: tuple[str, ...]
+    retrievers: tuple[str, ...]  # that have it
     meaning: str
 
 
@@ -148,6 +148,15 @@ def open_retriever(name: str, corpus: Corpus, options: Mapping[str, Any] | None 
     return _Checked(made, name, offer.package, corpus)
 
 
+def fault_of(ranking: Ranking) -> str:
+    """What is wrong with a ranking; empty where nothing is."""
+    ids, scores = {id for id, _ in ranking}, [score for _, score in ranking]
+    if len(ids) < len(ranking):
+        return "a passage stands twice"
+    is_sorted = all(map(math.isfinite, scores)) and scores == sorted(scores, reverse=True)
+    return "" if is_sorted else "scores are not finite, or rise"
+
+
 class _Checked:
     """A retriever of another package whose rankings and description are checked before they are used."""
 
@@ -172,14 +181,10 @@ class _Checked:
         if len(rankings) != len(questions):
             raise self._wrong(f"{len(rankings)} rankings for {len(questions)} questions")
         for question, ranking in zip(questions, rankings, strict=True):
-            ids, scores = [id for id, _ in ranking], [score for _, score in ranking]
-            unknown = [id for id in ids if id not in self._known]
-            if unknown:
-                raise self._wrong(f"question {question.id}: passage {unknown[0]!r} is not in the corpus")
-            if len(ids) > k or len(set(ids)) != len(ids):
-                raise self._wrong(f"question {question.id}: more than k={k} passages, or one of them twice")
-            if not all(map(math.isfinite, scores)) or scores != sorted(scores, reverse=True):
-                raise self._wrong(f"question {question.id}: scores are not finite, or rise")
+            unknown = [id for id, _ in ranking if id not in self._known]
+            fault = f"passage {unknown[0]!r} is not in the corpus" if unknown else fault_of(ranking)
+            if len(ranking) > k or fault:
+                raise self._wrong(f"question {question.id}: {fault or f'more than k={k} passages'}")
         return rankings
 
     def _wrong(self, what: str) -> UsageError:
