@@ -1,7 +1,7 @@
 """Dataclasses of a benchmark's table: its tasks, their shared settings, and their metrics.
 
 The folder of a benchmark holds a ``benchmark.py`` whose ``BENCHMARK`` is such a table.
-:mod:`lm_eval_tasks.definition.catalogue` finds it, and :mod:`lm_eval_tasks.definition.generated` writes the folder's
+:mod:`lm_eval_tasks.definition.catalogue` finds it, and :mod:`tests.development.generated` writes the folder's
 YAML files from it.
 """
 
