@@ -117,7 +117,7 @@ def load_pairs(
     metadata.refuse_misspelt(ignored, _OPTIONS, PAIRS)
     if judged is not None:
         return _documents_again(judged, PAIRS)
-    if judge_orders not in (1, 2):
+    if metadata.positive("judge_orders", judge_orders, PAIRS) > 2:
         raise UsageError(f"{PAIRS}: judge_orders must be 1 or 2, got {judge_orders!r}")
     metadata.positive("judge_seed", judge_seed, PAIRS)
     metadata.flag("judge_reference", judge_reference, PAIRS)
