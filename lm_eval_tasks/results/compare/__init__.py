@@ -18,8 +18,7 @@ from typing import Any
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95
 from custom_metrics.statistics.multiple_comparisons import better
-from custom_metrics.statistics.paired_difference import detectable_difference
-from custom_metrics.statistics.paired_shares import MOVER, TANGO
+from custom_metrics.statistics.paired_difference import MOVER, TANGO, detectable_difference
 from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
