@@ -10,8 +10,13 @@ import numpy as np
 from custom_metrics.hallucination import HallucinationRate
 from custom_metrics.scores.aggregations import Aggregation, Ratios
 from custom_metrics.statistics.figures import Rows
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, mean_differences
-from custom_metrics.statistics.paired_shares import share_differences
+from custom_metrics.statistics.paired_difference import (
+    NO_DIFFERENCE,
+    Floats,
+    PairedDifference,
+    mean_differences,
+    share_differences,
+)
 from custom_metrics.statistics.random_effects import Errors
 
 Strata = Sequence[tuple[Any, Any]]

@@ -16,7 +16,7 @@ import pytest
 from custom_metrics import filters
 from custom_metrics.broken_run import Answered, Labels, Signs, is_repetitive, signs_of, warning
 from custom_metrics.relevance import NO_ANSWER, nomiracl_label, robust_label
-from lm_eval_tasks.harness import run_warnings
+from lm_eval_tasks.harness import task as harness_task
 from lm_eval_tasks.nomiracl.dataset import load
 from tests.miniature import MINIATURE
 
@@ -171,7 +171,7 @@ def test_answers_are_not_labelled_again(harness: Harness, monkeypatch: pytest.Mo
     """The filters' labels are those that are counted."""
     read: list[Any] = []
     monkeypatch.setattr(filters, "robust_label", lambda response, *_: read.append(response) or "Invalid")
-    monkeypatch.setattr(run_warnings, "signs_of", lambda answers: counted.extend(answers) or signs_of(answers))
+    monkeypatch.setattr(harness_task, "signs_of", lambda answers: counted.extend(answers) or signs_of(answers))
     counted: list[Answered] = []
     harness(["nomiracl_de"], "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE}, limit=4)
     assert len(read) == 4
@@ -186,7 +186,8 @@ def test_a_task_with_one_parser_is_looked_at_with_both(parser: str, caplog: pyte
         SimpleNamespace(doc={"query": QUESTION, "language": "de"}, resps=[city, city], filtered_resps={"one": label})
         for city in ("Berlin", "Bonn", "Köln")
     ]
-    run_warnings.warn_broken("t", [listed], requests, generated=False)
+    run = {"_instances": requests, "run_settings": {}, "is_generated": False, "filter_steps": lambda: [listed]}
+    harness_task.GroundedTask._warn_of_replies(SimpleNamespace(config=SimpleNamespace(task="t"), **run))
     assert "t: strict and robust differ on 6 of 6 answers" in caplog.text
 
 

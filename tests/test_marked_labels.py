@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from custom_metrics.statistics.marked import Draws, marked_difference
-from custom_metrics.statistics.marked_shares import MarkedShare, marked_share, mean_share
+from custom_metrics.statistics.marked import Draws, MarkedShare, marked_difference, marked_share, mean_share
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection.marked_labels import KINDS
 from lm_eval_tasks.results.marks.labels import label_chances

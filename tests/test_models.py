@@ -94,7 +94,7 @@ def test_what_the_baseline_cannot_do_it_says(arguments: dict[str, Any], document
         (
             "grounded-baseline",
             "strat=lexical",
-            "grounded-baseline: no option 'strat'; did you mean 'strategy'? There are strategy, threshold, sentences",
+            "grounded-baseline: no option 'strat'; did you mean 'strategy'? There are strategy, threshold",
         ),
         ("replay", "paht=x", "replay: no option 'paht'; did you mean 'path'? There are path, model, "),
         (

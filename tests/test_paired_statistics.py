@@ -14,8 +14,13 @@ from statsmodels.stats import contingency_tables, multitest
 
 from custom_metrics.hallucination import RATES, estimate
 from custom_metrics.statistics.multiple_comparisons import adjusted, better, holm, ranks
-from custom_metrics.statistics.paired_difference import ITERATIONS
-from custom_metrics.statistics.paired_shares import difference_of_shares, exact_mcnemar, share_differences, tango_lower
+from custom_metrics.statistics.paired_difference import (
+    ITERATIONS,
+    difference_of_shares,
+    exact_mcnemar,
+    share_differences,
+    tango_lower,
+)
 from custom_metrics.statistics.random_effects import expected_errors, measured_errors
 from tests.paired import RateStratum, compare_means, compare_rates, compare_shares
 

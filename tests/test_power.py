@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custom_metrics.statistics.paired_difference import detectable_difference, rows_needed
-from custom_metrics.statistics.paired_shares import difference_of_shares
+from custom_metrics.statistics.paired_difference import detectable_difference, difference_of_shares, rows_needed
 from tests.paired import compare_means, compare_shares
 
 REACH = 1.959963984540054 + 0.8416212335729143

@@ -19,7 +19,8 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.report import BYTES, write_report
 from lm_eval_tasks.results.report.drawing import COLOURS, DARK, LIGHT
 from lm_eval_tasks.results.report.page import cleaned, direction, language_tag
-from lm_eval_tasks.results.report.provenance import command_files, numbers
+from lm_eval_tasks.results.report.page.summary import numbers
+from lm_eval_tasks.results.reproduce import command_files
 from lm_eval_tasks.runs import labels, read_runs
 from tests.conftest import ROOT
 from tests.golden import golden
@@ -126,11 +127,11 @@ def test_every_number_has_its_command(page: Path, two_models: Path) -> None:
     for command in commands:
         assert command in text
         assert str(two_models.parent) not in command
-    rates = [one for one in numbers(by_label, "nomiracl") if one["task"] == "nomiracl_de" and one["filter"] == "strict"]
-    assert [(one["metric"], one["value"], one["n"]) for one in rates[:3]] == [
-        ("balanced_error", "50.0 %", 8),
-        ("hallucination_rate", "100.0 %", 4),
-        ("error_rate", "0.0 %", 4),
+    rates = [each[3:] for each in numbers(by_label, "nomiracl") if (each[1].task, each[2]) == ("nomiracl_de", "strict")]
+    assert [(metric.name, figure.value, figure.n) for metric, figure, _ in rates[:3]] == [
+        ("balanced_error", 0.5, 8),
+        ("hallucination_rate", 1.0, 4),
+        ("error_rate", 0.0, 4),
     ]
 
 

@@ -37,8 +37,8 @@ class Figure(NamedTuple):
         return ()
 
     def as_json(self, denominator: str = "", is_measurable: bool = True) -> dict[str, Any]:
-        """For a results file: ``null`` for what is not defined. The denominator describes which documents count. The value of
-        a figure that is not measurable stands under ``not_measurable``, for means of many; ``value`` is ``null``."""
+        """For a results file: ``null`` for what is not defined. The denominator describes which documents count. The value
+        of a figure that is not measurable stands under ``not_measurable``, for means of many; ``value`` is ``null``."""
         numbers = zip(self._fields, self[:4], strict=False)
         values = {name: None if math.isnan(number) else float(number) for name, number in numbers}
         if not is_measurable:

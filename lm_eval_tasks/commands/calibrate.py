@@ -109,7 +109,8 @@ def _of_runs(place: Path, skipped: set[str]) -> Iterator[Measured]:
     from detector_plugin.calibration import CalibrationError, from_counts
     from detector_plugin.detector import RAG
     from lm_eval_tasks.data.samples import read_samples
-    from lm_eval_tasks.runs import cluster_of, read_runs
+    from lm_eval_tasks.runs import read_runs
+    from lm_eval_tasks.runs.answers import cluster_of
 
     for run in read_runs([place]):
         for name, task in run.tasks.items():

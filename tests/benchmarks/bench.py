@@ -219,7 +219,7 @@ def _vectors(folder: Path) -> Any:
     """As many vectors as the public corpus has passages: random ones of length 1, stored as the retrievers store theirs."""
     import numpy as np
 
-    from lm_eval_tasks.clapnq.retrieval.vectors import BLOCK, open_vectors
+    from lm_eval_tasks.clapnq.retrieval.dense import BLOCK, open_vectors
 
     def encode(starts: Any) -> Iterator[Any]:
         for start in starts:
@@ -232,7 +232,7 @@ def _vectors(folder: Path) -> Any:
 def _dense_search(folder: Path) -> None:
     import numpy as np
 
-    from lm_eval_tasks.clapnq.retrieval.vectors import best_rows
+    from lm_eval_tasks.clapnq.retrieval.dense import best_rows
 
     vectors = _vectors(folder)
     stored = sum(block.nbytes for block in vectors)
