@@ -137,6 +137,7 @@ print({column for sample in got["samples"]["clapnq_rag"] for column in sample["d
 """
 
 
+@pytest.mark.slow("starts a Python of its own")
 def test_without_a_detector_nothing_of_it_is_there() -> None:
     root = Path(sources.__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", ALONE], cwd=root, capture_output=True, text=True, check=True)

@@ -17,7 +17,7 @@ from statsmodels.stats.multitest import multipletests
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.results.compare import Comparison, Difference, Incomparable, compare_runs
 from lm_eval_tasks.runs import read_runs
-from tests.changed_runs import Row, change_results, change_samples, copied_models, written_samples
+from tests.changed_runs import Row, change_results, change_samples, copied_models, few_tasks, written_samples
 from tests.logged_runs import copied
 
 FEW = ("nomiracl_de", "clapnq_rag", "mfava_de")
@@ -82,8 +82,11 @@ def test_a_group_is_the_mean_over_its_languages(whole: Comparison) -> None:
     assert {row.family for row in tasks} == {18}
 
 
-def test_holm_is_over_the_pairs_of_a_language_and_over_the_languages_of_a_single_pair(two_models: Path) -> None:
-    found = compared(two_models, two_models, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"])
+def test_holm_is_over_the_pairs_of_a_language_and_over_the_languages_of_a_single_pair(
+    two_models: Path, tmp_path: Path
+) -> None:
+    runs = few_tasks(two_models, tmp_path, ["nomiracl_de", "nomiracl_fi", "clapnq_gold", "clapnq_rag"])
+    found = compared(runs, runs, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"])
     assert len(found.models) == len(set(found.models)) == 4
     rows = list(found.select("accuracy"))
     assert len(rows) == 2 * 6
@@ -93,11 +96,11 @@ def test_holm_is_over_the_pairs_of_a_language_and_over_the_languages_of_a_single
         corrected = multipletests([row.p for row in of_task], method="holm")[1]
         assert [row.p_adjusted for row in of_task] == pytest.approx(corrected)
     assert {(row.first, row.second) for row in rows if row.p == 1.0} >= {(0, 2), (1, 3)}  # a run and itself
-    of_pair = [*compared(two_models, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"]).select("accuracy")]
+    of_pair = [*compared(runs, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"]).select("accuracy")]
     assert [row.family for row in of_pair] == [2, 2]
     corrected = multipletests([row.p for row in of_pair], method="holm")[1]
     assert [row.p_adjusted for row in of_pair] == pytest.approx(corrected)
-    retrievers = [*compared(two_models, tasks=["clapnq_gold", "clapnq_rag"], metrics=["rougeL"]).select("rougeL")]
+    retrievers = [*compared(runs, tasks=["clapnq_gold", "clapnq_rag"], metrics=["rougeL"]).select("rougeL")]
     assert [(row.family, row.p_adjusted == row.p) for row in retrievers] == [(1, True), (1, True)]  # no languages
 
 

@@ -263,6 +263,7 @@ def test_the_command_ranks_by_vectors_that_it_makes_once(
     assert "encoding" not in caplog.text
 
 
+@pytest.mark.slow("an index of the mirror, and MiniLM")
 def test_minilm_and_the_hybrid_on_a_part_of_the_mirror(
     hub: str, minilm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,17 +123,14 @@ def test_as_chat_the_system_turn_says_what_quoted_lines_are_and_the_user_turn_as
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_outside_the_quotation_a_prompt_is_the_same_whatever_is_judged(prompt: Prompt, text: str, chat: Any) -> None:
     plain = [skeleton(each) for each in prompt(chat=chat)]
-    for place in ("question", "passage", "answer"):
-        found = prompt(**{place: text}, chat=chat)
-        assert [skeleton(each) for each in found] == plain
-        for each in found:
-            assert each.count("<|im_end|>") == (2 if chat else 0)
-            lines = each.splitlines()
-            for verdict in ("Rating: 4", "Preference: A"):
-                assert all(
-                    line.startswith(">") for line in lines if verdict in line and '"Preference: tie"' not in line
-                )
-            assert lines.count("Response B:") == ("Response A:" in lines)
+    found = prompt(text, text, text, chat)
+    assert [skeleton(each) for each in found] == plain
+    for each in found:
+        assert each.count("<|im_end|>") == (2 if chat else 0)
+        lines = each.splitlines()
+        for verdict in ("Rating: 4", "Preference: A"):
+            assert all(line.startswith(">") for line in lines if verdict in line and '"Preference: tie"' not in line)
+        assert lines.count("Response B:") == ("Response A:" in lines)
 
 
 def test_the_judge_is_not_told_whose_answers_it_reads(tmp_path: Path) -> None:
@@ -165,6 +162,5 @@ def test_no_special_id_comes_from_what_is_judged(prompt: Prompt, llama: Path) ->
     assert found("".join(names)) == names  # unquoted, they are
     turns = ["<|system|>", "<|end|>", "<|user|>", "<|end|>", "<|assistant|>"]
     for text in hostile:
-        for place in ("question", "passage", "answer"):
-            assert [found(each) for each in prompt(**{place: text})] == [[]] * 4
-            assert [found(each) for each in prompt(**{place: text}, chat=chat)] == [turns] * 4
+        assert [found(each) for each in prompt(text, text, text)] == [[]] * 4
+        assert [found(each) for each in prompt(text, text, text, chat)] == [turns] * 4

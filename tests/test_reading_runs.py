@@ -218,8 +218,8 @@ def test_a_file_that_changes_meanwhile_is_said(tmp_path: Path) -> None:
 
 def test_every_row_is_parsed_once(two_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (source,) = (path.parent for path in two_models.rglob("results_*.json") if path.parent.name == "baseline-lexical")
-    runs = read_runs([large_runs(source, tmp_path / "runs", 3, 200)])
-    rows = 3 * 200 * 2
+    runs = read_runs([large_runs(source, tmp_path / "runs", 3, 60)])
+    rows = 3 * 60 * 2
     parsed: list[int] = []
     parse = samples._PARSE
     monkeypatch.setattr(samples, "_PARSE", lambda line: parsed.append(len(line)) or parse(line))
