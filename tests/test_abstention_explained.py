@@ -79,21 +79,6 @@ def test_a_sentence_holds_phrases_of_a_table(sentence: str, found: list[Match], 
     assert list(matches(sentence, english)) == found
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("", []),
-        ("It was Paris.", []),
-        ("The Text.", ["text"]),
-        ("The text is long. It is silent.", ["text", "silent", "text", "silent"]),  # and as a whole
-        ("Silent. Answer: the text", ["text"]),
-        ("Not here. Not there.", ["not here. not there"]),
-    ],
-)
-def test_a_text_holds_those_of_its_sentences_and_its_own(text: str, found: list[str], english: Lexicon) -> None:
-    assert [match.text for match in matches(text, english)] == found
-
-
 NOTHING = "it holds no phrase that abstains here"
 ANSWERS = f"{NOTHING}; it answers"
 TEXT = Match("material", "text", "text", ())

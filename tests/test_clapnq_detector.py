@@ -144,21 +144,6 @@ def test_without_a_detector_nothing_of_it_is_there() -> None:
     assert done.stdout.splitlines()[-5:] == ["[]", "[]", "[False, False]", "['final_answer', 'take_first']", "set()"]
 
 
-def test_predict_only_skips_the_detector(harness: Harness, third: EveryThirdWord) -> None:
-    task = "clapnq_rag"
-    _, got = evaluated(
-        harness, task, metadata={**SAMPLE, "detector": "tests/third"}, predict_only=True, bootstrap_iters=0
-    )
-    assert third.calls == []
-    assert got["results"][task]["bypass,answer"] == 999
-    assert "hallucination" not in got["configs"][task]["metadata"]
-    assert [step["function"] for step in got["configs"][task]["filter_list"][0]["filter"]] == [
-        *("final_answer", "take_first")
-    ]
-    for sample in got["samples"][task]:
-        assert sample["filtered_resps"] == [sample["resps"][0][0]]
-
-
 @pytest.mark.slow("a model of transformers reads two settings")
 def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness, lookup: Path, tmp_path: Path) -> None:
     """A model of transformers, rigged to flag the words that its reference lacks: of one passage and of three."""

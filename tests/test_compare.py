@@ -402,27 +402,6 @@ def test_a_value_that_is_no_number_is_seen_behind_one_that_does_not_count(
         compared(first, second, tasks=["clapnq_gold"], metrics=["rougeL"])
 
 
-def test_word_scores_are_ratios_of_sums_or_their_mean_over_categories_that_occur(tmp_path: Path) -> None:
-    def scores(name: str, *models: list[Any]) -> dict[str, tuple[float, float]]:
-        task = f"mfava_detection_de_gold{name}"
-        places = [
-            written_samples(tmp_path / f"{name}{n}", task, [{"f1": 0.5, "precision": c, "recall": c} for c in counts])
-            for n, counts in enumerate(models)
-        ]
-        found = compared(*places, every_metric=True)
-        return {row.metric: (row.first_value, row.second_value) for row in found.differences}
-
-    first, second = [[3, 1, 2, 40], [0, 2, 1, 30], [5, 0, 1, 20]], [[1, 1, 4, 40], [1, 0, 0, 32], [2, 0, 4, 20]]
-    values = scores("", first, second)
-    assert values["f1"] == pytest.approx((16 / 23, 8 / 17))
-    assert values["precision"] == pytest.approx((8 / 11, 4 / 5))
-    assert values["recall"] == pytest.approx((8 / 12, 4 / 12))
-    none = [0, 0, 0, 10]
-    by_category = [[[3, 1, 2, 40], none, [1, 0, 1, 9], none, none, none]] * 4
-    # as custom_metrics.scores.detection: absent ones are left out
-    assert scores("_category", by_category, by_category)["f1"][0] == pytest.approx((6 / 9 + 2 / 3) / 2)
-
-
 FAITHFUL, FITTING = "faithfulness", "appropriateness"
 RATED = (
     [(FAITHFUL, 4.0), (FITTING, 3.0), (FAITHFUL, 2.0), (FITTING, 1.0)],
