@@ -462,6 +462,7 @@ def test_where_no_verdict_is_there_is_none(text: str) -> None:
     "unit",
     ["a: ", '"a": ', "<a>", "\\boxed{", "1. no\n", "\\text{", "# a\n", "&#39;", " n't", "(1) ", "not 'no idea' "],
 )
+@pytest.mark.slow("texts that are long enough to take measurable time")
 def test_hostile_forms_are_read_in_linear_time(unit: str) -> None:
     robust_label("Answer: no", "en")
     assert exponent(lambda text: robust_label(text, "en"), lambda size: "{" + unit * (size // len(unit)), 4_000) < 1.5
