@@ -11,27 +11,13 @@ import pytest
 from scipy import stats
 
 from custom_metrics.hallucination import CORRECTED, RATES
-from custom_metrics.statistics.paired_difference import Pivots, bounds_and_p, draws, extrapolated_p, pivots_of
+from custom_metrics.statistics.paired_difference import Pivots, bounds_and_p, draws, extrapolated_p
 from custom_metrics.statistics.random_effects import Errors, measured_errors
 from tests.paired import RateStratum, compare_rates, compare_ratios
 from tests.test_paired_statistics import articles
 
 NAN = math.nan
 DETECTED, ESTIMATED, ROGAN_GLADEN = RATES
-
-
-def test_each_resample_has_the_mean_of_its_rows_and_its_error() -> None:
-    strata = [np.random.default_rng(8).normal(size=12), np.array([3.0, 5.0, 4.5, -1.0])]
-    found = pivots_of([values[:, None] for values in strata], iterations=400)
-    shifts, variances = np.zeros(400), np.zeros(400)
-    for place, values in enumerate(strata):
-        for at, counts in enumerate(np.concatenate([*draws(len(values), place, 400)])):
-            rows = np.repeat(values, counts.astype(int))
-            shifts[at] += rows.mean() - values.mean()
-            if len(set(rows)) > 1:
-                variances[at] += rows.var(ddof=1) / len(rows)
-    assert found.resampled_errors[0] == pytest.approx(np.sqrt(variances) / 2)
-    assert found.squares[0] == pytest.approx(shifts**2 / variances)
 
 
 def of_sizes(iterations: int, difference: float, error: float = 1.0, equal: float = 0.0) -> Pivots:
