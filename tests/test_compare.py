@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from statsmodels.stats.multitest import multipletests
 
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.results.compare import Comparison, Difference, Incomparable, compare_runs
 from lm_eval_tasks.runs import read_runs
 from tests.changed_runs import Row, change_results, change_samples, copied_models, few_tasks, written_samples
 from tests.logged_runs import copied
+from tests.paired import holm_by_statsmodels
 
 FEW = ("nomiracl_de", "clapnq_rag", "mfava_de")
 
@@ -93,12 +93,12 @@ def test_holm_is_over_the_pairs_of_a_language_and_over_the_languages_of_a_single
     assert {row.family for row in rows} == {6}
     for task in ("nomiracl_de", "nomiracl_fi"):
         of_task = [row for row in rows if row.task == task]
-        corrected = multipletests([row.p for row in of_task], method="holm")[1]
+        corrected = holm_by_statsmodels([row.p for row in of_task])
         assert [row.p_adjusted for row in of_task] == pytest.approx(corrected)
     assert {(row.first, row.second) for row in rows if row.p == 1.0} >= {(0, 2), (1, 3)}  # a run and itself
     of_pair = [*compared(runs, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"]).select("accuracy")]
     assert [row.family for row in of_pair] == [2, 2]
-    corrected = multipletests([row.p for row in of_pair], method="holm")[1]
+    corrected = holm_by_statsmodels([row.p for row in of_pair])
     assert [row.p_adjusted for row in of_pair] == pytest.approx(corrected)
     retrievers = [*compared(runs, tasks=["clapnq_gold", "clapnq_rag"], metrics=["rougeL"]).select("rougeL")]
     assert [(row.family, row.p_adjusted == row.p) for row in retrievers] == [(1, True), (1, True)]  # no languages
