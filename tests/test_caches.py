@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lm_eval.tasks import TaskManager
 
 from custom_metrics.reading.spans import Span
 from lm_eval_tasks.harness import host
-from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mfava import dataset as wild
 from lm_eval_tasks.models import detector as detector_model
+from tests.conftest import loaded_tasks
 from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
@@ -74,8 +73,7 @@ def test_another_mirror_has_requests_of_its_own(harness: Harness, hub: str, task
 
 def built(task: str, **options: Any) -> list[Any]:
     """The requests of a task, as a run with `--cache_requests` builds or finds them."""
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": MINIATURE})
-    loaded = manager.load([task])["tasks"][task]
+    loaded = loaded_tasks([task], mirror=MINIATURE)[task]
     loaded.build_all_requests(cache_requests=True, rank=0, world_size=1, **options)
     return [(request.doc_id, request.arguments) for request in loaded.instances]
 

@@ -12,6 +12,7 @@ from custom_metrics.abstention import is_abstention
 from lm_eval_tasks.clapnq.task import choose_shots
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.harness.host import has_scorers
+from tests.conftest import loaded_tasks
 from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
@@ -51,13 +52,8 @@ LLAMA_END = (
 @pytest.fixture(scope="module")
 def tasks() -> dict[str, Any]:
     """The tasks over the bundled sample, by name."""
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.harness.autoload import task_folder
-
     names = [f"clapnq_{setting}{prompt}" for setting in ("gold", "rag") for prompt in ("", "_gpt", "_llama")]
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": MINIATURE})
-    found: dict[str, Any] = manager.load(names)["tasks"]
+    found: dict[str, Any] = loaded_tasks(names, mirror=MINIATURE)
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import loaded_tasks
 from tests.judged import (
     PAIRS,
     RATINGS,
@@ -42,10 +43,6 @@ Prompt = Callable[..., list[str]]
 @pytest.fixture(scope="module")
 def prompt(tmp_path_factory: pytest.TempPathFactory) -> Prompt:
     """What the judge of one question and two answers reads: the two ratings of one, and the two comparisons."""
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.harness.autoload import task_folder
-
     folder = tmp_path_factory.mktemp("prompts")
 
     def logged(question: str, passage: str, answer: str) -> list[str]:
@@ -53,8 +50,7 @@ def prompt(tmp_path_factory: pytest.TempPathFactory) -> Prompt:
         return [write(folder / name, [sample("1", text, question, passage)]) for name, text in said.items()]
 
     def task(name: str, places: list[str]) -> Any:
-        manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"samples": places})
-        return manager.load([name])["tasks"][name]
+        return loaded_tasks([name], samples=places)[name]
 
     places = logged("where", "Paris is there.", "Paris.")
     ratings, pairs = task(RATINGS, places[:1]), task(PAIRS, places)

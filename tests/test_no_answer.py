@@ -18,6 +18,7 @@ from custom_metrics.reading.noise import commonness, is_noise, latin
 from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
+from tests.conftest import loaded_tasks
 from tests.development.released_sample import RELEASED, released_answers
 from tests.miniature import MINIATURE
 
@@ -250,13 +251,8 @@ def test_answers_whose_words_cannot_be_compared_stay_answers(
 
 
 def test_a_repeated_prompt_is_invalid_in_all_four_forms() -> None:
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.harness.autoload import task_folder
-
     names = ["nomiracl_de", "nomiracl_de_role", "nomiracl_de_repeat", "nomiracl_de_explanation"]
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": MINIATURE})
-    for name, task in manager.load(names)["tasks"].items():
+    for name, task in loaded_tasks(names, mirror=MINIATURE).items():
         for doc in list(task.eval_docs)[:6]:
             prompt = task.doc_to_text(doc)
             asked = ("de", doc["query"], doc["passages"])
