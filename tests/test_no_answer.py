@@ -7,14 +7,13 @@ import random
 import string
 from collections import Counter
 from pathlib import Path
-from string import ascii_lowercase
 from typing import Any
 
 import pytest
 
 from custom_metrics.abstention.question_reading import breaks_off, only_prepares
 from custom_metrics.reading.no_answer import no_answer, without_prompt
-from custom_metrics.reading.noise import commonness, is_noise, latin
+from custom_metrics.reading.noise import is_noise
 from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
@@ -320,15 +319,6 @@ def test_words_of_the_passages_are_no_noise_wherever_they_are_cut() -> None:
                         is_noise(" ".join(words[at : at + size]), "x") for at in range(0, len(words) - size + 1, size)
                     )
     assert found <= 2
-
-
-def test_every_pair_of_letters_has_its_digit() -> None:
-    letters = {pair: digit for pair, digit in commonness().items() if pair.isalpha() and pair.islower()}
-    assert {*letters} == {first + second for first in ascii_lowercase for second in ascii_lowercase}
-    assert {*letters.values()} == {*range(10)}
-    assert commonness()["th"] >= 7
-    assert commonness()["qx"] == 0
-    assert latin("Łódź, Straße, ığ, ÆŒÞøđə, ọ̀ṣ, жა我ŋ") == "Lodz, Strasse, ig, AEOETHode, os, жა我ŋ"
 
 
 # ------------------------------------------------------------------------------------------------- real, and hostile
