@@ -81,7 +81,7 @@ def test_the_logs_of_every_tool_are_read_without_an_option(name: str) -> None:
 
 
 def test_every_log_of_the_folder_is_in_the_table() -> None:
-    logs = {path.name for path in LOGS.iterdir() if path.suffix not in (".py", "") and "__" not in path.name}
+    logs = {path.name for path in LOGS.iterdir() if path.suffix not in (".md", ".py", "") and "__" not in path.name}
     assert logs == TOOLS.keys() | {"inspect.eval"}
     every = {role for paths in known_tools().values() for role in paths}
     assert every == {*ROLES, "text", "title", "records"}
