@@ -31,6 +31,7 @@ pytest_plugins = [
 
 # Before anything imports huggingface_hub, which reads them once.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # the figures expected are of float32; a GPU computes in bfloat16
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Workers share the processors. Threads of torch that wait for each other there take most of the time. Read once, too.
     os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -176,8 +176,12 @@ class GroundedTask(HostTask):
             f"{metric},{name}"
             for number, name in enumerate(self.filter_names)
             for metric, (_, figure) in self.recorded(number).items()
-            if (kind := self._kind_of(metric)) and kind.corrected and not is_measurable(figure, "share")
+            if not self._is_measurable(metric, figure)
         }
+
+    def _is_measurable(self, metric: str, figure: Figure) -> bool:
+        kind = self._kind_of(metric)
+        return not (kind and kind.corrected) or is_measurable(figure, "share")
 
     def rows_of(self, metric: str, filter_name: str) -> Rows | None:
         """The linearised values of a metric in the last run; ``None`` where it has none that other tasks share clusters
@@ -206,7 +210,7 @@ class GroundedTask(HostTask):
 
     def figures(self) -> dict[str, dict[str, Any]]:
         """Filter to name to figure with its bounds, after a run; without undefined figures. (The harness's table holds a
-        number and a standard error only.)"""
+        number and a standard error only.) The value of one that is not measurable is under ``not_measurable``."""
         by_filter: dict[str, dict[str, Any]] = {}
         for number, filter_name in enumerate(self.filter_names):
             calls = self.recorded(number)
@@ -215,7 +219,10 @@ class GroundedTask(HostTask):
                 figures += self.finer_figures({metric: values for metric, (values, _) in calls.items()})
             defined = [entry for entry in figures if not math.isnan(entry[1].value)]
             if defined:
-                by_filter[filter_name] = {name: figure.as_json(denominator) for name, figure, denominator in defined}
+                by_filter[filter_name] = {
+                    name: figure.as_json(denominator, self._is_measurable(name, figure))
+                    for name, figure, denominator in defined
+                }
         return by_filter
 
     def dump_config(self) -> dict[str, Any]:

@@ -118,7 +118,8 @@ class TaskRun:
         without bounds where they have only the value."""
         entry = self.figures.get(filter_name, {}).get(metric)
         if isinstance(entry, Mapping):
-            value, low, high, error = (_number(entry.get(key)) for key in ("value", "low", "high", "standard_error"))
+            keys = "not_measurable" if "not_measurable" in entry else "value", "low", "high", "standard_error"
+            value, low, high, error = (_number(entry.get(key)) for key in keys)
             number = _number(entry.get("n"))
             figure = Figure(value, low, high, error, 0 if math.isnan(number) else int(number))
             strata = _strata(entry.get("strata"))
