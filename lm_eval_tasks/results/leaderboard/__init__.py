@@ -84,7 +84,8 @@ def write_leaderboard(
     Args:
         folders: folders of runs; a run that is in several of them counts once.
         site: folder of the site, created if missing; it may be in one of them. It also holds a cache of the runs.
-        reports: whether to write a report of each run that has none, or has changed since.
+        reports: whether to write a report of each run that has none, or has changed since; without it, of each that people
+            marked.
         tags: CSV file with a column ``model`` and others, such as ``size`` and ``licence``: shown beside the model.
         url: address at which the site will be. Links to it then have a preview with a picture: previews take absolute
             addresses only. Without matplotlib there is none, and the log says so.
@@ -107,8 +108,8 @@ def write_leaderboard(
         places = [Path(os.path.abspath(place)) for place in places]
     folder = root_of(places)
     entries, unreadable, updated = read_entries(places, folder, site / _CACHE, cost)
-    if reports:
-        _write_reports(entries, folder, site, cost)
+    marked = {entry.folder for entry in entries if _is_marked(entry)}
+    _write_reports([entry for entry in entries if reports or entry.folder in marked], folder, site, cost)
     of_entries = [Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries]
     run_labels = labels(of_entries, [entry.settings for entry in entries])
     run_tags = [
@@ -121,7 +122,8 @@ def write_leaderboard(
         page = f"{_RUNS}/run-{_page_id(entry)}.html"
         run_pages.append(run := {"label": label, "page": page, "report": report, "date": entry.date[:10]})
         to_report = f"../{report}" if report else ""
-        _write(site / run["page"], _render("run.html.jinja", entry=entry, run=run, tags=tags_of_run, report=to_report))
+        of_page = {"tags": tags_of_run, "report": to_report, "marked": entry.folder in marked}
+        _write(site / run["page"], _render("run.html.jinja", entry=entry, run=run, **of_page))
     other_tasks = Counter(name for entry in entries for name in entry.others)
     sections = sections_of(entries)
     tables = overviews(sections, entries)
@@ -195,6 +197,12 @@ def _write_picture(path: Path, table: Table, run_labels: Sequence[str]) -> bool:
 def _page_id(entry: Entry) -> str:
     """Sixteen hexadecimal digits that identify a run of the site."""
     return hashlib.sha256(f"{entry.folder}\n{entry.model}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _is_marked(entry: Entry) -> bool:
+    """Whether people marked answers of a run: a report shows their marks."""
+    by_filter = (figures for task in entry.tasks for figures in task.figures.values())
+    return any(metric.startswith("marked_") for figures in by_filter for metric in figures)
 
 
 def _report_paths(entry: Entry, folder: Path, site: Path) -> tuple[Path, Path]:
