@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,17 @@ def evaluate(tasks: list[str], model: str, model_args: str = "", **options: Any)
         model=model, model_args=model_args, tasks=tasks, task_manager=manager, **options
     )
     return results
+
+
+def loaded_tasks(names: Iterable[str], **metadata: Any) -> dict[str, Any]:
+    """Our tasks by name, as the harness makes them."""
+    from lm_eval.tasks import TaskManager
+
+    from lm_eval_tasks.harness.autoload import task_folder
+
+    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata=metadata)
+    tasks: dict[str, Any] = manager.load([*names])["tasks"]
+    return tasks
 
 
 @pytest.fixture(scope="session")

@@ -94,19 +94,6 @@ def test_ratings_have_an_order_where_all_are_numbers(
         assert says in found.notes[0]
 
 
-def test_aspects_are_compared_apart_and_together(tmp_path: Path) -> None:
-    first = rows(*A, aspect="faithfulness") + rows(1, 2, 2, aspect="appropriateness")
-    second = rows(*B, aspect="faithfulness") + rows(1, 2, 1, aspect="appropriateness")
-    found = two(tmp_path, first, second)
-    assert [(result.group, result.counts["items"]) for result in found.results] == [
-        ("appropriateness", 3),
-        ("faithfulness", 6),
-        ("all aspects", 9),
-    ]
-    assert values(found.results[1]) == pytest.approx(OF_A_AND_B)
-    assert values(found.results[2])["exact"] == pytest.approx(5 / 9)
-
-
 def test_a_harness_samples_file_is_read_as_it_is(tmp_path: Path) -> None:
     people = [
         {"question": f"d{n}", "aspect": a, "score": s} for a, said in (("f", A), ("g", B)) for n, s in enumerate(said)

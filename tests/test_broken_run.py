@@ -18,6 +18,7 @@ from custom_metrics.broken_run import Answered, Labels, Signs, is_repetitive, si
 from custom_metrics.relevance import NO_ANSWER, nomiracl_label, robust_label
 from lm_eval_tasks.harness import task as harness_task
 from lm_eval_tasks.nomiracl.dataset import load
+from tests.conftest import loaded_tasks
 from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
@@ -146,14 +147,9 @@ def test_broken_answers_do_not_look_good(
 
 
 def test_clapnq_and_mfava_are_looked_at_and_detection_is_not(caplog: pytest.LogCaptureFixture) -> None:
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.harness.autoload import task_folder
-
     expected = {"nomiracl_de": True, "clapnq_gold": True, "clapnq_rag": True, "mfava_de": True}
     expected |= {"mfava_detection_de_gold": False, "mushroom_de": False}
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": MINIATURE})
-    for name, task in manager.load(list(expected))["tasks"].items():
+    for name, task in loaded_tasks(expected, mirror=MINIATURE).items():
         task.build_all_requests(limit=4, rank=0, world_size=1)
         for request in task.instances:
             request.resps.append("")

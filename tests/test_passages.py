@@ -256,6 +256,7 @@ def p_of(tasks: list[JoinedTask]) -> float:
 
 @pytest.mark.one_python("how often a comparison errs")
 @pytest.mark.parametrize(("languages", "marked"), [(1, 5), (3, 1)], ids=["marked by five", "in three languages"])
+@pytest.mark.slow("600 comparisons with bounds")
 def test_equal_detectors_differ_in_one_comparison_of_twenty(languages: int, marked: int) -> None:
     """60 texts, of which a third is marked by five people or all stand in three languages. Of a text, each detector finds
     the same part whoever marks it, and in every language nearly the same; which detector is the first is tossed by text."""

@@ -14,6 +14,7 @@ from lm_eval_tasks.results.report.documents import caching_reader
 from lm_eval_tasks.results.report.page import page_of
 from lm_eval_tasks.results.report.page.summary import differences
 from lm_eval_tasks.runs import labels, read_runs
+from tests.changed_runs import few_tasks
 from tests.golden import golden
 from tests.logged_runs import generate
 from tests.report_runs import changed
@@ -73,13 +74,15 @@ def test_a_run_that_answers_every_question_alike_is_said_to_be_better_than_none(
     two_models: Path, tmp_path: Path
 ) -> None:
     """One that declines everything makes up less than any other."""
-    abstaining = generate(tmp_path, tasks="nomiracl_de,clapnq_gold", model_args="strategy=abstain")
-    runs = read_runs([two_models / "baseline-answer", abstaining])
+    tasks = ["nomiracl_de", "clapnq_gold"]
+    abstaining = generate(tmp_path / "abstaining", tasks=",".join(tasks), model_args="strategy=abstain")
+    answering = few_tasks(two_models, tmp_path / "runs", tasks)
+    runs = read_runs([answering / "baseline-answer", abstaining])
     found = differences(runs)
     assert found is not None
     ((row,),) = [rows for rows in found.metrics if rows[0].metric == "unanswerable_accuracy"]
     assert labels(runs)[row.better or 0] == "lm-eval-grounded/baseline-abstain"  # the table has what was computed
-    runs = read_runs([two_models, abstaining])
+    runs = read_runs([answering, abstaining])
     page = page_of(dict(zip(labels(runs), runs, strict=True)), False, caching_reader())
     (overview,) = (each for each in page["overviews"] if each.family == "clapnq_gold")
     assert [(row.model, row.rank) for row in overview.rows] == [

@@ -55,6 +55,7 @@ pair_page = written("pair_page", "two_models")
 hostile_page = written("hostile_page", "hostile_runs", documents=None, at_most=None)
 hostile_many = written("hostile_many", "hostile_runs closed_book", documents=1)
 big_page = written("big_page", "big_runs")
+BIG = pytest.mark.slow("three models on every language, with texts of the real ones' length")
 
 
 # ------------------------------------------------------------------------------------------------------------ content
@@ -146,7 +147,9 @@ def test_samples_without_results_say_that_the_command_is_not_known(two_models: P
 
 
 @pytest.mark.one_python("what a page holds")
-@pytest.mark.parametrize("name", ["page", "pair_page", "hostile_page", "hostile_many", "big_page"])
+@pytest.mark.parametrize(
+    "name", ["page", "pair_page", "hostile_page", "hostile_many", pytest.param("big_page", marks=BIG)]
+)
 def test_a_page_loads_nothing_has_our_script_and_style_alone_and_links_lead_somewhere(
     name: str, request: pytest.FixtureRequest
 ) -> None:
@@ -242,6 +245,7 @@ def test_models_have_the_colours_of_the_plots() -> None:
 
 
 @pytest.mark.one_python("how large a page is")
+@BIG
 def test_three_models_on_all_languages_are_under_five_megabytes(big_page: Path) -> None:
     assert big_page.stat().st_size < BYTES < 5_000_000
     tasks = parsed(big_page).xpath("//details[contains(@class, 'task')]")

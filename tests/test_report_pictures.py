@@ -85,13 +85,6 @@ def test_every_plot_is_a_picture(case: str) -> None:
         assert min(plot.size) > 30
 
 
-@pytest.mark.one_python("what a picture holds")
-def test_every_model_is_named() -> None:
-    for plot in plots_of([*CASES["nine models"], CASES["three models, every language"][0]]):
-        words = " ".join(texts_of(plot.svg()))
-        assert all(f"model-{place}" in words for place in range(9) if "nomiracl" in plot.name), plot.name
-
-
 def test_ink_is_that_of_the_ground_and_the_same_runs_give_the_same_picture() -> None:
     plot, again = (plots_of(CASES["nine models"])[0] for _ in range(2))
     light, dark = plot.svg(LIGHT), plot.svg(DARK)

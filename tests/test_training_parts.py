@@ -206,6 +206,7 @@ def test_translations_of_which_text_nobody_can_say_are_on_no_side() -> None:
 
 @pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize("unit", ["1849 Kemijoki ", "{} Name{} ", "1 "])
+@pytest.mark.slow("texts that are long enough to take measurable time")
 def test_texts_are_told_apart_in_linear_time(unit: str) -> None:
     def parallel(size: int) -> list[LabelledAnswer]:
         half = "".join(unit.replace("{}", str(at)) for at in range(size))
@@ -335,6 +336,7 @@ def test_each_part_of_an_answer_has_the_part_of_the_reference_that_shares_most(
 
 @pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize("vocabulary", [5, 30_000])
+@pytest.mark.slow("texts that are long enough to take measurable time")
 def test_a_long_line_is_cut_in_linear_time(vocabulary: int) -> None:
     def long(size: int) -> Encoded:
         draw = np.random.default_rng(size)
