@@ -37,7 +37,7 @@ RUNS = {
         f"{ANSWERS},model=Mistral-7B-Instruct-v0.2,name=Mistral-7B",
     ),
     "lexical": (["clapnq_gold", "mfava_de"], "grounded-baseline", "strategy=lexical"),
-    "passage": (["clapnq_gold"], "grounded-baseline", "strategy=full_passage"),
+    "SmolLM2": (["clapnq_gold"], "replay", f"{ANSWERS},model=SmolLM2-135M-Instruct,name=SmolLM2-135M"),
     "Mu-SHROOM": (["mfava_de"], "replay", f"{ANSWERS},model=Mu-SHROOM-models"),
 }
 OURS = ("lm_eval_tasks", "detector_plugin", "custom_metrics")
@@ -89,7 +89,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     logger.setLevel(level)
     marked = ["score", str(folder / "Mu-SHROOM"), "--marks", str(SAMPLE / "marks.jsonl"), "-o", str(folder / "marked")]
     assert main(marked) == 0
-    made.folders.extend(str(folder / name) for name in ("GPT-4", "Mistral-7B", "lexical", "passage", "marked"))
+    made.folders.extend(str(folder / name) for name in ("GPT-4", "Mistral-7B", "SmolLM2", "lexical", "marked"))
     return made
 
 
@@ -140,7 +140,7 @@ def test_a_leaderboard_shows_the_marks_of_a_run(demo: Demo, tmp_path: Path) -> N
 
 def test_what_only_marks_could_measure_is_no_number(demo: Demo) -> None:
     """The words of quotes are flagged too seldom to correct: the log says so, and the results have no corrected rate."""
-    (run,) = read_runs([Path(demo.folders[2])])
+    (run,) = read_runs([Path(demo.folders[3])])
     names = {key.partition(",")[0] for key in run.tasks["mfava_de"].results}
     assert "detected_rate" in names
     assert not names & {"rogan_gladen_rate", "rogan_gladen_rate_stderr"}
@@ -157,7 +157,10 @@ def test_a_task_has_one_line_in_the_log(demo: Demo) -> None:
         **{"nomiracl_de": 2, "nomiracl_sw": 2, "clapnq_gold": 2},  # of two runs each
         "mfava_de": 1,  # of two, one of which has a warning in its place
     }
-    assert {text.partition(":")[0] for level, text in demo.log if level > logging.INFO} == {"mfava_de"}
+    warnings = [text for level, text in demo.log if level > logging.INFO]
+    assert {text.partition(":")[0] for text in warnings} == {"clapnq_gold", "mfava_de"}
+    looping = "clapnq_gold: this run looks broken: 9 of 60 answers are empty or loop (9 in a loop)."
+    assert [text for text in warnings if text.startswith("clapnq_gold")] == [looping]  # a very small model's
 
 
 def test_the_readme_shows_what_the_command_prints(demo: Demo, capsys: pytest.CaptureFixture[str]) -> None:

