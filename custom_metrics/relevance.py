@@ -31,7 +31,7 @@ from custom_metrics.abstention import (
 from custom_metrics.abstention.folding import EDGE, legible
 from custom_metrics.abstention.question_reading import breaks_off, leaves_open, only_prepares
 from custom_metrics.abstention.sentence_splitting import MASK, denies_quotation, split, without_quotations
-from custom_metrics.reading.no_answer import is_service_failure, is_unrelated, no_answer, without_prompt
+from custom_metrics.reading.no_answer import is_service_failure, is_unfilled, is_unrelated, no_answer, without_prompt
 from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.statistics.figures import outcome
 
@@ -122,6 +122,8 @@ def robust_label(
         text = _ECHO.sub(" ", text)
     if text.strip(EDGE) in _LETTERS:
         return _LETTERS[text.strip(EDGE)]
+    if is_unfilled(text, question) or (text[:1] == "`" and no_answer(text, question, passages) == "code"):
+        return INVALID
     lowered = _one_line(text).replace("’", "'").strip(" \"'*-_#")
     opens_with_phrase = lowered.startswith((ANSWER.lower(), NO_ANSWER.lower()))
     verdict = None if opens_with_phrase or _ASKS_BACK.match(lowered) else labelled_verdict(text, language)
@@ -173,6 +175,8 @@ def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | No
         unquoted = "\n".join(sentence for sentence, _ in split(own) if MASK not in sentence)
         return INVALID if has_both and not is_abstention(unquoted, language, partial=False) else None  # the instruction
     labels = [ANSWER if match[0][0] == "y" else NO_ANSWER for match in mentions]
+    if min(map(labels.count, (ANSWER, NO_ANSWER))) > 1 and not _SUBSTANCE.search(_PHRASES.sub("", own)):
+        return INVALID  # the two take turns
     if _REFUSES.search(own, 0, mentions[0].start()) and labels[0] == ANSWER:
         return NO_ANSWER
     for at in range(len(mentions) - 1, 0, -1):

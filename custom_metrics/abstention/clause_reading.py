@@ -178,6 +178,16 @@ def denies_question(sentence: Sentence, lexicon: Lexicon) -> bool:
     return len(words) > 1 and words.isdisjoint(lexicon.yes) and _ends_in_denial(sentence.text, lexicon)
 
 
+def denies_telling(text: str, details: Hits) -> bool:
+    """Whether a "not" stands beside a verb of telling, or ends the sentence."""
+    stop = len(text.rstrip(EDGE))
+    return any(
+        end == stop
+        or any(0 <= verb - end <= _NEAR or 0 <= start - last <= _NEXT_TO for verb, last in details.get("tells", ()))
+        for start, end in details.get("denies", ())
+    )
+
+
 def _ends_in_denial(text: str, lexicon: Lexicon, start: int = 0) -> bool:
     """Whether a folded sentence ends with a "not" or a "no" that begins at `start` or later ("the date is not")."""
     stop = len(text.rstrip(EDGE))

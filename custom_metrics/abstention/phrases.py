@@ -33,7 +33,7 @@ LANGUAGES: tuple[str, ...] = tuple(
 
 UNSPECIFIC = (
     *("ordinals", "requests", "reviews", "asks", "asks_number", "asks_name", "asks_date"),
-    *("greets", "prepares", "restates", "missing", "elsewhere"),
+    *("greets", "prepares", "restates", "unasked", "missing", "elsewhere"),
 )
 """Keys whose words say little of the language of a text: those of questions, which answers repeat, and of any text."""
 

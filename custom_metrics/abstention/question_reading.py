@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 from custom_metrics.abstention import lexicons
-from custom_metrics.abstention.clause_reading import tells_something_else
+from custom_metrics.abstention.clause_reading import denies_telling, tells_something_else
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_word
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon, lexicon_of, phrase_table, supported_language
@@ -15,6 +15,8 @@ from custom_metrics.abstention.sentence_splitting import MASK, split, without_qu
 
 _LONGEST = 400  # characters; a longer text without any number or name explains something
 _SHORT = 40  # characters of a sentence in front of a request: "Sure, I'd be happy to help!"
+_TITLE = 24  # characters; a shorter question may be one ("Quo vadis?")
+_THANKS = 20  # characters of greetings that are no "of course"
 _NAME = 3  # words from which a text is no mere name ("Nada Surf")
 _BESIDE_INPUT = 18  # beside "I see no contexts": "in your message"
 _TURNED = 8  # between "but" and the "not" of what it is instead
@@ -24,8 +26,9 @@ _NUMBER = re.compile(
 )
 _VALUE = re.compile(r"(?<![\d\[(])(?!10(?!\d))\d{2,}")  # "the 10 passages"
 _STATES = re.compile(r"[:：] ?\S")  # "I can help: Paris"
-_PREPARING = frozenset(("requests", "prepares", "restates"))
+_PREPARING = frozenset(("requests", "prepares", "restates", "greets", "unasked"))
 _ASKING = frozenset(("asks", "asks_number", "asks_name", "asks_date"))
+_ABOUT = frozenset(("material", "tells", "offer", "beside", "reviews"))
 _UNIT = (
     r"[\s\-]?(?:[ck]?m(?![\w.])|km|[%€$]|met(?:er|r)|mèt|mét|мет|км|м(?![\w.])|kilom|килом|米|公里|公尺|キロ|メートル|미터|킬로|متر|ميٽر|میٹر"
     r"|كيلو|کیلو|ڪلو|मीटर|किलो|মিটার|কিলো|మీటర|కిలో|เมตร|กิโล|מטר|ק\"מ|mil(?:l|j|i)|милл|mita|tonn)"
@@ -35,6 +38,7 @@ _YEAR = re.compile(  # a year or a day, not "1560 metres"
     r"|[\d〇零一二三四五六七八九十百]{1,4} ?[年년]|\d(?:st|nd|rd|th)? century"
 )
 _AMOUNT = re.compile(rf"(?<![\d\[])\d[\d.,]*\d(?:{_UNIT})?|(?<![\d\[])\d{_UNIT}")
+_UNFINISHED = ",:;-–—(["
 _EMPTY_ITEM = re.compile(r"\n\W*[^\W\d]*\W*\d{1,2}[.):]?\Z")
 _SENTENCE = re.compile(r"(?:^|[.!?:;…\n])[\s\"'“”«»„(¿¡*-]*")
 _CAPITAL = re.compile(r"(?<![^\W_])(?!I\b)[^\W\d_a-z]\w*")
@@ -53,10 +57,13 @@ def only_prepares(text: str, language: str | None) -> bool:
 def _only_prepares(text: str, lexicon: Lexicon) -> bool:
     if "?" not in text and "؟" not in text and _PREPARING.isdisjoint(lexicon.details(text)):
         return False
-    prepares, answers = False, False
-    for sentence, asks in split(text):
+    prepares, answers, greeted = False, False, 0
+    for at, (sentence, asks) in enumerate(split(text)):
         details = lexicon.details(sentence)
+        if not at and "unasked" in details and not _VALUE.search(sentence):
+            return True  # a summary, a story, a refusal of what is harmful: whatever follows
         for start, end in reversed(details.get("greets", ())):
+            greeted += length(sentence[start:end])
             sentence = sentence[:start] + sentence[end:]  # "no problem" is no "no"
         hits = lexicon.search(sentence)
         request = min((start for start, _ in details.get("requests", ())), default=len(sentence))
@@ -75,13 +82,17 @@ def _only_prepares(text: str, lexicon: Lexicon) -> bool:
         elif "prepares" in details and "but" not in hits and not _STATES.search(sentence):
             prepares = not numbered(sentence)
             answers = answers or not prepares
-        elif asks and not _ASKING.isdisjoint(details) and not _affirms(sentence, hits, lexicon):
+        elif (
+            asks
+            and (len(sentence) > _TITLE or not _ASKING.isdisjoint(details))
+            and not _affirms(sentence, hits, lexicon)
+        ):
             prepares = True
         elif asks or _is_beside(sentence, hits, lexicon):
             answers = answers or any(map(str.isalnum, sentence))  # unless a request follows
         else:
             return False
-    return prepares and not answers
+    return (prepares or greeted > _THANKS) and not answers
 
 
 def _is_beside(sentence: str, hits: Hits, lexicon: Lexicon) -> bool:
@@ -99,17 +110,23 @@ def _affirms(sentence: str, hits: Hits, lexicon: Lexicon) -> bool:
 def breaks_off(text: str, language: str | None) -> bool:
     """Whether an answer begins to go through the passages one by one, and breaks off at one of them."""
     text = text.rstrip(" \n*_")
-    if not is_word(text[-1:] or ".") and text[-1:] not in ",:;-–—([" and not _EMPTY_ITEM.search(text):
+    if not is_word(text[-1:] or ".") and text[-1:] not in _UNFINISHED and not _EMPTY_ITEM.search(text):
         return False
     for _, lexicon in lexicons(text, language):
         (first, asks), *others = [*split(lexicon.fold(text.strip()).replace(":\n", ".\n"))] or [("", True)]
-        leads = lexicon.details(first) if others and not asks else {}
-        if "reviews" in leads or "prepares" in leads:
-            last = others[-1][0]
-            hits = lexicon.search(last)
-            of_passage = ITEM.match(last) or sources_of(last, hits) or ("material" in hits and "reviews" in leads)
-            if not _VALUE.search(last) and (of_passage or "ordinals" in lexicon.details(last)):
-                return True
+        leads = {} if asks else lexicon.details(first)
+        last = others[-1][0] if others else first
+        hits = lexicon.search(last)
+        named = ITEM.match(last) or sources_of(last, hits) or "ordinals" in lexicon.details(last)
+        reviews = "reviews" in leads and "material" in hits
+        if not others:
+            named, reviews = False, reviews and not _STATES.search(text)
+        elif (
+            text[-1] in _UNFINISHED and not _STATES.search(first) and sources_of(first, begins := lexicon.search(first))
+        ):
+            reviews = reviews or bool(named and {"present", "affirms", "tells"}.isdisjoint(begins))
+        if not _VALUE.search(last) and (reviews or (named and not {"reviews", "prepares"}.isdisjoint(leads))):
+            return True
     return False
 
 
@@ -128,6 +145,8 @@ def leaves_open(text: str, language: str | None, question: str | None) -> bool:
         return False
     if "asks_number" in asked and (_YEAR if "asks_date" in asked else _NUMBER).search(text):
         return False
+    if _denies_asked(text, question, lexicon):
+        return True
     told = _AMOUNT.sub("", text)
     named = "asks_name" in asked and not _names(told, question, own)
     if (named or "asks_number" in asked) and not _NUMBER.search(told) and _denies(told, lexicon):
@@ -148,6 +167,47 @@ def leaves_open(text: str, language: str | None, question: str | None) -> bool:
         return True
     refers = min((start for kind in ("elsewhere", "requests") for start, _ in details.get(kind, ())), default=0)
     return bool(refers) and _denies(folded[:refers], lexicon, told=True)
+
+
+def _denies_asked(text: str, question: str, lexicon: Lexicon) -> bool:
+    """Whether a sentence denies that what the question asks for is told, and the one in front of it speaks of the
+    material: "We learn who owned it. The builder's name is simply not written"."""
+    about = denied = False
+    for piece, asks in split(without_quotations(lexicon.fold(text), lexicon)):
+        sentence = Sentence(piece, asks, lexicon)
+        hits = sentence.hits | (details := lexicon.details(piece))
+        if denied and (not {"but", "present", "affirms"}.isdisjoint(hits) or _NUMBER.search(piece)):
+            return False
+        parts = [piece[start:end] for start, end in hits.get("part", ())]
+        if (
+            (about or "material" in hits)
+            and not asks
+            and not _NUMBER.search(piece)
+            and MASK not in piece
+            and {"present", "affirms", "some", "besides", "reported"}.isdisjoint(hits)
+            and not sources_of(piece, sentence.hits)
+            and all(_shares(part, question, lexicon) for part in parts)
+            and (sentence.classify(True).abstains or ("but" not in hits and denies_telling(piece, details)))
+            and _shares(piece, question, lexicon)
+        ):
+            denied = True
+        about = about or bool(ITEM.match(piece)) or not _ABOUT.isdisjoint(hits)
+    return denied
+
+
+def _shares(text: str, question: str, lexicon: Lexicon) -> bool:
+    """Whether a folded text holds a word of the question, in any form; capitals inside the question are its subject."""
+    starts = {match.end() for match in _SENTENCE.finditer(question)}
+    names = {match[0] for match in _CAPITAL.finditer(question) if match[0][0].isupper() and match.start() not in starts}
+    asked = [lexicon.fold(word) for word in _WORD.findall(question) if word not in names]
+    return any(_same_stem(word, other) for word in _WORD.findall(text) for other in asked)
+
+
+def _same_stem(word: str, other: str) -> bool:
+    common = next(
+        (at for at, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), min(len(word), len(other))
+    )
+    return common >= 3 and common >= 0.6 * max(len(word), len(other))
 
 
 def _sets_against(sentence: Sentence, lexicon: Lexicon) -> bool:

@@ -118,6 +118,24 @@ def without_prompt(text: str, question: str | None = None, passages: Sequence[st
     return text[output.end() :] if output else ""
 
 
+_LABEL = re.compile(r"(?:^|(?<=[\s#*:：]))(?![\u0e00-\u9fff]{7})[^\W\d_][^\n:：.!?。]{0,30}[:：]")
+_UNFILLED = re.compile(r"\.{3}|…|\[[^\[\]\d]{2,80}\]|<[^<>\n]{2,40}>|[\"'](?:NO_)?ANSWER[\"'](?: OR )?")
+_COUNTS = re.compile(r"(?:\d+[.):]?\s+){10,}\d+\W*")
+
+
+def is_unfilled(text: str, question: str | None = None) -> bool:
+    """Whether a text is a form with nothing in it: headings ("Passage 1:\\nPassage 2:"), with dots or what to write in
+    brackets behind them, also with the question; or numbers of items."""
+    labels = _LABEL.findall(text)
+    if not labels:
+        return bool(_COUNTS.fullmatch(text))
+    query = (question or "").strip().rstrip(_ASKING)
+    rest = _LABEL.sub(" ", text.replace(query, " ") if query else text)
+    if len(labels) + len(_UNFILLED.findall(rest)) > 2:
+        rest = _UNFILLED.sub(" ", rest)
+    return not _SUBSTANCE.search(rest) or (len(labels) > 1 and labels[-1].startswith(rest.strip()))
+
+
 _LONGEST_FAILURE = 200  # characters
 _REST_OF_ENTRY = 60  # characters behind an entry of several words
 _WILDCARD = 40
@@ -195,6 +213,7 @@ def is_service_failure(text: str, question: str | None = None) -> bool:
 
 
 _COPIES = 4
+_DOUBLED = 3
 _LONGEST_PERIOD = 64  # words
 _LONGEST_UNIT = 32  # characters
 _SAME_LETTER = 6  # "XXXX" may be a name, and "1111" is a year
@@ -221,6 +240,9 @@ def _loops(text: str) -> bool:
         if len({*pairwise(joined)}) < _FEW * (len(joined) - 1):
             return not _says_something_first(text)
     # all but the first quarter goes round, and that quarter is no sentence
+    doubled = [word for word, after in pairwise(words) if word == after and _SUBSTANCE.search(word)]
+    if len({*doubled}) >= _DOUBLED and _COPIES * len(doubled) >= len(words):
+        return True  # "de de la la los los"
     tail = words[len(words) // 4 :] if len(words) >= _COPIES * 2 else []
     unit = _period(tail, _LONGEST_PERIOD)
     return any(map(_SUBSTANCE.search, tail[:unit])) and not _says_something_first(text)
