@@ -175,8 +175,14 @@ def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | No
         unquoted = "\n".join(sentence for sentence, _ in split(own) if MASK not in sentence)
         return INVALID if has_both and not is_abstention(unquoted, language, partial=False) else None  # the instruction
     labels = [ANSWER if match[0][0] == "y" else NO_ANSWER for match in mentions]
-    if min(map(labels.count, (ANSWER, NO_ANSWER))) > 1 and not _SUBSTANCE.search(_PHRASES.sub("", own)):
-        return INVALID  # the two take turns
+    between = _PHRASES.sub("", own)
+    if (
+        ANSWER in labels
+        and NO_ANSWER in labels
+        and not _SUBSTANCE.search(between)
+        and (len(labels) > 3 or "/" in between)
+    ):
+        return INVALID  # the two take turns, or as in the instruction
     if _REFUSES.search(own, 0, mentions[0].start()) and labels[0] == ANSWER:
         return NO_ANSWER
     for at in range(len(mentions) - 1, 0, -1):

@@ -222,7 +222,8 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
                 not TRIGGERS.isdisjoint(kinds) or is_bare(label, kinds)
                 for label, kinds in zip(labels, hits, strict=True)
             )
-            verdicts.append(verdict is not negative)
+            # "It cannot be told: no passage names it" says it twice
+            verdicts.append(verdict is not (negative and (verdict or _is_particle(field.value, tables))))
     if verdicts:
         return verdicts[0] if text[:1] in "{[<`" else verdicts[-1]
     if len(by_passage) == 1 and len(labelled[0].value) > _SHORT_VALUE:
@@ -232,6 +233,10 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
     if by_passage and not (len(labelled) <= 3 and {"yes", "i d"} <= listed):
         return None if None in by_passage and True not in by_passage else True in by_passage
     return False if nothing else None
+
+
+def _is_particle(value: str, tables: list[tuple[str, Lexicon]]) -> bool:
+    return any(lexicon.fold(value).strip(EDGE) in lexicon.no for _, lexicon in tables)
 
 
 def _verdict(value: str, lexicon: Lexicon) -> bool | None:
@@ -274,7 +279,10 @@ def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
         return None
     verdicts = lexicon.details(text).get("verdict", [])
     stop = len(text)
-    while starts := [start for start, end in verdicts if end == stop]:  # "いいえ**となります**"
+    hits = lexicon.search(text)
+    particles = (*lexicon.yes, *lexicon.no)
+    behind = [*verdicts, *(place for place in hits.get("openers", ()) if text[slice(*place)] not in particles)]
+    while starts := [start for start, end in behind if end == stop]:  # "いいえ**となります**", "no, **unfortunately**"
         stop = len(text[: min(starts)].rstrip(EDGE))
     ends = [
         (len(particle), verdict)
@@ -282,9 +290,8 @@ def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
         for particle in particles
         if text.endswith(particle, 0, stop)
     ]
-    if not ends:
-        return None
-    if "untrue" in lexicon.search(text):
+    ends += [(end - start, False) for start, end in hits.get("bare", ()) if end == stop and start]
+    if not ends or "untrue" in hits:
         return None
     longest, verdict = max(ends)  # "ไม่ใช่" ends with "ใช่"
     start = stop - longest
@@ -294,14 +301,16 @@ def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
         return verdict  # "Hayır derdim", "いいえです"
     if start <= 0 or choice or not is_boundary(text[start - 1], text[start]):
         return None
-    return verdict if _leads_to(text[:start], lexicon.search(text), verdicts) else None
+    return verdict if _leads_to(text[:start], hits, verdicts) else None
 
 
 def _leads_to(text: str, hits: Hits, verdicts: list[tuple[int, int]]) -> bool:
     """Whether the text in front of a particle names a verdict, or the material and then a mark, a few words before it; and
     neither abstains nor reports what others said. `hits` and `verdicts` are those of the sentence."""
-    if any(end <= len(text) for kind in TRIGGERS for _, end in hits.get(kind, ())) or sources_of(text, hits):
+    if any(end <= len(text) for kind in TRIGGERS for _, end in hits.get(kind, ())) or sources_of(text, {}):
         return False
+    if any(end == len(text.rstrip()) for _, end in hits.get("citing", ())) and "material" in hits:
+        return True  # "Going by these ten texts no"
     if any(  # "he said no", but "I would have said no"
         not any(first <= start and end <= last for first, last in verdicts) for start, end in hits.get("reported", ())
     ):

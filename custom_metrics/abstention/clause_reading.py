@@ -14,7 +14,7 @@ from itertools import pairwise
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_boundary, is_word
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon
-from custom_metrics.abstention.sentence_reading import CITED_PASSAGE, TRIGGERS, Sentence, ordinal, sources_of
+from custom_metrics.abstention.sentence_reading import CITED_PASSAGE, ITEM, TRIGGERS, Sentence, ordinal, sources_of
 from custom_metrics.abstention.sentence_splitting import MASK
 
 _SILENT = ("abstains", "silent", "lacks")
@@ -24,6 +24,7 @@ _BREAK = re.compile(r"[,;،؛、](?! ?\d)| - ")
 _RANGE = re.compile(r"(?<!\d)(\d{1,2})(?!\d)\W{0,3}(?:[^\W\d]{1,7}\W{1,3}|[^\W\d]{1,3})?(\d{1,2})(?!\d|[ ,.]\d{3})")
 _NUMBER = re.compile(r"\d+")
 _VALUE = re.compile(r"(?<![\d\[(])\d{2,}")
+_REVIEWED = 3  # items that name what passages are about
 _NEAR = 20  # characters between "only" or "except" and its passage
 _SHORT = 16  # characters beside the passage's name: "It's in passage 7", "[2] 1932"
 _NEXT_TO = 4  # between "not" and "given"
@@ -41,6 +42,7 @@ def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
     ):
         return False  # no passage is named
     answering: set[str] = set()
+    reviewed = sum(bool(ITEM.match(sentence.text)) for sentence in sentences) >= _REVIEWED
     singled_out = False
     about = ALL
     for sentence in sentences:
@@ -86,7 +88,7 @@ def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
                 if not excepts:  # "no passage, except passage 8, gives the year"
                     return False
             elif triggers or _ends_within(sentence.hits, start, end) or _denied(hits):
-                if about == ALL and not (excepts and "abstains" not in hits):
+                if (about == ALL and not (excepts and "abstains" not in hits)) or (reviewed and not start):
                     return False
                 answering.discard(about)
             elif about not in (ALL, SOME) and "tells" in hits and _VALUE.search(text):
@@ -178,13 +180,13 @@ def denies_question(sentence: Sentence, lexicon: Lexicon) -> bool:
     return len(words) > 1 and words.isdisjoint(lexicon.yes) and _ends_in_denial(sentence.text, lexicon)
 
 
-def denies_telling(text: str, details: Hits) -> bool:
-    """Whether a "not" stands beside a verb of telling, or ends the sentence."""
-    stop = len(text.rstrip(EDGE))
+def denies_telling(details: Hits) -> bool:
+    """Whether a "not" stands beside a verb of telling."""
+    tells = details.get("tells", ())
     return any(
-        end == stop
-        or any(0 <= verb - end <= _NEAR or 0 <= start - last <= _NEXT_TO for verb, last in details.get("tells", ()))
+        0 <= verb - end <= _NEAR or 0 <= start - last <= _NEXT_TO
         for start, end in details.get("denies", ())
+        for verb, last in tells
     )
 
 

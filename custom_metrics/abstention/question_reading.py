@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+from difflib import SequenceMatcher
 from functools import cache
 
 from custom_metrics.abstention import lexicons
 from custom_metrics.abstention.clause_reading import denies_telling, tells_something_else
-from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_word
+from custom_metrics.abstention.folding import EDGE, NO_SPACES, fold, is_word
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon, lexicon_of, phrase_table, supported_language
-from custom_metrics.abstention.sentence_reading import ITEM, TRIGGERS, Sentence, length, numbered, sources_of
+from custom_metrics.abstention.sentence_reading import (
+    ITEM,
+    TRIGGERS,
+    Sentence,
+    length,
+    numbered,
+    only_openers,
+    sources_of,
+)
 from custom_metrics.abstention.sentence_splitting import MASK, split, without_quotations
 
 _LONGEST = 400  # characters; a longer text without any number or name explains something
@@ -20,6 +29,7 @@ _THANKS = 20  # characters of greetings that are no "of course"
 _NAME = 3  # words from which a text is no mere name ("Nada Surf")
 _BESIDE_INPUT = 18  # beside "I see no contexts": "in your message"
 _TURNED = 8  # between "but" and the "not" of what it is instead
+_FEW, _MOST = 3, 0.6  # letters, and their share, by which a word of the question is known in another form
 _STEM = 5  # characters by which a name is known in another case: "Budapešti", "Budapeští"
 _NUMBER = re.compile(
     r"[\d½¼¾]|[〇零一二三四五六七八九十百千万萬億亿]{2,}|[一二三四五六七八九十百千万](?=[年月日歳岁世個个人名座本])"
@@ -38,7 +48,7 @@ _YEAR = re.compile(  # a year or a day, not "1560 metres"
     r"|[\d〇零一二三四五六七八九十百]{1,4} ?[年년]|\d(?:st|nd|rd|th)? century"
 )
 _AMOUNT = re.compile(rf"(?<![\d\[])\d[\d.,]*\d(?:{_UNIT})?|(?<![\d\[])\d{_UNIT}")
-_UNFINISHED = ",:;-–—(["
+_UNFINISHED = ",:;-–—([，、：；،"
 _EMPTY_ITEM = re.compile(r"\n\W*[^\W\d]*\W*\d{1,2}[.):]?\Z")
 _SENTENCE = re.compile(r"(?:^|[.!?:;…\n])[\s\"'“”«»„(¿¡*-]*")
 _CAPITAL = re.compile(r"(?<![^\W_])(?!I\b)[^\W\d_a-z]\w*")
@@ -65,6 +75,8 @@ def _only_prepares(text: str, lexicon: Lexicon) -> bool:
         for start, end in reversed(details.get("greets", ())):
             greeted += length(sentence[start:end])
             sentence = sentence[:start] + sentence[end:]  # "no problem" is no "no"
+        if at and text.startswith(sentence.strip()):
+            continue  # the question over and over, cut
         hits = lexicon.search(sentence)
         request = min((start for start, _ in details.get("requests", ())), default=len(sentence))
         missing = any(
@@ -120,9 +132,17 @@ def breaks_off(text: str, language: str | None) -> bool:
         named = ITEM.match(last) or sources_of(last, hits) or "ordinals" in lexicon.details(last)
         reviews = "reviews" in leads and "material" in hits
         if not others:
-            named, reviews = False, reviews and not _STATES.search(text)
+            named, reviews = (
+                False,
+                (reviews and not _STATES.search(text))
+                or (text and text[-1] in _UNFINISHED and only_openers(first, hits)),
+            )
+        elif text[-1:] in _UNFINISHED and "reviews" in lexicon.details(last):
+            reviews = True  # "Good question! Let's look at it together:"
         elif (
-            text[-1] in _UNFINISHED and not _STATES.search(first) and sources_of(first, begins := lexicon.search(first))
+            text[-1:] in _UNFINISHED
+            and not _STATES.search(first)
+            and sources_of(first, begins := lexicon.search(first))
         ):
             reviews = reviews or bool(named and {"present", "affirms", "tells"}.isdisjoint(begins))
         if not _VALUE.search(last) and (reviews or (named and not {"reviews", "prepares"}.isdisjoint(leads))):
@@ -143,10 +163,11 @@ def leaves_open(text: str, language: str | None, question: str | None) -> bool:
     asked = lexicon.details(lexicon.fold(question))
     if "asks" not in asked and "asks_number" not in asked:
         return False
+    number = _YEAR if "asks_date" in asked else _VALUE if "asks_number" in asked else None
+    if not (number and number.search(text)) and _denies_asked(text, question, lexicon):
+        return True
     if "asks_number" in asked and (_YEAR if "asks_date" in asked else _NUMBER).search(text):
         return False
-    if _denies_asked(text, question, lexicon):
-        return True
     told = _AMOUNT.sub("", text)
     named = "asks_name" in asked and not _names(told, question, own)
     if (named or "asks_number" in asked) and not _NUMBER.search(told) and _denies(told, lexicon):
@@ -170,44 +191,57 @@ def leaves_open(text: str, language: str | None, question: str | None) -> bool:
 
 
 def _denies_asked(text: str, question: str, lexicon: Lexicon) -> bool:
-    """Whether a sentence denies that what the question asks for is told, and the one in front of it speaks of the
+    """Whether a clause denies that what the question asks for is told, and what stands in front of it speaks of the
     material: "We learn who owned it. The builder's name is simply not written"."""
     about = denied = False
     for piece, asks in split(without_quotations(lexicon.fold(text), lexicon)):
-        sentence = Sentence(piece, asks, lexicon)
-        hits = sentence.hits | (details := lexicon.details(piece))
-        if denied and (not {"but", "present", "affirms"}.isdisjoint(hits) or _NUMBER.search(piece)):
+        hits = lexicon.search(piece) | lexicon.details(piece)
+        if denied and (not {"but", "present", "affirms", "some"}.isdisjoint(hits) or _NUMBER.search(piece)):
             return False
-        parts = [piece[start:end] for start, end in hits.get("part", ())]
-        if (
-            (about or "material" in hits)
-            and not asks
-            and not _NUMBER.search(piece)
-            and MASK not in piece
-            and {"present", "affirms", "some", "besides", "reported"}.isdisjoint(hits)
-            and not sources_of(piece, sentence.hits)
-            and all(_shares(part, question, lexicon) for part in parts)
-            and (sentence.classify(True).abstains or ("but" not in hits and denies_telling(piece, details)))
-            and _shares(piece, question, lexicon)
-        ):
-            denied = True
+        turns = [start for start, _ in hits.get("but", ())]
+        denials = [start for kind in ("denies", "bare", *TRIGGERS) for start, _ in hits.get(kind, ())]
+        starts = [0, *turns, *(match.end() for match in _PART.finditer(piece) if len(piece) - match.end() > _TURNED)]
+        for start in sorted({*starts}):
+            clause = Sentence(piece[start:].strip(), asks, lexicon)
+            if any(at >= start for at in denials) and not any(start < cut <= max(denials) for cut in starts):
+                if any(cut > max(denials) for cut in turns):
+                    return False  # "I don't know exactly, but it seems that ..."
+                told = about or "material" in hits or any(at < start for kind in _ABOUT for at, _ in hits.get(kind, ()))
+                denied = denied or (told and _denies_what(clause, question, lexicon))
         about = about or bool(ITEM.match(piece)) or not _ABOUT.isdisjoint(hits)
     return denied
+
+
+def _denies_what(clause: Sentence, question: str, lexicon: Lexicon) -> bool:
+    """Whether a clause denies to tell something that shares a word with the question, of no passage in particular."""
+    text, details = clause.text, lexicon.details(clause.text)
+    hits = clause.hits | details
+    if clause.asks or _NUMBER.search(text) or MASK in text or sources_of(text, clause.hits):
+        return False
+    if not {"present", "affirms", "some", "besides", "reported"}.isdisjoint(hits):
+        return False
+    # not "the exact day", nor "who" to a "when"
+    others = [text[start:end] for kind in ("part", "asks") for start, end in hits.get(kind, ())]
+    ends = any(end == len(text.rstrip(EDGE)) for _, end in hits.get("bare", ()))
+    asked = " ".join((question, *lexicon.answers))
+    return (
+        (ends or clause.classify(True).abstains or denies_telling(details))
+        and all(_shares(other, question, lexicon) for other in others)
+        and _shares(text, asked, lexicon)
+    )
 
 
 def _shares(text: str, question: str, lexicon: Lexicon) -> bool:
     """Whether a folded text holds a word of the question, in any form; capitals inside the question are its subject."""
     starts = {match.end() for match in _SENTENCE.finditer(question)}
     names = {match[0] for match in _CAPITAL.finditer(question) if match[0][0].isupper() and match.start() not in starts}
-    asked = [lexicon.fold(word) for word in _WORD.findall(question) if word not in names]
-    return any(_same_stem(word, other) for word in _WORD.findall(text) for other in asked)
+    asked = [fold(word, marks=True) for word in _WORD.findall(question) if word not in names]
+    return any(_same_stem(word, other) for word in _WORD.findall(fold(text, marks=True)) for other in asked)
 
 
 def _same_stem(word: str, other: str) -> bool:
-    common = next(
-        (at for at, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), min(len(word), len(other))
-    )
-    return common >= 3 and common >= 0.6 * max(len(word), len(other))
+    size = SequenceMatcher(None, word, other, autojunk=False).find_longest_match().size
+    return size >= _FEW and size >= _MOST * max(len(word), len(other))
 
 
 def _sets_against(sentence: Sentence, lexicon: Lexicon) -> bool:

@@ -139,7 +139,10 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
         return f" {match[0][1:-1]} "
     ends = not after or match.string[match.end() : match.end() + 1] in "\n.。"
     quoted = match[0][1:-1]
-    if ends and (not before or any(end == len(before) for _, end in lexicon.search(before).get("openers", ()))):
+    denies = "denies" in lexicon.details(_PART_END.split(before)[-1])
+    if ends and (
+        not before or (not denies and any(end == len(before) for _, end in lexicon.search(before).get("openers", ())))
+    ):
         return f" {quoted} "
     lead = match.string[: match.start()]
     if ends and '"' not in lead and lead.count("(") == lead.count(")"):  # `I would go with "I don't know"`
