@@ -122,7 +122,8 @@ def robust_label(
         text = _ECHO.sub(" ", text)
     if text.strip(EDGE) in _LETTERS:
         return _LETTERS[text.strip(EDGE)]
-    if is_unfilled(text, question) or (text[:1] == "`" and no_answer(text, question, passages) == "code"):
+    again = text != legible(final) and (question or "").startswith(text.strip())  # the question, and its beginning
+    if again or is_unfilled(text, question) or (text[:1] == "`" and no_answer(text, question, passages) == "code"):
         return INVALID
     lowered = _one_line(text).replace("’", "'").strip(" \"'*-_#")
     opens_with_phrase = lowered.startswith((ANSWER.lower(), NO_ANSWER.lower()))

@@ -261,8 +261,7 @@ def concluded_verdict(text: str, language: str | None = None) -> bool | None:
     """The "yes" or "no" that a short sentence at the front or at the end of an answer concludes with: "So the verdict would
     be no", "With these passages: no". ``None`` where there is none."""
     for _, lexicon in lexicons(text, language):
-        if not any(map((folded := lexicon.fold(excerpt(text))).__contains__, (*lexicon.no, *lexicon.yes))):
-            continue
+        folded = lexicon.fold(excerpt(text))
         stated = stated_text(folded, lexicon).strip(EDGE)
         if stated in (*lexicon.no, *lexicon.yes) and stated != folded.strip(EDGE):
             return stated in lexicon.yes  # "On these texts, my verdict: no"
@@ -290,7 +289,9 @@ def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
         for particle in particles
         if text.endswith(particle, 0, stop)
     ]
-    ends += [(end - start, False) for start, end in hits.get("bare", ()) if end == stop and start]
+    if not ends and "but" not in hits:  # "Going by these texts, not given"
+        ends = [(end - start, False) for start, end in hits.get("bare", ()) if end == stop and start]
+        verdicts = []
     if not ends or "untrue" in hits:
         return None
     longest, verdict = max(ends)  # "ไม่ใช่" ends with "ใช่"

@@ -25,11 +25,12 @@ from custom_metrics.abstention.sentence_splitting import MASK, split, without_qu
 _LONGEST = 400  # characters; a longer text without any number or name explains something
 _SHORT = 40  # characters of a sentence in front of a request: "Sure, I'd be happy to help!"
 _TITLE = 24  # characters; a shorter question may be one ("Quo vadis?")
+_LITTLE = 2  # letters
 _THANKS = 20  # characters of greetings that are no "of course"
 _NAME = 3  # words from which a text is no mere name ("Nada Surf")
 _BESIDE_INPUT = 18  # beside "I see no contexts": "in your message"
 _TURNED = 8  # between "but" and the "not" of what it is instead
-_FEW, _MOST = 3, 0.6  # letters, and their share, by which a word of the question is known in another form
+_FEW, _MOST = 3, 0.55  # letters, and their share, by which a word of the question is known in another form
 _STEM = 5  # characters by which a name is known in another case: "Budapešti", "Budapeští"
 _NUMBER = re.compile(
     r"[\d½¼¾]|[〇零一二三四五六七八九十百千万萬億亿]{2,}|[一二三四五六七八九十百千万](?=[年月日歳岁世個个人名座本])"
@@ -70,11 +71,12 @@ def _only_prepares(text: str, lexicon: Lexicon) -> bool:
     prepares, answers, greeted = False, False, 0
     for at, (sentence, asks) in enumerate(split(text)):
         details = lexicon.details(sentence)
-        if not at and "unasked" in details and not _VALUE.search(sentence):
+        if not at and "unasked" in details:
             return True  # a summary, a story, a refusal of what is harmful: whatever follows
-        for start, end in reversed(details.get("greets", ())):
-            greeted += length(sentence[start:end])
-            sentence = sentence[:start] + sentence[end:]  # "no problem" is no "no"
+        for start, end in reversed(details.get("greets", ())):  # "no problem" is no "no"
+            greeted += length(sentence[start:end].strip("\0"))
+            sentence = sentence[:start] + "\0" * (end - start) + sentence[end:]
+        sentence = sentence.replace("\0", "")
         if at and text.startswith(sentence.strip()):
             continue  # the question over and over, cut
         hits = lexicon.search(sentence)
@@ -101,7 +103,7 @@ def _only_prepares(text: str, lexicon: Lexicon) -> bool:
         ):
             prepares = True
         elif asks or _is_beside(sentence, hits, lexicon):
-            answers = answers or any(map(str.isalnum, sentence))  # unless a request follows
+            answers = answers or sum(map(str.isalnum, sentence)) > _LITTLE  # unless a request follows
         else:
             return False
     return (prepares or greeted > _THANKS) and not answers
@@ -164,7 +166,7 @@ def leaves_open(text: str, language: str | None, question: str | None) -> bool:
     if "asks" not in asked and "asks_number" not in asked:
         return False
     number = _YEAR if "asks_date" in asked else _VALUE if "asks_number" in asked else None
-    if not (number and number.search(text)) and _denies_asked(text, question, lexicon):
+    if _denies_asked(text, question, lexicon, bool(number and number.search(text))):
         return True
     if "asks_number" in asked and (_YEAR if "asks_date" in asked else _NUMBER).search(text):
         return False
@@ -190,9 +192,10 @@ def leaves_open(text: str, language: str | None, question: str | None) -> bool:
     return bool(refers) and _denies(folded[:refers], lexicon, told=True)
 
 
-def _denies_asked(text: str, question: str, lexicon: Lexicon) -> bool:
+def _denies_asked(text: str, question: str, lexicon: Lexicon, valued: bool) -> bool:
     """Whether a clause denies that what the question asks for is told, and what stands in front of it speaks of the
-    material: "We learn who owned it. The builder's name is simply not written"."""
+    material: "We learn who owned it. The builder's name is simply not written". Where the text has a number of the asked
+    kind (`valued`), only "not when it opened" does."""
     about = denied = False
     for piece, asks in split(without_quotations(lexicon.fold(text), lexicon)):
         hits = lexicon.search(piece) | lexicon.details(piece)
@@ -204,15 +207,17 @@ def _denies_asked(text: str, question: str, lexicon: Lexicon) -> bool:
         for start in sorted({*starts}):
             clause = Sentence(piece[start:].strip(), asks, lexicon)
             if any(at >= start for at in denials) and not any(start < cut <= max(denials) for cut in starts):
-                if any(cut > max(denials) for cut in turns):
-                    return False  # "I don't know exactly, but it seems that ..."
-                told = about or "material" in hits or any(at < start for kind in _ABOUT for at, _ in hits.get(kind, ()))
-                denied = denied or (told and _denies_what(clause, question, lexicon))
+                told = about or "material" in hits or any(at >= start for at, _ in hits.get("asks", ()))
+                told = told or any(at < start for kind in _ABOUT for at, _ in hits.get(kind, ()))
+                if told and _denies_what(clause, question, lexicon, valued):
+                    denied = True
+        if denied and any(cut > max(denials, default=0) for cut in turns):
+            return False  # "I don't know exactly, but it seems that ..."
         about = about or bool(ITEM.match(piece)) or not _ABOUT.isdisjoint(hits)
     return denied
 
 
-def _denies_what(clause: Sentence, question: str, lexicon: Lexicon) -> bool:
+def _denies_what(clause: Sentence, question: str, lexicon: Lexicon, valued: bool) -> bool:
     """Whether a clause denies to tell something that shares a word with the question, of no passage in particular."""
     text, details = clause.text, lexicon.details(clause.text)
     hits = clause.hits | details
@@ -224,9 +229,12 @@ def _denies_what(clause: Sentence, question: str, lexicon: Lexicon) -> bool:
     others = [text[start:end] for kind in ("part", "asks") for start, end in hits.get(kind, ())]
     ends = any(end == len(text.rstrip(EDGE)) for _, end in hits.get("bare", ()))
     asked = " ".join((question, *lexicon.answers))
+    turns = [
+        at for at, _ in details.get("asks", ()) for _, end in details.get("denies", ()) if 0 <= at - end <= _TURNED
+    ]
     return (
-        (ends or clause.classify(True).abstains or denies_telling(details))
-        and all(_shares(other, question, lexicon) for other in others)
+        (bool(turns) or (not valued and (ends or clause.classify(True).abstains or denies_telling(details))))
+        and all(other in lexicon.fold(question) or _shares(other, question, lexicon) for other in others)
         and _shares(text, asked, lexicon)
     )
 
@@ -235,13 +243,15 @@ def _shares(text: str, question: str, lexicon: Lexicon) -> bool:
     """Whether a folded text holds a word of the question, in any form; capitals inside the question are its subject."""
     starts = {match.end() for match in _SENTENCE.finditer(question)}
     names = {match[0] for match in _CAPITAL.finditer(question) if match[0][0].isupper() and match.start() not in starts}
-    asked = [fold(word, marks=True) for word in _WORD.findall(question) if word not in names]
+    kept = [word for word in _WORD.findall(question) if word not in names]
+    asked = _WORD.findall(fold(lexicon.fold(" ".join(kept)), marks=True))
     return any(_same_stem(word, other) for word in _WORD.findall(fold(text, marks=True)) for other in asked)
 
 
 def _same_stem(word: str, other: str) -> bool:
     size = SequenceMatcher(None, word, other, autojunk=False).find_longest_match().size
-    return size >= _FEW and size >= _MOST * max(len(word), len(other))
+    longest = max(len(word), len(other))
+    return longest > _FEW <= size and size >= _MOST * longest
 
 
 def _sets_against(sentence: Sentence, lexicon: Lexicon) -> bool:

@@ -18,6 +18,7 @@ ABSTENTION = "\x01"  # for a quoted abstention, until it is known whether the te
 _LONGEST_VERDICT = 60  # characters
 _DENIED_AFTER, _DENIED_BEFORE = 40, 24  # characters between a "not" and the quotation that it denies
 _NEXT_TO = 2
+_CLOSES = 12
 _REASON = 200  # characters behind a quotation in which a passage is named
 _CLAUSE_END = re.compile(r"[.!?;:\n。؟۔।\x00\x01]| - ")
 _PART_END = re.compile(_CLAUSE_END.pattern + "|[,،、]")
@@ -137,7 +138,9 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
     before = _MARKS.split(before)[-1].strip()
     if match[0][1:-1].strip(EDGE) in (*lexicon.yes, *lexicon.no):
         return f" {match[0][1:-1]} "
+    rest = _MARKS.split(match.string[match.end() : match.end() + _CLOSES])[0]
     ends = not after or match.string[match.end() : match.end() + 1] in "\n.。"
+    ends = ends or (0, len(rest)) in lexicon.details(rest).get("verdict", ())  # "判定は「なし」**です**"
     quoted = match[0][1:-1]
     denies = "denies" in lexicon.details(_PART_END.split(before)[-1])
     if ends and (
