@@ -29,7 +29,7 @@ from custom_metrics.abstention import (
     retracts_verdict,
 )
 from custom_metrics.abstention.folding import EDGE, legible
-from custom_metrics.abstention.question_reading import breaks_off, leaves_open, only_prepares
+from custom_metrics.abstention.question_reading import breaks_off, leaves_open, only_names_material, only_prepares
 from custom_metrics.abstention.sentence_splitting import MASK, denies_quotation, split, without_quotations
 from custom_metrics.reading.no_answer import is_service_failure, is_unfilled, is_unrelated, no_answer, without_prompt
 from custom_metrics.reading.response import after_reasoning, final_answer
@@ -153,7 +153,9 @@ def robust_label(
         return NO_ANSWER
     if no_answer(text, question, passages) or is_unrelated(text, question, passages):
         return INVALID
-    return NO_ANSWER if leaves_open(text, language, question) else ANSWER
+    if leaves_open(text, language, question):
+        return NO_ANSWER
+    return INVALID if only_names_material(text, language, question) else ANSWER
 
 
 def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | None:

@@ -76,7 +76,7 @@ _IN_BRACKETS = re.compile(r"\([^()]*\)?")
 _COLON = re.compile(r".{20}[:：]\s?\S.{20}")
 _SHORT_NO = 2  # letters
 _LONGEST_CONCLUSION = 120
-_LEADS = (":", "-", ",", "、")
+_LEADS = (":", "-", ",", "、", "،")
 _SHORT_LEAD = 24  # characters: "In short, no"
 _NEAR_WORDS, _NEAR_UNSPACED = 5, 8  # between what names a verdict and the verdict
 _LONGEST_VERDICT = 60  # characters under a label; more is an explanation
@@ -297,7 +297,10 @@ def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
     longest, verdict = max(ends)  # "ไม่ใช่" ends with "ใช่"
     start = stop - longest
     other = lexicon.no if verdict else lexicon.yes
-    choice = not {word.strip(EDGE) for word in text[: max(0, start)].split()}.isdisjoint(other)  # "yes or no"
+    lead = text[: max(0, start)]
+    for first, last in verdicts:  # Serbian "rekao bih **da** ne"
+        lead = lead[:first] + " " * (min(last, len(lead)) - first) + lead[last:]
+    choice = not {word.strip(EDGE) for word in lead.split()}.isdisjoint(other)  # "yes or no"
     if not start and stop < len(text):
         return verdict  # "Hayır derdim", "いいえです"
     if start <= 0 or choice or not is_boundary(text[start - 1], text[start]):

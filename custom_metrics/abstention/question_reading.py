@@ -32,6 +32,7 @@ _BESIDE_INPUT = 18  # beside "I see no contexts": "in your message"
 _TURNED = 8  # between "but" and the "not" of what it is instead
 _FEW, _MOST = 3, 0.55  # letters, and their share, by which a word of the question is known in another form
 _STEM = 5  # characters by which a name is known in another case: "Budapešti", "Budapeští"
+_BRIEF = 56  # characters
 _NUMBER = re.compile(
     r"[\d½¼¾]|[〇零一二三四五六七八九十百千万萬億亿]{2,}|[一二三四五六七八九十百千万](?=[年月日歳岁世個个人名座本])"
 )
@@ -39,6 +40,7 @@ _VALUE = re.compile(r"(?<![\d\[(])(?!10(?!\d))\d{2,}")  # "the 10 passages"
 _STATES = re.compile(r"[:：] ?\S")  # "I can help: Paris"
 _PREPARING = frozenset(("requests", "prepares", "restates", "greets", "unasked"))
 _ASKING = frozenset(("asks", "asks_number", "asks_name", "asks_date"))
+_SAYING = frozenset(("tells", "affirms", "present", "some", "besides", "only", "part"))
 _ABOUT = frozenset(("material", "tells", "offer", "beside", "reviews"))
 _UNIT = (
     r"[\s\-]?(?:[ck]?m(?![\w.])|km|[%€$]|met(?:er|r)|mèt|mét|мет|км|м(?![\w.])|kilom|килом|米|公里|公尺|キロ|メートル|미터|킬로|متر|ميٽر|میٹر"
@@ -93,7 +95,12 @@ def _only_prepares(text: str, lexicon: Lexicon) -> bool:
             prepares = True
         elif (_VALUE.search(sentence) and not asks) or (abstains and not (asks and "prepares" in details)):
             return False
-        elif "prepares" in details and "but" not in hits and not _STATES.search(sentence):
+        elif (
+            "prepares" in details
+            and "but" not in hits
+            and not _STATES.search(sentence)
+            and not _ends(sentence, lexicon)
+        ):
             prepares = not numbered(sentence)
             answers = answers or not prepares
         elif (
@@ -107,6 +114,11 @@ def _only_prepares(text: str, lexicon: Lexicon) -> bool:
         else:
             return False
     return (prepares or greeted > _THANKS) and not answers
+
+
+def _ends(sentence: str, lexicon: Lexicon) -> bool:
+    """Whether a sentence ends with a "yes" or a "no"."""
+    return sentence.rstrip(EDGE).split(" ")[-1].strip(EDGE) in (*lexicon.yes, *lexicon.no)
 
 
 def _is_beside(sentence: str, hits: Hits, lexicon: Lexicon) -> bool:
@@ -150,6 +162,26 @@ def breaks_off(text: str, language: str | None) -> bool:
         if not _VALUE.search(last) and (reviews or (named and not {"reviews", "prepares"}.isdisjoint(leads))):
             return True
     return False
+
+
+def only_names_material(text: str, language: str | None, question: str | None) -> bool:
+    """Whether a short text speaks of the material without a word of telling, a number, a passage, or a name that the
+    question does not have: "Now I will translate the passages", "Read the contexts carefully". It is no answer."""
+    own = supported_language(language)
+    words = len(text.split()) + sum(map(len, NO_SPACES.findall(text))) // _FEW
+    if own is None or words < _FEW or length(text) > _BRIEF or _NUMBER.search(text) or _STATES.search(text):
+        return False
+    lexicon = lexicon_of(own)
+    folded = lexicon.fold(text)
+    hits = lexicon.search(folded) | lexicon.details(folded)
+    if "material" not in hits or not _SAYING.isdisjoint(hits) or '"' in folded:
+        return False
+    if any(
+        yes in folded if NO_SPACES.search(yes) else re.search(rf"\b{re.escape(yes)}\b", folded) for yes in lexicon.yes
+    ):
+        return False
+    plain = _CAPITAL.sub(lambda match: match[0].lower() if lexicon.fold(match[0]) in _words(own) else match[0], text)
+    return not _names(plain, question or "", own, inside=True)
 
 
 def leaves_open(text: str, language: str | None, question: str | None) -> bool:
