@@ -32,7 +32,7 @@ _BESIDE_INPUT = 18  # beside "I see no contexts": "in your message"
 _TURNED = 8  # between "but" and the "not" of what it is instead
 _FEW, _MOST = 3, 0.55  # letters, and their share, by which a word of the question is known in another form
 _STEM = 5  # characters by which a name is known in another case: "Budapešti", "Budapeští"
-_BRIEF = 56  # characters
+_BRIEF = 54  # characters
 _NUMBER = re.compile(
     r"[\d½¼¾]|[〇零一二三四五六七八九十百千万萬億亿]{2,}|[一二三四五六七八九十百千万](?=[年月日歳岁世個个人名座本])"
 )
@@ -176,9 +176,8 @@ def only_names_material(text: str, language: str | None, question: str | None) -
     hits = lexicon.search(folded) | lexicon.details(folded)
     if "material" not in hits or not _SAYING.isdisjoint(hits) or '"' in folded:
         return False
-    if any(
-        yes in folded if NO_SPACES.search(yes) else re.search(rf"\b{re.escape(yes)}\b", folded) for yes in lexicon.yes
-    ):
+    said = {word.strip(EDGE) for word in folded.split()}
+    if any(yes in folded if NO_SPACES.search(yes) else yes in said for yes in lexicon.yes):
         return False
     plain = _CAPITAL.sub(lambda match: match[0].lower() if lexicon.fold(match[0]) in _words(own) else match[0], text)
     return not _names(plain, question or "", own, inside=True)
