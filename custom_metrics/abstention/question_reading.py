@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from functools import cache
 
 from custom_metrics.abstention import lexicons
-from custom_metrics.abstention.clause_reading import denies_telling, tells_something_else
+from custom_metrics.abstention.clause_reading import denies_telling
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, fold, is_word
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon, lexicon_of, phrase_table, supported_language
@@ -40,6 +40,7 @@ _VALUE = re.compile(r"(?<![\d\[(])(?!10(?!\d))\d{2,}")  # "the 10 passages"
 _STATES = re.compile(r"[:：] ?\S")  # "I can help: Paris"
 _PREPARING = frozenset(("requests", "prepares", "restates", "greets", "unasked"))
 _ASKING = frozenset(("asks", "asks_number", "asks_name", "asks_date"))
+_QUOTES = frozenset("'\"")
 _SAYING = frozenset(("tells", "affirms", "present", "some", "besides", "only", "part"))
 _ABOUT = frozenset(("material", "tells", "offer", "beside", "reviews"))
 _UNIT = (
@@ -174,7 +175,7 @@ def only_names_material(text: str, language: str | None, question: str | None) -
     lexicon = lexicon_of(own)
     folded = lexicon.fold(text)
     hits = lexicon.search(folded) | lexicon.details(folded)
-    if "material" not in hits or not _SAYING.isdisjoint(hits) or '"' in folded:
+    if "material" not in hits or not _SAYING.isdisjoint(hits) or not _QUOTES.isdisjoint(folded):
         return False
     said = {word.strip(EDGE) for word in folded.split()}
     if any(yes in folded if NO_SPACES.search(yes) else yes in said for yes in lexicon.yes):
@@ -208,12 +209,6 @@ def leaves_open(text: str, language: str | None, question: str | None) -> bool:
     folded = lexicon.fold(told)
     sentences = [Sentence(sentence, asks, lexicon) for sentence, asks in split(without_quotations(folded, lexicon))]
     if any(_sets_against(sentence, lexicon) for sentence in sentences):
-        return True
-    if (
-        (named or "asks_name" not in asked)
-        and told != text
-        and any(tells_something_else(s, lexicon) for s in sentences)
-    ):
         return True
     details = lexicon.details(folded)
     # "Only the year, 1715, is told, not who it was"
