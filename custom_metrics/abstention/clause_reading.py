@@ -123,7 +123,7 @@ def tells_something_else(sentence: Sentence, lexicon: Lexicon) -> bool:
         turned = any(0 <= start - turn <= 1 for turn in (cut, *turns))
         if start >= cut and (turned or any(0 <= verb - end <= _NEXT_TO for verb in verbs)):
             return True
-    return _ends_in_denial(text, lexicon, cut)
+    return ends_in_denial(text, lexicon, cut)
 
 
 def _telling(hits: Hits, details: Hits, breaks: Iterable[int]) -> list[tuple[int, int]]:
@@ -179,7 +179,7 @@ def denies_telling(details: Hits) -> bool:
     )
 
 
-def _ends_in_denial(text: str, lexicon: Lexicon, start: int = 0) -> bool:
+def ends_in_denial(text: str, lexicon: Lexicon, start: int = 0) -> bool:
     """Whether a folded sentence ends with a "not" or a "no" that begins at `start` or later ("the date is not")."""
     stop = len(text.rstrip(EDGE))
     if any(end == stop and first >= start for first, end in lexicon.details(text).get("denies", ())):

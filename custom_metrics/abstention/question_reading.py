@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from functools import cache
 
 from custom_metrics.abstention import lexicons
-from custom_metrics.abstention.clause_reading import denies_telling
+from custom_metrics.abstention.clause_reading import denies_telling, ends_in_denial
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, fold, is_word
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon, lexicon_of, phrase_table, supported_language
@@ -41,7 +41,7 @@ _STATES = re.compile(r"[:：] ?\S")  # "I can help: Paris"
 _PREPARING = frozenset(("requests", "prepares", "restates", "greets", "unasked"))
 _ASKING = frozenset(("asks", "asks_number", "asks_name", "asks_date"))
 _QUOTES = frozenset("'\"")
-_SAYING = frozenset(("tells", "affirms", "present", "some", "besides", "only", "part"))
+_SAYING = frozenset(("tells", "affirms", "present", "some", "besides", "only", "part", "but", "although", "citing"))
 _ABOUT = frozenset(("material", "tells", "offer", "beside", "reviews"))
 _UNIT = (
     r"[\s\-]?(?:[ck]?m(?![\w.])|km|[%€$]|met(?:er|r)|mèt|mét|мет|км|м(?![\w.])|kilom|килом|米|公里|公尺|キロ|メートル|미터|킬로|متر|ميٽر|میٹر"
@@ -172,6 +172,8 @@ def only_names_material(text: str, language: str | None, question: str | None) -
     words = len(text.split()) + sum(map(len, NO_SPACES.findall(text))) // _FEW
     if own is None or words < _FEW or length(text) > _BRIEF or _NUMBER.search(text) or _STATES.search(text):
         return False
+    if not question or question.lower() == question:
+        return False  # a script without capitals: a name cannot be told
     lexicon = lexicon_of(own)
     folded = lexicon.fold(text)
     hits = lexicon.search(folded) | lexicon.details(folded)
@@ -222,7 +224,7 @@ def _denies_asked(text: str, question: str, lexicon: Lexicon, valued: bool) -> b
     """Whether a clause denies that what the question asks for is told, and what stands in front of it speaks of the
     material: "We learn who owned it. The builder's name is simply not written". Where the text has a number of the asked
     kind (`valued`), only "not when it opened" does."""
-    about = denied = False
+    about = denied = asked = False
     for piece, asks in split(without_quotations(lexicon.fold(text), lexicon)):
         hits = lexicon.search(piece) | lexicon.details(piece)
         if denied and (not {"but", "present", "affirms", "some"}.isdisjoint(hits) or _NUMBER.search(piece)):
@@ -239,7 +241,8 @@ def _denies_asked(text: str, question: str, lexicon: Lexicon, valued: bool) -> b
                     denied = True
         if denied and any(cut > max(denials, default=0) for cut in turns):
             return False  # "I don't know exactly, but it seems that ..."
-        about = about or bool(ITEM.match(piece)) or not _ABOUT.isdisjoint(hits)
+        denied = denied or (asked and length(piece) <= _SHORT and ends_in_denial(piece, lexicon))  # "Is it? It isn't"
+        asked, about = asks, about or bool(ITEM.match(piece)) or not _ABOUT.isdisjoint(hits)
     return denied
 
 
