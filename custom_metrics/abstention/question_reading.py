@@ -141,24 +141,17 @@ def breaks_off(text: str, language: str | None) -> bool:
         return False
     for _, lexicon in lexicons(text, language):
         (first, asks), *others = [*split(lexicon.fold(text.strip()).replace(":\n", ".\n"))] or [("", True)]
-        leads = {} if asks else lexicon.details(first)
+        leads, begins = {} if asks else lexicon.details(first), lexicon.search(first)
         last = others[-1][0] if others else first
         hits = lexicon.search(last)
         named = ITEM.match(last) or sources_of(last, hits) or "ordinals" in lexicon.details(last)
         reviews = "reviews" in leads and "material" in hits
+        cut = text[-1:] in _UNFINISHED and bool(text)
         if not others:
-            named, reviews = (
-                False,
-                (reviews and not _STATES.search(text))
-                or (text and text[-1] in _UNFINISHED and only_openers(first, hits)),
-            )
-        elif text[-1:] in _UNFINISHED and "reviews" in lexicon.details(last):
+            named, reviews = False, (reviews and not _STATES.search(text)) or (cut and only_openers(first, hits))
+        elif cut and "reviews" in lexicon.details(last):
             reviews = True  # "Good question! Let's look at it together:"
-        elif (
-            text[-1:] in _UNFINISHED
-            and not _STATES.search(first)
-            and sources_of(first, begins := lexicon.search(first))
-        ):
+        elif cut and not asks and not _STATES.search(first) and sources_of(first, begins):
             reviews = reviews or bool(named and {"present", "affirms", "tells"}.isdisjoint(begins))
         if not _VALUE.search(last) and (reviews or (named and not {"reviews", "prepares"}.isdisjoint(leads))):
             return True
@@ -241,7 +234,9 @@ def _denies_asked(text: str, question: str, lexicon: Lexicon, valued: bool) -> b
                     denied = True
         if denied and any(cut > max(denials, default=0) for cut in turns):
             return False  # "I don't know exactly, but it seems that ..."
-        denied = denied or (asked and length(piece) <= _SHORT and ends_in_denial(piece, lexicon))  # "Is it? It isn't"
+        words = {word.strip(EDGE) for word in piece.split()}  # "Is it there? It isn't", but no "yes or no"
+        reply = asked and length(piece) <= _SHORT and words.isdisjoint(lexicon.yes)
+        denied = denied or (reply and ends_in_denial(piece, lexicon))
         asked, about = asks, about or bool(ITEM.match(piece)) or not _ABOUT.isdisjoint(hits)
     return denied
 
