@@ -111,10 +111,14 @@ def test_a_label_goes_by_the_question_and_the_passages(
     ("response", "question", "label"),
     [
         # a clause denies what was asked, behind what the passages treat
-        ("The texts cover the price and the view. Of the builder, not a word.", "Who was the builder of it?", NO_ANSWER),
+        (
+            "The texts cover the price and the view. Of the builder, not a word.",
+            "Who was the builder of it?",
+            NO_ANSWER,
+        ),
         ("We learn when it became a museum (1956), not when it was built.", "When was it built?", NO_ANSWER),
-        ("It was built by Ada Lind. The exact day is not given.", "Who built it?", ANSWER),
-        ("Read the contexts carefully now.", "Who built it?", INVALID),
+        ("Ada Lind built it in 1932. The exact day is not given.", "Who built it?", ANSWER),
+        ("Now I am going over all of the texts.", "Who built it?", INVALID),
         ("Who built it? Who built", "Who built it?", INVALID),
     ],
 )

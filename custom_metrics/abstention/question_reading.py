@@ -176,7 +176,7 @@ def only_names_material(text: str, language: str | None, question: str | None) -
     if any(yes in folded if NO_SPACES.search(yes) else yes in said for yes in lexicon.yes):
         return False
     plain = _CAPITAL.sub(lambda match: match[0].lower() if lexicon.fold(match[0]) in _words(own) else match[0], text)
-    return not _names(plain, question or "", own, inside=True)
+    return not _names(plain, question, own, inside=True)
 
 
 def leaves_open(text: str, language: str | None, question: str | None) -> bool:
