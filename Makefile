@@ -180,7 +180,7 @@ clean:
 # Changes the code in one place at a time, and asks which changes the fast tests notice; MUTANTS='custom_metrics.scores.grounding*' for
 # some. `mutmut results` prints the survivors, `mutmut show NAME` one.
 MUTANTS ?=
-.PHONY: mutants fuzz fuzz-guided
+.PHONY: mutants fuzz
 mutants: $(DEV)/.done
 	$(DEV)/bin/python $(PIP) mutmut==3.8.1
 	$(DEV)/bin/mutmut run $(foreach name,$(MUTANTS),'$(name)')
@@ -190,8 +190,3 @@ mutants: $(DEV)/.done
 FUZZ ?= 100000
 fuzz: $(DEV)/.done
 	FUZZ=$(FUZZ) $(DEV)/bin/python -m pytest tests/fuzz -m 'not vllm and not browser' -n 2
-
-# The same, guided by coverage (atheris, which has builds for Python 3.11 to 3.13 on Linux).
-fuzz-guided: $(DEV)/.done
-	$(DEV)/bin/python $(PIP) atheris==3.0.0
-	$(DEV)/bin/python -m tests.fuzz.guided -runs=$(FUZZ)

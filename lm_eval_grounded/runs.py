@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from custom_metrics.usage.columns import flag_of, listed, text_of
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import excerpt, on_one_line, shorten
+from lm_eval_grounded.answers import flag_of, listed, text_of
 
 if TYPE_CHECKING:
     import pandas

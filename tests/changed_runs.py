@@ -26,6 +26,19 @@ def copied_models(two_models: Path, folder: Path, tasks: Sequence[str]) -> tuple
     return first, second
 
 
+def few_tasks(two_models: Path, folder: Path, tasks: Sequence[str]) -> Path:
+    """A folder of both models' runs of some tasks, as if no other had been run: quick to read."""
+    for run in copied_models(two_models, folder, tasks):
+        change_results(run, lambda results: _without_other_tasks(results, tasks))
+    return folder
+
+
+def _without_other_tasks(results: Row, tasks: Sequence[str]) -> None:
+    for part in ("results", "configs", "versions", "n-shot", "n-samples", "higher_is_better"):
+        results[part] = {task: results[part][task] for task in tasks}
+    results |= {"groups": {}, "group_subtasks": {}}
+
+
 def change_samples(folder: Path, task: str, change: Callable[[list[Row]], list[Row]]) -> None:
     """Rewrite a samples file."""
     (path,) = folder.glob(f"samples_{task}_2*.jsonl")

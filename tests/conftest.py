@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ pytest_plugins = [
 
 # Before anything imports huggingface_hub, which reads them once.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # the figures expected are of float32; a GPU computes in bfloat16
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Workers share the processors. Threads of torch that wait for each other there take most of the time. Read once, too.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -112,6 +113,17 @@ def evaluate(tasks: list[str], model: str, model_args: str = "", **options: Any)
         model=model, model_args=model_args, tasks=tasks, task_manager=manager, **options
     )
     return results
+
+
+def loaded_tasks(names: Iterable[str], **metadata: Any) -> dict[str, Any]:
+    """Our tasks by name, as the harness makes them."""
+    from lm_eval.tasks import TaskManager
+
+    from lm_eval_tasks.harness.autoload import task_folder
+
+    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata=metadata)
+    tasks: dict[str, Any] = manager.load([*names])["tasks"]
+    return tasks
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,8 @@ from typing import Any
 from custom_metrics.scores.aggregations import defined_share
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric
-from lm_eval_tasks.runs import Run, Settings, TaskRun
+from lm_eval_tasks.runs import Run, TaskRun
+from lm_eval_tasks.runs.run import Settings
 
 Values = Mapping[str, Any]
 SETTINGS = Settings("", 0, "", "", {}, None)

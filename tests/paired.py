@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
+from statsmodels.stats.multitest import multipletests
 
 from custom_metrics.hallucination import HallucinationRate
 from custom_metrics.scores.aggregations import Aggregation, Ratios
 from custom_metrics.statistics.figures import Rows
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, mean_differences
-from custom_metrics.statistics.paired_shares import share_differences
+from custom_metrics.statistics.paired_difference import (
+    NO_DIFFERENCE,
+    Floats,
+    PairedDifference,
+    mean_differences,
+    share_differences,
+)
 from custom_metrics.statistics.random_effects import Errors
 
 Strata = Sequence[tuple[Any, Any]]
@@ -42,6 +49,12 @@ class RateStratum(NamedTuple):
     first: Any
     second: Any
     errors: Errors | None = None
+
+
+def holm_by_statsmodels(p_values: Sequence[float]) -> Any:
+    """Its adjusted p values. It has Python collect garbage each time, which takes a second in a process of many tests."""
+    with patch("gc.collect"):
+        return multipletests(p_values, method="holm")[1]
 
 
 def compare_means(strata: Strata) -> PairedDifference:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from custom_metrics import abstention
 from custom_metrics.abstention import HEAD, TAIL
-from custom_metrics.abstention.explained import Explanation, Match, SentenceRead, explain, matches
+from custom_metrics.abstention.explained import Match, explain, matches
 from custom_metrics.abstention.phrases import Lexicon, build_lexicon
 
 TABLE = {
@@ -79,74 +77,12 @@ def test_a_sentence_holds_phrases_of_a_table(sentence: str, found: list[Match], 
     assert list(matches(sentence, english)) == found
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("", []),
-        ("It was Paris.", []),
-        ("The Text.", ["text"]),
-        ("The text is long. It is silent.", ["text", "silent", "text", "silent"]),  # and as a whole
-        ("Silent. Answer: the text", ["text"]),
-        ("Not here. Not there.", ["not here. not there"]),
-    ],
-)
-def test_a_text_holds_those_of_its_sentences_and_its_own(text: str, found: list[str], english: Lexicon) -> None:
-    assert [match.text for match in matches(text, english)] == found
-
-
-NOTHING = "it holds no phrase that abstains here"
-ANSWERS = f"{NOTHING}; it answers"
-TEXT = Match("material", "text", "text", ())
-KNOW = Match("abstains", "i don't know", "i don't know", ())
-SILENT = Match("silent", "silent", "silent", ())
-NONE = Match("bare", "none", "none", ())
-NOT_HERE = Match("bare", "not here. not there", "not here. not there", ())
-
-READ = [
-    (  # folded
-        "The  TEXT is long. It is *silent*.",
-        "an abstention",
-        [("the text is long", NOTHING, TEXT), (" it is silent ", "it finds the material silent", SILENT)],
-    ),
-    (  # read no further than to the answer that takes it back
-        "None. It was Paris. The text is silent. None.",
-        "no abstention: an answer follows it that takes it back",
-        [("none", "it is a bare phrase of abstention", NONE), (" it was paris", ANSWERS)],
-    ),
-    (  # what stands behind the last "Answer:"
-        "I don't know. Answer: Paris",
-        "no abstention: no sentence abstains",
-        [("paris", ANSWERS)],
-    ),
-    (
-        "Not here. Not there.",
-        "an abstention: the text as a whole is a bare phrase",
-        [
-            *(("not here", ANSWERS), (" not there", ANSWERS)),
-            ("not here. not there.", "it is a bare phrase of abstention", NOT_HERE),
-        ],
-    ),
-    (  # without its title
-        "I don't know The Lord Of The Rings.",
-        "an abstention",
-        [("i don't know ", "it abstains by itself", KNOW)],
-    ),
-]
-
-
 @pytest.fixture
 def languages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tables, and two languages that every text looks like."""
     spoken = {"en": build_lexicon([TABLE]), "de": build_lexicon([GERMAN])}
     monkeypatch.setattr(abstention, "lexicon_of", spoken.__getitem__)
     monkeypatch.setattr(abstention, "likely_languages", lambda text: ("de", "en"))
-
-
-@pytest.mark.usefixtures("languages")
-@pytest.mark.parametrize(("text", "verdict", "sentences"), READ)
-def test_an_answer_is_explained_sentence_by_sentence(text: str, verdict: str, sentences: list[Any]) -> None:
-    read = tuple(SentenceRead(said, why, tuple(matches)) for said, why, *matches in sentences)
-    assert explain(text, "en-GB") == [Explanation("en", verdict.startswith("an "), verdict, read)]
 
 
 @pytest.mark.usefixtures("languages")

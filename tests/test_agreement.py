@@ -11,7 +11,7 @@ import pytest
 
 from custom_metrics.statistics.figures import UNDEFINED
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.agreement import Comparison, Result, compare, render_table
+from lm_eval_tasks.commands.agreement import Comparison, Result, compare, render_table
 
 NAN = math.nan
 A, B = (1, 2, 3, 4, 4, 2), (1, 2, 4, 4, 3, 1)
@@ -94,19 +94,6 @@ def test_ratings_have_an_order_where_all_are_numbers(
         assert says in found.notes[0]
 
 
-def test_aspects_are_compared_apart_and_together(tmp_path: Path) -> None:
-    first = rows(*A, aspect="faithfulness") + rows(1, 2, 2, aspect="appropriateness")
-    second = rows(*B, aspect="faithfulness") + rows(1, 2, 1, aspect="appropriateness")
-    found = two(tmp_path, first, second)
-    assert [(result.group, result.counts["items"]) for result in found.results] == [
-        ("appropriateness", 3),
-        ("faithfulness", 6),
-        ("all aspects", 9),
-    ]
-    assert values(found.results[1]) == pytest.approx(OF_A_AND_B)
-    assert values(found.results[2])["exact"] == pytest.approx(5 / 9)
-
-
 def test_a_harness_samples_file_is_read_as_it_is(tmp_path: Path) -> None:
     people = [
         {"question": f"d{n}", "aspect": a, "score": s} for a, said in (("f", A), ("g", B)) for n, s in enumerate(said)
@@ -185,11 +172,7 @@ def test_a_row_that_stands_twice_counts_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "options", "says"),
     [
-        (
-            rows(1, 2) + rows(3),
-            {},
-            r"a\.jsonl, line 3: 'q0' is there a second time and differs \(1.0 before, 3.0 here\)",
-        ),
+        (rows(1, 2) + rows(3), {}, r"a\.jsonl, line 3: 'q0' is there a second time and differs"),
         ([{"id": "y\x1b", "rating": 1}], {}, r"a.jsonl has 'y\\x1b'; b.jsonl has 'q0', 'q1'"),
         ([{"id": "q0", "rating": 1, "aspect": "f"}], {}, r"no item was judged by two raters: a.jsonl has 'q0' \('f'\)"),
         *(
@@ -304,7 +287,7 @@ def test_without_ids_rows_of_one_number_are_one_document(tmp_path: Path) -> None
         (tagged("a"), {"language": "tlhIngan Hol"}, "unknown language 'tlhIngan Hol'"),
         (tagged("a"), {"text_column": "text"}, "'0' has no 'text' in either"),
         ([{"id": 0, "annotated": 7}], {}, "line 1: 'annotated' must be a text, got 7"),
-        (tagged("a") + tagged("b"), {}, r"'0' is there a second time and differs \('a' before, 'b' here\)"),
+        (tagged("a") + tagged("b"), {}, "'0' is there a second time and differs"),
     ],
 )
 def test_tagged_texts_that_cannot_be_compared_are_named(
@@ -322,7 +305,7 @@ def test_silver_and_gold_of_the_public_data(hub: str) -> None:
     assert [tuple(values(result).values()) for result in found.results] == [
         pytest.approx(of, abs=5e-7) for of in kappas
     ]
-    assert [line.split("  ", 1)[1].split() for line in render_table(found).splitlines()[1:4]] == [
+    assert [line.split("  ", 1)[1].split() for line in render_table(found).splitlines()[2:5]] == [
         "ar 248 24528 0 0 0.594 [0.555, 0.636] 0.483 [0.445, 0.523]".split(),
         "de 331 52730 0 0 0.823 [0.795, 0.847] 0.689 [0.661, 0.716]".split(),
         "tr 244 30160 0 1 0.703 [0.664, 0.740] 0.588 [0.553, 0.621]".split(),
@@ -341,15 +324,15 @@ def test_the_users_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     written(tmp_path / "judge.jsonl", rows(*B, 1))
     monkeypatch.chdir(tmp_path)
     assert main(["agreement", "people.csv", "judge.jsonl"]) == 0
-    head, line, _, note = capsys.readouterr().out.splitlines()
+    head, _, line, _, note = capsys.readouterr().out.splitlines()
     assert head.split() == ["raters", "aspect", "items", "unread", "exact", "kappa", "weighted", "kappa", "tau-b"]
-    assert line.startswith("people.csv, judge.jsonl  -               6         1  0.500 [0.167, 0.833]  0.333 [")
-    assert line.split("]  ")[2].startswith("0.824 [")
-    assert line.split("]  ")[3].startswith("0.692 [")
+    first = "people.csv, judge.jsonl - 6 1 0.500 [0.167, 0.833] 0.333 ["
+    assert " ".join(line.split()).startswith(first)
+    assert [part.split()[0] for part in line.split("]  ")[2:]] == ["0.824", "0.692"]
     assert note == "In brackets: 95 % bounds, from a bootstrap over ids."
     marked = {"a": "x <entity>y</entity>", "b": "x y", "text": "x y"}
     written(tmp_path / "x.json", [marked, {"a": "z", "b": "<entity>z</entity>", "text": "z"}])
     arguments = ["x.json", "x.json", "--kind", "tags", "--column", "a", "b", "--text", "text", "--language", "German"]
     assert main(["agreement", *arguments]) == 0
-    line = capsys.readouterr().out.splitlines()[1]
-    assert line.startswith("a, b      de                    2        3         0          0  -0.500 [")
+    line = capsys.readouterr().out.splitlines()[2]
+    assert " ".join(line.split()).startswith("a, b de 2 3 0 0 -0.500 [")

@@ -79,13 +79,6 @@ def test_statistics_equal_scikit_learns_and_scipys(case: tuple[int, list[tuple[i
     assert equal_share(cells) == pytest.approx(np.mean([a == b for a, b in pairs]))
 
 
-@given(st.lists(PAIRS.map(lambda case: contingency_table(case[1], 6)), min_size=1, max_size=5))
-def test_many_tables_at_once_are_each_as_alone(tables: list[Any]) -> None:
-    for statistic in (equal_share, cohen_kappa, kendall_tau_b, lambda t: cohen_kappa(any_label(t))):
-        together = statistic(np.array(tables))
-        assert together == pytest.approx([float(statistic(one)) for one in tables], nan_ok=True)
-
-
 @pytest.mark.parametrize(
     ("scores", "last_row"),
     [

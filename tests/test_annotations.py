@@ -94,7 +94,7 @@ def texts_with_spans(draw: st.DrawFn) -> tuple[str, list[Span]]:
     return text, draw(st.lists(spans, max_size=6))
 
 
-@settings(max_examples=4 * settings.default.max_examples, deadline=None)
+@settings(deadline=None)
 @given(texts_with_spans())
 def test_what_is_rendered_is_read_again(written: tuple[str, list[Span]]) -> None:
     """Whatever the text holds, however spans nest and cross; probabilities to the last digit."""

@@ -37,7 +37,7 @@ from lm_eval_tasks.mfava import task as estimation
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.mushroom.dataset import load as load_mushroom
 from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl
-from tests.conftest import results_of
+from tests.conftest import loaded_tasks, results_of
 from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
@@ -52,19 +52,19 @@ HOSTILE = [
     "",
     " \t\n",
     '{"answer": ' + "1" * 5000 + "}",
-    '{"answer": {"answer": ' * 2000,
+    '{"answer": {"answer": ' * 400,
     "[" * 20_000,
     '{"answer": "\\ud800"}',
     "half \ud800 a pair",
     "\ud83d\ude00",  # two halves that belong together
     "\x00\x1b[2J\x07",
-    "<entity>" * 3000,
-    "</invented>" * 3000,
-    "< " * 5000,
-    "```json\n" * 2000,
+    "<entity>" * 600,
+    "</invented>" * 600,
+    "< " * 1000,
+    "```json\n" * 400,
     "Rating: " + "9" * 5000,
     "<think>" * 3000,
-    "哈" * 5000,
+    "哈" * 1000,
     "a" * 100_000,
     "\u202e\u2066\ufeff\U000e0041",
     "{{ 7 * 7 }} {% for x in y %}",
@@ -224,13 +224,8 @@ def test_half_a_character_in_an_answer_costs_no_sample(
 
 
 def test_the_task_mends_what_any_other_model_says(caplog: pytest.LogCaptureFixture) -> None:
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.harness.autoload import task_folder
-
     tasks = ["nomiracl_de", "clapnq_rag", "mfava_de", "mfava_detection_de_gold", "mushroom_de"]
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": MINIATURE})
-    for name, task in manager.load(tasks)["tasks"].items():
+    for name, task in loaded_tasks(tasks, mirror=MINIATURE).items():
         task.build_all_requests(limit=2, rank=0, world_size=1)
         for request in task.instances:
             request.resps.append("half \udfff")

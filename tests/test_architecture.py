@@ -7,14 +7,11 @@ import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
-from lm_eval_tasks.harness.host import has_scorers
-from tests.architecture import PACKAGES, PAGE, rooms, updated
-from tests.conftest import ROOT, evaluate, run
-from tests.miniature import MINIATURE
+from tests.architecture import PACKAGES, PAGE, updated
+from tests.conftest import ROOT, run
 
 TEXT = PAGE.read_text("utf-8")
 LINK = re.compile(r"\]\(([^)#]+)")
@@ -73,45 +70,3 @@ def test_every_name_is_in_a_file_of_its_row() -> None:
         assert [path for path in paths if not path.exists()] == []
         texts = [path.read_text("utf-8") for path in paths if path.is_file()]
         assert [name for name in names if not any(defines(text, name) for text in texts)] == [], paths
-
-
-def rooms_entered(tasks: list[str], output: Path) -> list[str]:
-    """The rooms whose functions a run calls, in the order of their first call: one document of each task, from the making
-    of the tasks to the results file. Model and harness are there before."""
-    from lm_eval.loggers import EvaluationTracker
-
-    from lm_eval_tasks.models.baseline import GroundedBaseline
-
-    model, tracker = GroundedBaseline(), EvaluationTracker(output_path=str(output))
-    modules: dict[str, None] = {}
-
-    def record(frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call":
-            modules.setdefault(frame.f_globals.get("__name__", ""))
-
-    before = sys.getprofile()
-    sys.setprofile(record)
-    try:
-        results = evaluate(tasks, model, limit=1, metadata={"mirror": MINIATURE}, evaluation_tracker=tracker)
-        samples = results.pop("samples")
-        tracker.save_results_aggregated(results, samples)
-        for task in tasks:
-            tracker.save_results_samples(task, samples[task])
-    finally:
-        sys.setprofile(before)
-    known = rooms()
-    names = [name.split(".") for name in modules]
-    entered = [inner if (inner := ".".join(parts[:2])) in known else parts[0] for parts in names]
-    return list(dict.fromkeys(room for room in entered if room in known))
-
-
-@pytest.mark.skipif(has_scorers(), reason="the order is that of lm-eval 0.4; 0.5 reads a task's metrics first")
-def test_a_document_enters_the_rooms_of_its_table_each_once(tmp_path: Path) -> None:
-    both = ["nomiracl_de", "mfava_de"]
-    rooms_entered(both, tmp_path)  # imports, and what a process reads once, are no step of a document
-    _, _, section = TEXT.partition("| room | `nomiracl_de` | `mfava_de` |")
-    rows = [cells(line) for line in section.partition("\n\n")[0].splitlines()[2:]]
-    assert [row[0].strip("`") for row in rows] == rooms_entered(both, tmp_path)
-    for column, task in enumerate(both, 1):
-        of_task = {row[0].strip("`") for row in rows if row[column] != "not entered"}
-        assert of_task == set(rooms_entered([task], tmp_path)), task

@@ -14,10 +14,11 @@ import pytest
 import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.commands.export import model_card
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import sha256_of
 from lm_eval_tasks.data.sources import MissingSource
-from lm_eval_tasks.definition import catalogue, generated
+from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.loading import TaskLoader
 from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.harness.autoload import task_folder
@@ -25,11 +26,11 @@ from lm_eval_tasks.nomiracl.dataset import first_by_hash
 from lm_eval_tasks.nomiracl.dataset import load as nomiracl
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard import write_leaderboard
-from lm_eval_tasks.results.model_card import model_card
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.runs import read_runs
 from tests.conftest import figures_of
+from tests.development import generated
 from tests.logged_runs import in_this_process
 
 Harness = Callable[..., dict[str, Any]]
@@ -55,7 +56,7 @@ def test_the_benchmarks_are_the_folders_with_a_table() -> None:
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_the_generated_files_are_current(name: str) -> None:
-    """`python -m lm_eval_tasks.definition.generated` would change nothing, and no file is there that it does not write."""
+    """`python -m tests.development.generated` would change nothing, and no file is there that it does not write."""
     folder = Path(task_folder()) / name
     written = generated.contents(catalogue.benchmark_of(folder))
     assert len(written) == WRITTEN[name]

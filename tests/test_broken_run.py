@@ -16,8 +16,9 @@ import pytest
 from custom_metrics import filters
 from custom_metrics.broken_run import Answered, Labels, Signs, is_repetitive, signs_of, warning
 from custom_metrics.relevance import NO_ANSWER, nomiracl_label, robust_label
-from lm_eval_tasks.harness import run_warnings
+from lm_eval_tasks.harness import task as harness_task
 from lm_eval_tasks.nomiracl.dataset import load
+from tests.conftest import loaded_tasks
 from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
@@ -146,14 +147,9 @@ def test_broken_answers_do_not_look_good(
 
 
 def test_clapnq_and_mfava_are_looked_at_and_detection_is_not(caplog: pytest.LogCaptureFixture) -> None:
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.harness.autoload import task_folder
-
     expected = {"nomiracl_de": True, "clapnq_gold": True, "clapnq_rag": True, "mfava_de": True}
     expected |= {"mfava_detection_de_gold": False, "mushroom_de": False}
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": MINIATURE})
-    for name, task in manager.load(list(expected))["tasks"].items():
+    for name, task in loaded_tasks(expected, mirror=MINIATURE).items():
         task.build_all_requests(limit=4, rank=0, world_size=1)
         for request in task.instances:
             request.resps.append("")
@@ -171,7 +167,7 @@ def test_answers_are_not_labelled_again(harness: Harness, monkeypatch: pytest.Mo
     """The filters' labels are those that are counted."""
     read: list[Any] = []
     monkeypatch.setattr(filters, "robust_label", lambda response, *_: read.append(response) or "Invalid")
-    monkeypatch.setattr(run_warnings, "signs_of", lambda answers: counted.extend(answers) or signs_of(answers))
+    monkeypatch.setattr(harness_task, "signs_of", lambda answers: counted.extend(answers) or signs_of(answers))
     counted: list[Answered] = []
     harness(["nomiracl_de"], "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE}, limit=4)
     assert len(read) == 4
@@ -186,7 +182,8 @@ def test_a_task_with_one_parser_is_looked_at_with_both(parser: str, caplog: pyte
         SimpleNamespace(doc={"query": QUESTION, "language": "de"}, resps=[city, city], filtered_resps={"one": label})
         for city in ("Berlin", "Bonn", "Köln")
     ]
-    run_warnings.warn_broken("t", [listed], requests, generated=False)
+    run = {"_instances": requests, "run_settings": {}, "is_generated": False, "filter_steps": lambda: [listed]}
+    harness_task.GroundedTask._warn_of_replies(SimpleNamespace(config=SimpleNamespace(task="t"), **run))
     assert "t: strict and robust differ on 6 of 6 answers" in caplog.text
 
 

@@ -90,7 +90,7 @@ def labelled(draw: st.DrawFn) -> tuple[int, Soft, Soft]:
     return length, draw(spans), draw(spans)
 
 
-@settings(max_examples=3 * settings.default.max_examples, deadline=None)
+@settings(deadline=None)
 @given(labelled())
 def test_any_labels_score_as_the_published_scorer_has_it(case: tuple[int, Soft, Soft]) -> None:
     length, annotated, found = case
@@ -105,6 +105,7 @@ def test_any_labels_score_as_the_published_scorer_has_it(case: tuple[int, Soft, 
 
 
 @pytest.mark.one_python("figures of the public data; the code is tested by the cases above")
+@pytest.mark.slow("every labelled answer of a mirror, three times")
 def test_every_real_answer_scores_as_the_published_scorer_has_it(hub: str) -> None:
     """All labelled answers of the mirror, with and without page, against predictions of three kinds."""
     rows = [

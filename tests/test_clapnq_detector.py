@@ -137,25 +137,11 @@ print({column for sample in got["samples"]["clapnq_rag"] for column in sample["d
 """
 
 
+@pytest.mark.slow("starts a Python of its own")
 def test_without_a_detector_nothing_of_it_is_there() -> None:
     root = Path(sources.__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", ALONE], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-5:] == ["[]", "[]", "[False, False]", "['final_answer', 'take_first']", "set()"]
-
-
-def test_predict_only_skips_the_detector(harness: Harness, third: EveryThirdWord) -> None:
-    task = "clapnq_rag"
-    _, got = evaluated(
-        harness, task, metadata={**SAMPLE, "detector": "tests/third"}, predict_only=True, bootstrap_iters=0
-    )
-    assert third.calls == []
-    assert got["results"][task]["bypass,answer"] == 999
-    assert "hallucination" not in got["configs"][task]["metadata"]
-    assert [step["function"] for step in got["configs"][task]["filter_list"][0]["filter"]] == [
-        *("final_answer", "take_first")
-    ]
-    for sample in got["samples"][task]:
-        assert sample["filtered_resps"] == [sample["resps"][0][0]]
 
 
 @pytest.mark.slow("a model of transformers reads two settings")

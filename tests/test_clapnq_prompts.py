@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from custom_metrics.abstention import is_abstention
-from lm_eval_tasks.clapnq.task import PaperShots, choose_shots
+from lm_eval_tasks.clapnq.task import choose_shots
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.harness.host import has_scorers
+from tests.conftest import loaded_tasks
 from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
@@ -51,13 +52,8 @@ LLAMA_END = (
 @pytest.fixture(scope="module")
 def tasks() -> dict[str, Any]:
     """The tasks over the bundled sample, by name."""
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.harness.autoload import task_folder
-
     names = [f"clapnq_{setting}{prompt}" for setting in ("gold", "rag") for prompt in ("", "_gpt", "_llama")]
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": MINIATURE})
-    found: dict[str, Any] = manager.load(names)["tasks"]
+    found: dict[str, Any] = loaded_tasks(names, mirror=MINIATURE)
     return found
 
 
@@ -190,17 +186,6 @@ def test_the_unanswerable_example_is_asked_of_the_answerable_ones_passage(
 def test_train_files_without_an_example_are_refused(answerable: Any, unanswerable: Any) -> None:
     with pytest.raises(ValueError, match="no answerable question with an answer, or no unanswerable one"):
         choose_shots(answerable, unanswerable)
-
-
-def test_shots_are_read_once_and_only_when_asked_for() -> None:
-    reads = []
-    sampler = PaperShots(lambda: reads.append(1) or [{"id": "1"}, {"id": "2"}], "clapnq_gold")  # type: ignore[func-returns-value]
-    assert reads == []
-    assert [len(sampler.sample(n)) for n in (1, 2, 1)] == [1, 2, 1]
-    assert reads == [1]
-    for n in (3, 5):
-        with pytest.raises(ValueError, match=f"--num_fewshot {n}: the settings are 1"):
-            sampler.sample(n)
 
 
 def with_shots(harness: Harness, mirror: str, shots: int, **metadata: str) -> str:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from statsmodels.stats.multitest import multipletests
 
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.results.compare import Comparison, Difference, Incomparable, compare_runs
 from lm_eval_tasks.runs import read_runs
-from tests.changed_runs import Row, change_results, change_samples, copied_models, written_samples
+from tests.changed_runs import Row, change_results, change_samples, copied_models, few_tasks, written_samples
 from tests.logged_runs import copied
+from tests.paired import holm_by_statsmodels
 
 FEW = ("nomiracl_de", "clapnq_rag", "mfava_de")
 
@@ -82,22 +82,25 @@ def test_a_group_is_the_mean_over_its_languages(whole: Comparison) -> None:
     assert {row.family for row in tasks} == {18}
 
 
-def test_holm_is_over_the_pairs_of_a_language_and_over_the_languages_of_a_single_pair(two_models: Path) -> None:
-    found = compared(two_models, two_models, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"])
+def test_holm_is_over_the_pairs_of_a_language_and_over_the_languages_of_a_single_pair(
+    two_models: Path, tmp_path: Path
+) -> None:
+    runs = few_tasks(two_models, tmp_path, ["nomiracl_de", "nomiracl_fi", "clapnq_gold", "clapnq_rag"])
+    found = compared(runs, runs, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"])
     assert len(found.models) == len(set(found.models)) == 4
     rows = list(found.select("accuracy"))
     assert len(rows) == 2 * 6
     assert {row.family for row in rows} == {6}
     for task in ("nomiracl_de", "nomiracl_fi"):
         of_task = [row for row in rows if row.task == task]
-        corrected = multipletests([row.p for row in of_task], method="holm")[1]
+        corrected = holm_by_statsmodels([row.p for row in of_task])
         assert [row.p_adjusted for row in of_task] == pytest.approx(corrected)
     assert {(row.first, row.second) for row in rows if row.p == 1.0} >= {(0, 2), (1, 3)}  # a run and itself
-    of_pair = [*compared(two_models, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"]).select("accuracy")]
+    of_pair = [*compared(runs, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"]).select("accuracy")]
     assert [row.family for row in of_pair] == [2, 2]
-    corrected = multipletests([row.p for row in of_pair], method="holm")[1]
+    corrected = holm_by_statsmodels([row.p for row in of_pair])
     assert [row.p_adjusted for row in of_pair] == pytest.approx(corrected)
-    retrievers = [*compared(two_models, tasks=["clapnq_gold", "clapnq_rag"], metrics=["rougeL"]).select("rougeL")]
+    retrievers = [*compared(runs, tasks=["clapnq_gold", "clapnq_rag"], metrics=["rougeL"]).select("rougeL")]
     assert [(row.family, row.p_adjusted == row.p) for row in retrievers] == [(1, True), (1, True)]  # no languages
 
 
@@ -397,27 +400,6 @@ def test_a_value_that_is_no_number_is_seen_behind_one_that_does_not_count(
     change_samples(first, "clapnq_gold", lambda rows: [{**row, "rougeL": next(values, row["rougeL"])} for row in rows])
     with pytest.raises(Incomparable, match=f"rougeL: .*{reason}"):
         compared(first, second, tasks=["clapnq_gold"], metrics=["rougeL"])
-
-
-def test_word_scores_are_ratios_of_sums_or_their_mean_over_categories_that_occur(tmp_path: Path) -> None:
-    def scores(name: str, *models: list[Any]) -> dict[str, tuple[float, float]]:
-        task = f"mfava_detection_de_gold{name}"
-        places = [
-            written_samples(tmp_path / f"{name}{n}", task, [{"f1": 0.5, "precision": c, "recall": c} for c in counts])
-            for n, counts in enumerate(models)
-        ]
-        found = compared(*places, every_metric=True)
-        return {row.metric: (row.first_value, row.second_value) for row in found.differences}
-
-    first, second = [[3, 1, 2, 40], [0, 2, 1, 30], [5, 0, 1, 20]], [[1, 1, 4, 40], [1, 0, 0, 32], [2, 0, 4, 20]]
-    values = scores("", first, second)
-    assert values["f1"] == pytest.approx((16 / 23, 8 / 17))
-    assert values["precision"] == pytest.approx((8 / 11, 4 / 5))
-    assert values["recall"] == pytest.approx((8 / 12, 4 / 12))
-    none = [0, 0, 0, 10]
-    by_category = [[[3, 1, 2, 40], none, [1, 0, 1, 9], none, none, none]] * 4
-    # as custom_metrics.scores.detection: absent ones are left out
-    assert scores("_category", by_category, by_category)["f1"][0] == pytest.approx((6 / 9 + 2 / 3) / 2)
 
 
 FAITHFUL, FITTING = "faithfulness", "appropriateness"

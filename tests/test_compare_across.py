@@ -16,10 +16,10 @@ import pytest
 from custom_metrics.statistics.paired_difference import detectable_difference, rows_needed
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.compare import plan
 from lm_eval_tasks.definition.catalogue import variant_of
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.results.compare import Comparison, Incomparable, compare_runs
-from lm_eval_tasks.results.compare.planning import plan
 from lm_eval_tasks.results.joining import ACROSS
 from lm_eval_tasks.runs import labels, read_runs
 from tests.changed_runs import Row, change_results, change_samples, copied_models, written_samples

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE
-from custom_metrics.statistics.paired_shares import TANGO
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, TANGO
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import FORMATS
 from lm_eval_tasks.definition.catalogue import metric_of

@@ -102,6 +102,7 @@ def test_name_version_licence(lookup: Path, tmp_path: Path) -> None:
     assert changed.version == f"{detector.version};form=paper;threshold=0.7"
 
 
+@pytest.mark.slow("starts a Python of its own, which imports torch and peft")
 def test_from_the_hubs_cache(tmp_path: Path) -> None:
     """As a user types it: names of the hub, here for an adapter and its base model that were fetched before."""
     peft = pytest.importorskip("peft")

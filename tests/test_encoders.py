@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,21 +131,6 @@ def test_a_folder_that_does_not_exist_is_named_in_full(tmp_path: Path, monkeypat
         assert str(refused.value) == (
             f"{Path(place).expanduser().resolve()}: no such folder ({option}=DIR names the folder of that model's files)"
         )
-
-
-def test_options_say_what_dense_is(tmp_path: Path) -> None:
-    prefixes = {"query_prefix": "q: ", "passage_prefix": ""}
-    assert encoder_for("dense", {"encoder": "a/b"}) == Encoder("a/b")
-    found = encoder_for("dense", {"encoder": "a/b", "encoder_revision": "v1", **prefixes})
-    assert found == Encoder("a/b", "v1", None, "q: ", "", None)
-    folder = tmp_path / "my model"
-    folder.mkdir()
-    found = encoder_for("dense", {"encoder": folder, "encoder_revision": "v1", **prefixes})
-    assert found == Encoder("my model", None, None, "q: ", "", folder)
-    # Options of other retrievers leave the named ones as they are.
-    others = {"encoder": "a/b", "encoder_revision": "v1", **prefixes, "minilm": tmp_path}
-    assert encoder_for("e5", others) is encoders()["e5"]
-    assert encoder_for("minilm", others) == replace(encoders()["minilm"], folder=tmp_path)
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ def printed_of(mirror: str, disabled: str, threads: str, folder: Path) -> str:
     return run(code, folder, LM_EVAL_GROUNDED_CACHE=str(folder), **environment).stdout
 
 
+@pytest.mark.slow("two processes that import the project anew")
 @pytest.mark.one_python("what another processor computes")
 def test_the_plainest_processor_gives_the_same_files(tmp_path: Path) -> None:
     """On the sample: all instructions and all cores, and none of them that can be left out on one core."""

@@ -14,7 +14,6 @@ import pytest
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.export import export_clapnq, export_tasks
 from lm_eval_tasks.data.provenance import sidecar_of
-from lm_eval_tasks.data.sources import CorruptSource
 from tests.logged_runs import lines as rows
 from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
@@ -160,18 +159,6 @@ def test_a_bad_option_is_refused_and_nothing_is_written(options: dict[str, Any],
     with pytest.raises(ValueError, match=error):
         export_clapnq(tmp_path / "x.jsonl", mirror=MINIATURE, **options)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_damaged_file_leaves_the_earlier_export(tmp_path: Path) -> None:
-    output = tmp_path / "train.jsonl"
-    exported(output)
-    before = output.read_bytes(), sidecar_of(output).read_bytes()
-    mirror = copy_of_sample(tmp_path / "mirror")
-    with (mirror / "PrimeQA/clapnq/clapnq_train_answerable.jsonl").open("a", encoding="utf-8") as stream:
-        stream.write('{"id": "cut')
-    with pytest.raises(CorruptSource, match="line 11: no JSON"):
-        export_clapnq(output, mirror=str(mirror))
-    assert (output.read_bytes(), sidecar_of(output).read_bytes()) == before
 
 
 @pytest.mark.parametrize("columns", [["messages"], ["prompt", "completion"]])

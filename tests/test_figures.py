@@ -101,15 +101,6 @@ def test_a_figure_in_a_file_has_no_nan() -> None:
 VALUES = [0.0, 1.0, 0.25, 0.75, 0.5, 1.0, 0.125]
 
 
-def test_a_sum_is_drawn_as_often_as_the_multinomial_says() -> None:
-    clusters = np.array([[3.0, 1.0], [1.0, 2.0], [2.0, 5.0]])
-    by_content = clusters[[0, 1, 2]]  # in order of the last quantity
-    counts = np.random.default_rng(5).multinomial(3, [1 / 3] * 3, size=40)
-    np.testing.assert_array_equal(resampled_sums(clusters, 40, 5), counts @ by_content)
-    np.testing.assert_array_equal(resampled_sums(clusters[::-1].tolist(), 40, 5), counts @ by_content)
-    assert resampled_sums(clusters.astype(int), 40, 5).dtype == float
-
-
 @pytest.mark.parametrize("block", [1, 15, 7 * 40])
 def test_the_size_of_a_block_changes_nothing(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     clusters = np.array(VALUES)[:, None]

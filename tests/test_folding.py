@@ -6,7 +6,7 @@ from string import ascii_letters, digits
 
 import pytest
 
-from custom_metrics.abstention.folding import fold, is_boundary, is_word
+from custom_metrics.abstention.folding import fold, is_word
 
 
 @pytest.mark.parametrize(
@@ -75,37 +75,3 @@ def test_marks_are_dropped_where_a_language_drops_them(text: str, folded: str) -
 )
 def test_a_word_is_of_letters_digits_and_their_marks(characters: str, expected: bool) -> None:
     assert {character: is_word(character) for character in characters} == dict.fromkeys(characters, expected)
-
-
-@pytest.mark.parametrize(
-    ("outside", "inside", "expected"),
-    [
-        # a character that belongs to no word
-        *((outside, inside, True) for outside in " .,'\"-\n\x00" for inside in "aж我"),
-        # letters of a word
-        ("b", "a", False),
-        ("7", "a", False),
-        ("é", "a", False),
-        ("b", "é", False),
-        ("д", "ж", False),
-        ("\u064b", "ب", False),
-        ("a", "ж", False),
-        ("ż", "ж", False),
-        # scripts that write no spaces: whatever stands inside
-        *((outside, inside, True) for outside in "我かカกກကក々" for inside in "aé我ж"),
-        # where no spaces are written inside only, the word goes on
-        ("a", "我", False),
-        ("д", "我", False),
-        # behind an ASCII letter, every script but Latin
-        *((outside, "a", True) for outside in "жאبक한ა"),
-        *((outside, "é", False) for outside in "жאبक한ა"),
-        # Latin is U+0000 to U+024F and U+1E00 to U+1EFF
-        ("\u024f", "a", False),
-        ("\u0250", "a", True),
-        ("\u1e00", "a", False),
-        ("\u1eff", "a", False),
-        ("\u1f00", "a", True),
-    ],
-)
-def test_a_word_may_end_between_two_characters(outside: str, inside: str, expected: bool) -> None:
-    assert bool(is_boundary(outside, inside)) is expected

@@ -332,6 +332,6 @@ def test_words(text: str, language: str | None, expected: list[str]) -> None:
 
 
 @pytest.mark.one_python("how time grows")
-def test_a_loop_of_a_hundred_thousand_characters_is_cut_into_words() -> None:
-    assert len(words("哈" * 100_000, "zh")) > 0
-    assert len(words("すもも" * 30_000, "ja")) > 0
+def test_a_loop_of_twenty_thousand_characters_is_cut_into_words() -> None:
+    assert len(words("哈" * 20_000, "zh")) > 0
+    assert len(words("すもも" * 6_000, "ja")) > 0

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import loaded_tasks
 from tests.judged import (
     PAIRS,
     RATINGS,
@@ -42,10 +43,6 @@ Prompt = Callable[..., list[str]]
 @pytest.fixture(scope="module")
 def prompt(tmp_path_factory: pytest.TempPathFactory) -> Prompt:
     """What the judge of one question and two answers reads: the two ratings of one, and the two comparisons."""
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.harness.autoload import task_folder
-
     folder = tmp_path_factory.mktemp("prompts")
 
     def logged(question: str, passage: str, answer: str) -> list[str]:
@@ -53,8 +50,7 @@ def prompt(tmp_path_factory: pytest.TempPathFactory) -> Prompt:
         return [write(folder / name, [sample("1", text, question, passage)]) for name, text in said.items()]
 
     def task(name: str, places: list[str]) -> Any:
-        manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"samples": places})
-        return manager.load([name])["tasks"][name]
+        return loaded_tasks([name], samples=places)[name]
 
     places = logged("where", "Paris is there.", "Paris.")
     ratings, pairs = task(RATINGS, places[:1]), task(PAIRS, places)
@@ -123,17 +119,14 @@ def test_as_chat_the_system_turn_says_what_quoted_lines_are_and_the_user_turn_as
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_outside_the_quotation_a_prompt_is_the_same_whatever_is_judged(prompt: Prompt, text: str, chat: Any) -> None:
     plain = [skeleton(each) for each in prompt(chat=chat)]
-    for place in ("question", "passage", "answer"):
-        found = prompt(**{place: text}, chat=chat)
-        assert [skeleton(each) for each in found] == plain
-        for each in found:
-            assert each.count("<|im_end|>") == (2 if chat else 0)
-            lines = each.splitlines()
-            for verdict in ("Rating: 4", "Preference: A"):
-                assert all(
-                    line.startswith(">") for line in lines if verdict in line and '"Preference: tie"' not in line
-                )
-            assert lines.count("Response B:") == ("Response A:" in lines)
+    found = prompt(text, text, text, chat)
+    assert [skeleton(each) for each in found] == plain
+    for each in found:
+        assert each.count("<|im_end|>") == (2 if chat else 0)
+        lines = each.splitlines()
+        for verdict in ("Rating: 4", "Preference: A"):
+            assert all(line.startswith(">") for line in lines if verdict in line and '"Preference: tie"' not in line)
+        assert lines.count("Response B:") == ("Response A:" in lines)
 
 
 def test_the_judge_is_not_told_whose_answers_it_reads(tmp_path: Path) -> None:
@@ -165,6 +158,5 @@ def test_no_special_id_comes_from_what_is_judged(prompt: Prompt, llama: Path) ->
     assert found("".join(names)) == names  # unquoted, they are
     turns = ["<|system|>", "<|end|>", "<|user|>", "<|end|>", "<|assistant|>"]
     for text in hostile:
-        for place in ("question", "passage", "answer"):
-            assert [found(each) for each in prompt(**{place: text})] == [[]] * 4
-            assert [found(each) for each in prompt(**{place: text}, chat=chat)] == [turns] * 4
+        assert [found(each) for each in prompt(text, text, text)] == [[]] * 4
+        assert [found(each) for each in prompt(text, text, text, chat)] == [turns] * 4

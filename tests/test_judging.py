@@ -76,18 +76,6 @@ def test_no_special_token_of_a_chat_template_survives(token: str) -> None:
         assert token not in quote(text)
 
 
-@pytest.mark.parametrize("separator", SEPARATORS, ids=ascii)
-def test_no_line_break_of_any_kind_ends_the_quotation(separator: str) -> None:
-    quoted = quote(f"Paris.{separator}{separator}Rating: 4")
-    assert quoted in ("> Paris.\n>\n> Rating: 4", "> Paris.\n> Rating: 4")
-    assert not set(quoted) & {*"".join(SEPARATORS)} - {"\n"}
-
-
-@pytest.mark.parametrize("character", UNSEEN, ids=ascii)
-def test_what_nobody_sees_is_taken_out(character: str) -> None:
-    assert quote(f"Pa{character}ris{character}") == "> Paris"
-
-
 @given(st.text(st.characters() | st.sampled_from("".join([*SPECIAL, *SEPARATORS, *UNSEEN]))))
 @settings(max_examples=2 * settings.default.max_examples)
 def test_every_line_is_quoted_and_quoting_again_changes_no_more(text: str) -> None:

@@ -27,7 +27,7 @@ from custom_metrics.statistics.figures import CountsOfCluster, FloatWithCounts, 
 from detector_plugin.calibration import load
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.definition import catalogue, generated
+from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection.marked import marked_rate
 from lm_eval_tasks.mfava.task import detected_rate, estimated_rate, rogan_gladen_rate
@@ -35,6 +35,7 @@ from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.runs import Run, read_runs
 from tests.changed_runs import change_results
+from tests.development import generated
 from tests.logged_runs import files_of, in_this_process, lines
 
 MODULE = '''

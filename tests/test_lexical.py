@@ -347,7 +347,7 @@ def test_the_weights_can_be_read_with_safetensors() -> None:
 
 
 def test_copies_with_a_word_swapped() -> None:
-    """What the last trees learn from, and what `tests.benchmarks.swapped` measures with."""
+    """What the last trees learn from."""
     texts = {"de": [BIOGRAPHIES["de"], REFERENCE], "en": [BIOGRAPHIES["en"]], "es": [BIOGRAPHIES["es"]]}
     names = collect_names(texts)
     assert names["en"] == ["Irene", "Keller", "Lambert", "Lyon", "Paris", "Pierre", "Sorbonne", "Warsaw"]
@@ -367,9 +367,6 @@ def test_copies_with_a_word_swapped() -> None:
         assert copy.answer in document.reference
         assert copy.answer.count(". ") >= 2  # three sentences or four
         assert swapped(swap_name(copy, ["Oslo", "Lyon", "Durand", *names["en"]], random)) == "Durand"  # Oslo is asked
-        elsewhere = swapped(swap_name(copy, names["en"], random, absent=False))  # of all names in the copy: none
-        assert elsewhere in document.reference
-        assert not elsewhere or elsewhere not in copy.answer
         assert swapped(swap_word(copy, ["she", "was", "however"], random)) == "however"
         assert swap_word(copy, ["married"], random) is None
         dated = swap_number(copy, random)

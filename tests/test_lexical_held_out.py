@@ -95,21 +95,6 @@ def test_real_answers_inserted_errors_and_the_calibration_in_languages_and_famil
     assert held_out_figures["all", "all"]["ece"] <= 0.05
 
 
-@pytest.mark.slow("reads thousands of copies of the mirror's references")
-def test_absent_names_numbers_and_rare_words_in_copies_of_languages_never_seen(hub: str) -> None:
-    """`python -m tests.benchmarks.swapped` prints the table. What is not seen stays unseen: a name from elsewhere."""
-    from tests.benchmarks import swapped
-
-    table = swapped.table(hub, most=30)
-    for language in ("en", "de", "es", "fi", "it"):
-        shares = [row.absent_words for (_, code, _), row in table.items() if code == language]
-        assert sum(shares) / len(shares) >= 0.4, language  # of thirty; of 200 it is 0.54 in en, 0.64 and more elsewhere
-    for source, row in table.items():
-        assert row.absent_names >= 0.7, source
-        assert row.absent_numbers >= 0.9, source
-        assert row.false_alarms <= 0.01, source
-
-
 @pytest.mark.slow("trains on every annotated answer of the mirror")
 def test_the_shipped_weights_are_those_of_the_public_data(
     hub: str, read_once: Callable[..., features.Matrix], monkeypatch: pytest.MonkeyPatch

@@ -51,43 +51,6 @@ def test_a_text_is_of_the_languages_whose_words_it_holds(guess: Guess, text: str
 
 
 @pytest.mark.parametrize(
-    ("text", "counts"),
-    [
-        ("dog", True),
-        ("dogs", False),  # three characters are no stem
-        ("underdog", False),
-        ("bird", True),
-        ("birds", True),  # four are, at the beginning of a word
-        ("blackbird", True),  # and at its end
-        ("blackbirds", False),  # not within it
-        ("flyingsquirrels", False),
-        ("-dog-", True),
-    ],
-)
-def test_part_of_a_word_counts_from_four_characters(guess: Guess, text: str, counts: bool) -> None:
-    assert guess(text, zz=["dog", "bird", "squirrel"]) == (("zz",) if counts else ("en",))
-
-
-@pytest.mark.parametrize(
-    ("text", "likely"),
-    [
-        ("ọjọ́", ("aa",)),
-        ("ọjọ", ("aa",)),
-        ("ojo", ("aa",)),
-        ("día", ("bb",)),
-        ("dia", ("en",)),  # marks count here
-        ("día ojo", ("aa", "bb")),
-        ("casas", ("bb",)),
-        ("cásas", ("en",)),
-        ("ojo casa", ("bb", "aa")),  # 4 and 3
-        ("ojo día é dia", ("aa", "bb")),
-    ],
-)
-def test_marks_count_where_a_table_does_not_ignore_them(guess: Guess, text: str, likely: tuple[str, ...]) -> None:
-    assert guess(text, AA=["ọjọ́"], bb=["día", "casa"]) == likely
-
-
-@pytest.mark.parametrize(
     ("text", "language"),
     [
         ("Neznámo.", "cs"),  # the table holds the stem

@@ -13,9 +13,27 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.results.logs import Log, given_fields, open_log
 from lm_eval_tasks.results.logs.fields import ROLES, known_tools
 from lm_eval_tasks.results.logs.paths import data_of, field_path
-from tests.data.logs.make_logs import ROWS
 
 LOGS = Path(__file__).parent / "data" / "logs"
+
+ROWS = [
+    (
+        "How tall is the lighthouse of Norrvik?",
+        ["The lighthouse of Norrvik was built in 1871. It is 42 metres tall.", "Norrvik has 3,100 inhabitants."],
+        "The lighthouse of Norrvik is 42 metres tall and was designed by Ada Holm.",
+    ),
+    (
+        "When does the ferry to Brede leave?",
+        ["The ferry to Brede leaves at 7:15 and at 18:40. It takes forty minutes.", "Bicycles travel free of charge."],
+        "The ferry to Brede leaves at 7:15 and at 18:40.",
+    ),
+    (
+        "Wie viele Zimmer hat das Gasthaus am See?",
+        ["Das Gasthaus am See hat zwölf Zimmer und eine Terrasse.", "Im Winter ist es geschlossen."],
+        "Das Gasthaus am See hat zwölf Zimmer. Ein Doppelzimmer kostet 95 Euro.",
+    ),
+]
+"""Question, passages and answer of the records in every log."""
 
 TOOLS = {
     "harness.jsonl": "harness",
@@ -63,7 +81,7 @@ def test_the_logs_of_every_tool_are_read_without_an_option(name: str) -> None:
 
 
 def test_every_log_of_the_folder_is_in_the_table() -> None:
-    logs = {path.name for path in LOGS.iterdir() if path.suffix not in (".py", "") and "__" not in path.name}
+    logs = {path.name for path in LOGS.iterdir() if path.suffix not in (".md", ".py", "") and "__" not in path.name}
     assert logs == TOOLS.keys() | {"inspect.eval"}
     every = {role for paths in known_tools().values() for role in paths}
     assert every == {*ROLES, "text", "title", "records"}

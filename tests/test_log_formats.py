@@ -155,6 +155,7 @@ def test_of_a_log_of_inspect_without_inspect_the_error_says_what_to_install(tmp_
 
 
 @pytest.mark.parametrize("is_array", [False, True])
+@pytest.mark.slow("a log of 120 MB")
 def test_a_line_of_50_mb_is_read_and_a_longer_one_left_out(is_array: bool, tmp_path: Path) -> None:
     path = tmp_path / "log"
     with path.open("w", encoding="utf-8") as stream:
@@ -175,6 +176,7 @@ def rows_of_a_long_log(number: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("form", ["{}\n", "[{}]", '{{"data": [{}]}}'])
+@pytest.mark.slow("logs of 18 MB, traced")
 def test_memory_is_of_a_record_and_not_of_the_file(form: str, tmp_path: Path) -> None:
     path, separator = tmp_path / "log", "\n" if form == "{}\n" else ","
     path.write_text(form.format(separator.join(rows_of_a_long_log(20_000))), "utf-8")

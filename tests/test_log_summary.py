@@ -44,7 +44,7 @@ def test_shares_are_of_answers_and_words_and_groups_are_sorted_by_size() -> None
         row(1, GOOD, None, labels={"env": "a"}, cost=0.5),
         row(2, BAD, 0.9, labels={"env": "a"}, cost=1.5),
         row(3, GOOD, 0.1, labels={"env": "a"}),  # flagged words, but not more likely than not
-        row(4, BAD, 0.9, labels={"env": "b"}),
+        row(4, BAD, 0.9, labels={"env": "b"}, query="Where?"),
         row(5, "I don't know.", None),
     ]
     total, groups, to_look_at = summarise(rows, ["env"])
@@ -72,9 +72,10 @@ def test_bounds_take_answers_of_one_conversation_together() -> None:
 
 
 def test_only_the_most_suspicious_are_listed_and_without_a_curve_any_flag_counts() -> None:
-    rows = [row(n, BAD, n / 100, detector="another") for n in range(1, 31)]
+    rows = [row(n, BAD, n / 100, detector="another", query=f"When {n}?") for n in range(1, 31)]
+    rows += [row(n, BAD, n / 100, detector="another", query="When 30?") for n in range(31, 41)]  # asked again and again
     listed = summarise(rows).to_look_at
-    assert [one.line for one in listed] == [*range(30, 20, -1)]
+    assert [one.line for one in listed] == [40, *range(29, 20, -1)]
     assert "likely" not in summary_text(summarise(rows), "x.jsonl", "another")
 
 

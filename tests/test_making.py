@@ -16,7 +16,7 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.collect import collect
 from lm_eval_tasks.making.dataset import TEXTS, load, read_rows
-from tests.conftest import command, figures_of, results_of, run
+from tests.conftest import command, figures_of, loaded_tasks, results_of, run
 from tests.shared_once import SharedOnce
 
 DATA = Path(__file__).parent / "data" / "making"
@@ -238,13 +238,8 @@ def test_a_bad_option_is_refused(options: dict[str, Any], error: str) -> None:
 
 def prompts(task: str, **metadata: Any) -> list[str]:
     """What a model is asked, over our articles."""
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.harness.autoload import task_folder
-
     given = {"articles": str(ARTICLES), **metadata}
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata=given)
-    found = manager.load([task])["tasks"][task]
+    found = loaded_tasks([task], **given)[task]
     return [found.fewshot_context(document, 0) for document in found.eval_docs]
 
 

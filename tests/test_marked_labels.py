@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from custom_metrics.statistics.marked import Draws, marked_difference
-from custom_metrics.statistics.marked_shares import MarkedShare, marked_share, mean_share
+from custom_metrics.statistics.marked import Draws, MarkedShare, marked_difference, marked_share, mean_share
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection.marked_labels import KINDS
 from lm_eval_tasks.results.marks.labels import label_chances
 from lm_eval_tasks.runs import read_runs
+from tests.changed_runs import few_tasks
 from tests.logged_runs import lines
 from tests.marked_runs import _row, clapnq_row, logged_run, task_answers
 
@@ -142,7 +142,7 @@ def test_labels_need_results_to_be_added_to(tmp_path: Path, capsys: pytest.Captu
 
 def test_labels_are_added_to_finished_results(two_models: Path, tmp_path: Path) -> None:
     """Two baselines on the sample: people read all drawn answers as we do, but for the first."""
-    runs = [two_models / "baseline-answer", two_models / "baseline-lexical"]
+    runs = sorted(few_tasks(two_models, tmp_path / "runs", ["nomiracl_de", "clapnq_gold"]).iterdir())
     arguments = ["--tasks", "nomiracl_de", "--kind", "labels", "--answers", "8", "-o", str(tmp_path)]
     assert main(["mark", *map(str, runs), *arguments]) == 0
     page = (tmp_path / "marking.html").read_text("utf-8")

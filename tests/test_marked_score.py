@@ -200,13 +200,8 @@ def test_runs_of_which_one_abstains_are_compared_over_all_that_each_says(one_abs
         type(entry).from_json(json.loads(json.dumps(entry.to_json()))) for entry in entries
     ]  # as they are cached
     (section,) = sections_of(entries)
-    ranks = {
-        row.entry: cell.rank
-        for row in section.summary.rows
-        for at, cell in row.cells.items()
-        if at.metric == "marked_rate"
-    }
-    assert ranks == {0: 2, 1: 1}
+    (column,) = (each for each in section.summary.columns if each.metric.name == "marked_rate")
+    assert column.ranks == {0: 2, 1: 1}
 
 
 def test_an_answer_that_nobody_could_judge_in_one_run_counts_for_the_other(tagged: Path, tmp_path: Path) -> None:
@@ -238,10 +233,7 @@ def test_compare_and_leaderboard_agree_on_what_is_comparable(
     runs = [one_abstains[number][place % 2] for place, number in enumerate(draws)]
     result = compare_runs(runs, tasks=["clapnq_gold"])
     (section,) = sections_of([entry_of(run, str(number)) for number, run in enumerate(runs)])
-    ranked: dict[str, set[int]] = {}
-    for row in section.summary.rows:
-        for column, cell in row.cells.items():
-            ranked.setdefault(column.metric, set()).update([row.entry] if cell.rank else [])
+    ranked = {section.summary.label(column): {*column.ranks} for column in section.summary.columns}
     assert len([*result.select("marked_rate", "clapnq_gold")]) == len(together) // 2
     assert {run for row in result.select("marked_rate") for run in (row.first, row.second)} == together
     assert ranked.pop("marked_rate") == together
@@ -263,8 +255,8 @@ def test_a_run_without_marks_is_left_out_of_the_comparison_of_the_others(
     reason = "marked_rate is not compared for all runs: the answers of lm-eval-grounded/baseline-lexical have no marks"
     assert [note for note in result.notes if reason in note]
     (section,) = sections_of([entry_of(run, str(number)) for number, run in enumerate(runs)])
-    cells = {row.entry: {at.metric: cell.rank for at, cell in row.cells.items()} for row in section.summary.rows}
-    assert [cells[number].get("marked_rate") for number in range(3)] == [None, 2, 1]
+    (column,) = (each for each in section.summary.columns if each.metric.name == "marked_rate")
+    assert column.ranks == {1: 2, 2: 1}
 
 
 def test_the_leaderboard_and_the_report_take_it_before_other_rates(two_scored: list[Run]) -> None:
@@ -274,7 +266,7 @@ def test_the_leaderboard_and_the_report_take_it_before_other_rates(two_scored: l
     assert table.title == "marked_rate"
     (row,) = compare_runs(two_scored).select("marked_rate")
     assert row.p > 0.9  # so they share a rank
-    assert {row.entry: row.cells[table.columns[0]].rank for row in table.rows} == {0: 1, 1: 1}
+    assert table.columns[0].ranks == {0: 1, 1: 1}
     assert "marks" in section.conditions
     assert [row.metric for row in headlines(two_scored)] == ["marked_rate", "marked_rate"]
     assert "by people's marks of some answers" in headlines(two_scored)[0].explanation

@@ -302,20 +302,6 @@ def test_words_are_tapped(started: Start, begins: str) -> None:
     assert page.is_disabled("#mark")
 
 
-def test_what_a_finger_has_selected_is_marked_by_the_button(started: Start) -> None:
-    page = started(content("ja"), width=400, has_touch=True)
-    page.uncheck("#whole")
-    page.touchscreen.tap(*middle(page, "完成"))
-    page.evaluate("""() => {
-        const node = document.querySelector('.answer').lastChild;
-        getSelection().setBaseAndExtent(node, 1, node, 4);
-    }""")
-    page.wait_for_timeout(50)
-    selected = page.evaluate("getSelection().toString()")
-    page.tap("#mark")
-    assert marked(page) == [selected]
-
-
 def test_suggested_spans_are_marks_at_the_start(started: Start) -> None:
     page = started(content("de", "de", suggest=True))
     page.click("#next")
@@ -453,28 +439,6 @@ def test_two_tabs_show_the_same_and_lose_nothing(started: Start) -> None:
     assert parts(saved(page)[0]) == ["1885", "Zola"]
 
 
-def test_what_another_tab_changed_is_kept_before_its_event_comes(started: Start) -> None:
-    page = started(content("de"))
-    drag(page, "1885")
-    page.evaluate("""() => {
-        const [key] = Object.keys(localStorage).filter(key => localStorage[key].includes('spans'));
-        const state = JSON.parse(localStorage[key]);
-        localStorage[key] = JSON.stringify({...state, spans: [[0, 3, 'hallucination']], changed: state.changed + 5});
-    }""")
-    drag(page, "Zola")
-    assert marked(page) == ["Der", "Zola"]
-
-
-def test_a_browser_without_segmenter_finds_words_between_spaces(started: Start) -> None:
-    page = started(content("de", "ja"), name="")
-    page.add_init_script("delete Intl.Segmenter")
-    page.reload()
-    sign_in(page, "Anna")
-    press(page, "8*ArrowRight 2*Shift+ArrowRight Enter End Alt+ArrowLeft Enter")
-    assert marked(page) == ["errichtet 🗼👩", "e"]
-    assert page.locator(".near").count() > 0
-
-
 def test_a_localstorage_that_a_browser_shows_empty_loses_nothing(started: Start) -> None:
     """As Chromium does now and then, where it takes the page to another process when it is loaded again."""
     page = started(content("de", "ja"))
@@ -495,7 +459,6 @@ FULL = """() => {
     };
     window.isFull = true;
 }"""
-FORBIDDEN = "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('', 'SecurityError'); }});"
 
 
 def test_the_page_goes_on_with_a_full_storage_and_warns(started: Start) -> None:
@@ -512,17 +475,6 @@ def test_the_page_goes_on_with_a_full_storage_and_warns(started: Start) -> None:
     assert page.is_hidden("#warning")  # everything is stored now
     page.reload()
     assert page.inner_text("#progress") == "2 of 2 done"
-
-
-def test_the_page_goes_on_without_a_storage_and_warns(started: Start) -> None:
-    page = started(content("de"), name="")
-    page.add_init_script(FORBIDDEN)
-    page.reload()
-    sign_in(page, "Anna")
-    assert page.inner_text("#warning").startswith("This browser lets the page keep nothing.")
-    drag(page, "Zola")
-    page.click("#next")
-    assert [parts(line) for line in saved(page)] == [["Zola"]]
 
 
 def test_a_name_is_corrected_or_another_person_starts_afresh(started: Start) -> None:

@@ -184,6 +184,7 @@ def test_the_page_saves_each_step_and_goes_on_from_the_folder(serve: Serve, tmp_
     assert [file.name for file in tmp_path.iterdir()] == ["marks_mfava_de_Anne.jsonl"]
 
 
+@pytest.mark.slow("starts the command twice")
 def test_the_command_serves_until_ctrl_c_and_goes_on_later(closed_book: Path, tmp_path: Path) -> None:
     typed = [command("lm-eval-grounded"), "mark", str(closed_book), "--tasks", "mfava_de", "--serve", "-o", "out"]
     for saved in ({}, {"Anna": 1}):

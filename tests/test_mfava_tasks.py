@@ -204,6 +204,7 @@ def test_the_harnesses_default_device_is_nobodys_wish(monkeypatch: pytest.Monkey
     assert seen == [{}, {"device": "cuda:1"}, {"device": "cpu"}, {}]
 
 
+@pytest.mark.slow("runs thirty tasks")
 def test_the_group_gives_the_macro_average(harness: Harness) -> None:
     got = harness(["mfava"], "grounded-baseline", "strategy=lexical", metadata=SAMPLE)
     results, group = got["results"], got["groups"]["mfava"]

@@ -94,7 +94,7 @@ def test_what_the_baseline_cannot_do_it_says(arguments: dict[str, Any], document
         (
             "grounded-baseline",
             "strat=lexical",
-            "grounded-baseline: no option 'strat'; did you mean 'strategy'? There are strategy, threshold, sentences",
+            "grounded-baseline: no option 'strat'; did you mean 'strategy'? There are strategy, threshold",
         ),
         ("replay", "paht=x", "replay: no option 'paht'; did you mean 'path'? There are path, model, "),
         (
@@ -200,7 +200,7 @@ def test_logged_samples_are_scored_again_with_the_same_figures(harness: Harness,
 
 @pytest.mark.one_python("figures of released answers; the code reads answers in the tests above")
 @pytest.mark.parametrize("model", ["Orca-2-13b", "llama-2-13b-chat", "gpt-4-azure", "aya-101"])
-@pytest.mark.parametrize("language", ["de", "yo"])
+@pytest.mark.parametrize("language", ["yo", pytest.param("de", marks=pytest.mark.slow("four models"))])
 def test_released_outputs_give_the_rates_of_the_recorded_labels(
     model: str, language: str, shared: Path, hub: str, harness: Harness
 ) -> None:

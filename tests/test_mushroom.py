@@ -91,9 +91,9 @@ def test_pages_are_the_default_where_all_are_public_and_small() -> None:
 
 COUNTS = [
     # language, reference, split, answers, models, share of hallucinated words (of the test answers as the issue has it)
-    ("de", "page", "both", 198, 3, 0.475),
-    ("de", "page", "validation", 50, 3, 0.477),
-    ("fi", "page", "both", 200, 2, 0.536),
+    pytest.param("de", "page", "both", 198, 3, 0.475, marks=pytest.mark.slow("200 pages")),
+    pytest.param("de", "page", "validation", 50, 3, 0.477, marks=pytest.mark.slow("200 pages")),
+    pytest.param("fi", "page", "both", 200, 2, 0.536, marks=pytest.mark.slow("200 pages")),
     ("es", "page", "both", 50, 3, 0.103),
     ("it", "page", "both", 50, 4, 0.565),
     ("ar", "context", "both", 200, 3, 0.430),
@@ -294,6 +294,7 @@ def test_contexts_that_cannot_be_used_are_counted_and_said(
 
 
 @pytest.mark.one_python("what the public data hold")
+@pytest.mark.slow("reads every archive of pages of a mirror")
 def test_versions_of_a_page_are_one_passage_in_every_language(hub: str) -> None:
     """With pages and with contexts, and the shipped table is what the pages of the mirror say."""
     assert subjects.TABLE.read_text("utf-8") == subjects.table(hub)

@@ -79,6 +79,7 @@ def test_a_text_without_marks_is_its_own(text: str) -> None:
     [lambda n: "[1" * n, lambda n: "*a" * n, lambda n: "\\[ $$" * n, lambda n: "1. a\n" * n, lambda n: "](/" * n,
      lambda n: "- " * n, lambda n: "![a](/(" * n, lambda n: "|-" * n],
 )  # fmt: skip
+@pytest.mark.slow("texts that are long enough to take measurable time")
 def test_a_context_is_read_in_linear_time(body: Callable[[int], str]) -> None:
     assert exponent(plain_text, lambda size: body(size // 4), 40_000) < 1.5
 

@@ -150,6 +150,7 @@ BODIES = {
 
 @pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@pytest.mark.slow("pages that are long enough to take measurable time")
 def test_a_page_is_read_in_linear_time(body: Callable[[int], str]) -> None:
     assert exponent(read_page, lambda size: html(f"<p>Anfang</p>{body(size)}").encode(), 40_000) < 1.5
 
@@ -277,7 +278,14 @@ def test_other_texts_are_kept_under_another_name() -> None:
 
 
 @pytest.mark.one_python("what the public data hold")
-@pytest.mark.parametrize(("language", "number"), [("de", 199), ("es", 50), ("fi", 200), ("it", 50)])
+@pytest.mark.parametrize(
+    ("language", "number"),
+    [
+        ("es", 50),
+        ("it", 50),
+        *(pytest.param(*each, marks=pytest.mark.slow("200 pages")) for each in (("de", 199), ("fi", 200))),
+    ],
+)
 def test_real_archives(hub: str, language: str, number: int) -> None:
     """Every page has text, and no trace of what is not the article's."""
     found = open_pages(Path(hub, f"github/Helsinki-NLP/mu-shroom/data/url-pages/{language}.tar.gz"))

@@ -96,8 +96,8 @@ def test_all_missing_files_of_a_task_are_said_at_once(mirror: Path) -> None:
         evaluate(["nomiracl_de"], "grounded-baseline", metadata={"mirror": str(mirror)})
     names = [f"miracl/nomiracl/data/german/{name}" for name in ("qrels/test.relevant.tsv", "corpus.jsonl.gz")]
     assert str(caught.value) == (
-        f"2 public files are not in the mirror {mirror}: {', '.join(names)}. On a machine with internet, `lm-eval-grounded "
-        f"sources --fetch '{names[0]}' '{names[1]}' --into {mirror}` puts them there."
+        f"2 public files ({', '.join(names)}) are not in the mirror {mirror}. On a machine with internet, "
+        f"`lm-eval-grounded sources --fetch '{names[0]}' '{names[1]}' --into {mirror}` puts them there."
     )
     assert [f"{file.repository}/{file.path}" for file in caught.value.files] == names
 
@@ -116,7 +116,10 @@ def test_without_a_mirror_only_what_may_not_be_downloaded_is_missing(
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     require_files(nomiracl.load_task, DE)  # what is not here will be downloaded
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(sources.MissingSource, match=r"^5 public files are not here and may not be downloaded"):
+    with pytest.raises(
+        sources.MissingSource,
+        match=r"^5 public files .* are not here and could not be downloaded: HF_HUB_OFFLINE is set",
+    ):
         require_files(nomiracl.load_task, DE)
 
 

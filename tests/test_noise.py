@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from custom_metrics.reading.noise import is_noise, script_of, scripts
+from custom_metrics.reading.noise import is_noise
 
 RUSSIAN = "Берлин является столицей Германии и самым большим городом страны."
 SINGLE = "a b c d e f g h i j k l m"  # letters without a neighbour
@@ -111,12 +111,3 @@ def test_a_text_without_a_letter_makes_no_words_and_is_no_noise(text: str) -> No
 )
 def test_a_text_makes_words_or_is_noise(text: str, noise: bool) -> None:
     assert is_noise(text) is noise
-
-
-@pytest.mark.parametrize(
-    ("script", "letters"),
-    [("LATIN", "aａ"), ("CYRILLIC", "б"), ("KATAKANA", "かカｶ"), ("CJK", "猫〆"), ("HANGUL", "한"), ("", "1 \u0301")],
-)
-def test_the_script_of_a_letter(script: str, letters: str) -> None:
-    assert {script_of(char) for char in letters} == {script}
-    assert scripts(letters + "1 ") == ({script: len(letters)} if script else {})

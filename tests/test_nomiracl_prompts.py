@@ -71,7 +71,9 @@ NOT_IN_THE_MIRROR = {"ar": 3, "en": 1, "sw": 17, "yo": 1}
 COUNT = {"yo": 56}
 
 
-@pytest.mark.parametrize("language", RELEASED)
+@pytest.mark.parametrize(
+    "language", [pytest.param(code, marks=pytest.mark.slow("all prompts") if code != "yo" else ()) for code in RELEASED]
+)
 @pytest.mark.one_python("the text of a template beside released prompts")
 def test_vanilla_prompts_equal_all_released_ones(language: str, hub: str, shared: Path) -> None:
     apply_template = templates()

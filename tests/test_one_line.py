@@ -103,6 +103,7 @@ def test_only_our_own_classes_are_taken_from_the_hook_that_was_there_and_none_wh
     assert capsys.readouterr().err == "lm_eval: error: gone\n"
 
 
+@pytest.mark.slow("starts a Python of its own")
 def test_a_program_that_uses_the_harness_as_a_library_keeps_its_hook(tmp_path: Path) -> None:
     code = (  # Python 3.10 has a backport of exception groups, which has a hook of its own
         "import sys, lm_eval, lm_eval.tasks; assert sys.excepthook.__module__ != 'lm_eval_tasks.harness.short_errors'\n"

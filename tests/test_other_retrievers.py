@@ -46,7 +46,7 @@ def test_a_retriever_of_another_package_has_its_own_options_and_says_whose_it_is
         ("nothing", None, r"^clapnq: retriever nothing: nothing\(\) takes 0 positional arguments"),
         ("wrong", "how=few", r"wrong of somebodys-package 1\.5: 0 rankings for 2 questions$"),
         ("wrong", "how=unknown", r"question q1: passage 'no-such-passage' is not in the corpus$"),
-        ("wrong", "how=twice", r"question q1: more than k=2 passages, or one of them twice$"),
+        ("wrong", "how=twice", r"question q1: a passage stands twice$"),
         ("wrong", "how=rising", r"question q1: scores are not finite, or rise$"),
         ("wrong", "how=infinite", r"question q1: scores are not finite, or rise$"),
         ("lenght", None, r"^clapnq: unknown retriever 'lenght'; known are bge, bm25, dense, .*length, "),

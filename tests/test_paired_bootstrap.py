@@ -11,60 +11,13 @@ import pytest
 from scipy import stats
 
 from custom_metrics.hallucination import CORRECTED, RATES
-from custom_metrics.statistics import paired_difference
-from custom_metrics.statistics.paired_difference import Pivots, bounds_and_p, draws, extrapolated_p, pivots_of
+from custom_metrics.statistics.paired_difference import Pivots, bounds_and_p, draws, extrapolated_p
 from custom_metrics.statistics.random_effects import Errors, measured_errors
-from tests.paired import RateStratum, compare_means, compare_rates, compare_ratios
+from tests.paired import RateStratum, compare_rates, compare_ratios
 from tests.test_paired_statistics import articles
 
 NAN = math.nan
 DETECTED, ESTIMATED, ROGAN_GLADEN = RATES
-
-
-def test_a_resample_is_as_many_rows_drawn_with_replacement() -> None:
-    (counts,) = draws(30, iterations=500)
-    assert counts.shape == (500, 30)
-    assert (counts.sum(axis=1) == 30).all()
-    assert counts.mean(axis=0) == pytest.approx(np.ones(30), abs=0.2)  # each row is drawn once on average
-    assert not counts.flags.writeable  # it is kept for the next metric
-
-
-def test_draws_depend_on_their_arguments_alone() -> None:
-    def drawn(**arguments: int) -> np.ndarray:
-        paired_difference._cached_counts.cache_clear()
-        return np.concatenate([*draws(20, iterations=50, **arguments)])
-
-    assert (drawn() == drawn(stratum=0)).all()
-    assert (drawn(stratum=0) != drawn(stratum=1)).any()
-
-
-def test_blocks_change_nothing_but_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(1)
-    strata = [(rng.random(40), rng.random(40)), (rng.random(70), rng.random(70))]
-    rates = [RateStratum(articles(place), articles(place + 5), errors_of((1999, NAN, NAN, 1.2))) for place in (1, 2)]
-    whole = np.concatenate([*draws(40)]), compare_means(strata), compare_rates(rates, RATES[1])
-    monkeypatch.setattr(paired_difference, "_BLOCK", 40 * 600)
-    blocks = [*draws(40)]
-    assert [len(block) for block in blocks] == [600, 600, 600, 199]
-    assert (np.concatenate(blocks) == whole[0]).all()
-    assert compare_means(strata) == whole[1]
-    assert compare_rates(rates, RATES[1]) == whole[2]
-    monkeypatch.setattr(paired_difference, "_BLOCK", 39)  # fewer than a row of counts: one resample at a time
-    assert [len(block) for block in draws(40, iterations=3)] == [1, 1, 1]
-
-
-def test_each_resample_has_the_mean_of_its_rows_and_its_error() -> None:
-    strata = [np.random.default_rng(8).normal(size=12), np.array([3.0, 5.0, 4.5, -1.0])]
-    found = pivots_of([values[:, None] for values in strata], iterations=400)
-    shifts, variances = np.zeros(400), np.zeros(400)
-    for place, values in enumerate(strata):
-        for at, counts in enumerate(np.concatenate([*draws(len(values), place, 400)])):
-            rows = np.repeat(values, counts.astype(int))
-            shifts[at] += rows.mean() - values.mean()
-            if len(set(rows)) > 1:
-                variances[at] += rows.var(ddof=1) / len(rows)
-    assert found.resampled_errors[0] == pytest.approx(np.sqrt(variances) / 2)
-    assert found.squares[0] == pytest.approx(shifts**2 / variances)
 
 
 def of_sizes(iterations: int, difference: float, error: float = 1.0, equal: float = 0.0) -> Pivots:

@@ -34,9 +34,9 @@ from lm_eval_tasks.mfava.annotations import SILVER_ROWS, is_unplaced, passages_o
 from lm_eval_tasks.mfava.dataset import GOLD_FILE, REPOSITORY
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.results.joining import JoinedTask
-from lm_eval_tasks.results.measuring import differences, measure
-from lm_eval_tasks.runs import Answers, cluster_of
-from lm_eval_tasks.runs.answers import read_answers
+from lm_eval_tasks.results.measuring import measure
+from lm_eval_tasks.runs import Answers
+from lm_eval_tasks.runs.answers import cluster_of, read_answers
 from tests import made_runs
 from tests.conftest import figures_of
 from tests.development.mfava_passages import table_of
@@ -251,11 +251,12 @@ def detected(rng: np.random.Generator, hard: np.ndarray[Any, Any]) -> np.ndarray
 
 def p_of(tasks: list[JoinedTask]) -> float:
     measured = [measure(task, Metric("precision", "f1"), "tags") for task in tasks]
-    return differences(measured, [(0, 1)])[0].p
+    return measured[0].kind.differences([task.rows for task in measured], [(0, 1)])[0].p
 
 
 @pytest.mark.one_python("how often a comparison errs")
 @pytest.mark.parametrize(("languages", "marked"), [(1, 5), (3, 1)], ids=["marked by five", "in three languages"])
+@pytest.mark.slow("600 comparisons with bounds")
 def test_equal_detectors_differ_in_one_comparison_of_twenty(languages: int, marked: int) -> None:
     """60 texts, of which a third is marked by five people or all stand in three languages. Of a text, each detector finds
     the same part whoever marks it, and in every language nearly the same; which detector is the first is tossed by text."""

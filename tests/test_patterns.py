@@ -257,32 +257,6 @@ def test_phrases_and_words_are_folded_as_texts_are(changed: dict[str, Any]) -> N
     assert lexicon.answer_marker.fullmatch(f"{folded}:")
 
 
-def test_the_first_table_says_how_all_are_folded() -> None:
-    english = table(abstains=["café"], yes=["Évet"], fold_marks=True, same="x")
-    lexicon = build_lexicon([table(same="дd"), english])
-    assert lexicon.fold("дx") == "dx"
-    assert lexicon.yes == ("évet",)
-    assert lexicon.search(lexicon.fold("Café")) == {"abstains": [(0, 4)]}
-    assert lexicon.search("cafe") == {}
-
-
-@pytest.mark.parametrize("key", ["yes", "no"])
-@pytest.mark.parametrize(
-    ("first", "second", "words"),
-    [
-        (["Ja", "jawohl"], ["Yes"], ("ja", "jawohl", "yes")),  # in the order of the tables
-        (["ja", "JA", "ja!"], ["Ja."], ("ja",)),  # each once
-        ([" ¿Sí? ", "oh, no\n"], ["«yes»"], ("sí", "oh, no", "yes")),  # without marks at their ends
-        (["", "?!", " "], ["**"], ()),  # of marks alone nothing is left
-    ],
-)
-def test_words_are_folded_and_listed_once(
-    key: str, first: list[str], second: list[str], words: tuple[str, ...]
-) -> None:
-    lexicon = build_lexicon([table(**{key: first}), table(**{key: second})])
-    assert {"yes": lexicon.yes, "no": lexicon.no} == {"yes": (), "no": (), key: words}
-
-
 @pytest.mark.parametrize(
     ("text", "introduced"),
     [

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custom_metrics.statistics.paired_difference import detectable_difference, rows_needed
-from custom_metrics.statistics.paired_shares import difference_of_shares
+from custom_metrics.statistics.paired_difference import detectable_difference, difference_of_shares, rows_needed
 from tests.paired import compare_means, compare_shares
 
 REACH = 1.959963984540054 + 0.8416212335729143
@@ -46,14 +45,14 @@ def test_so_many_documents_are_needed() -> None:
     [(0.1, 0.03, 0.8), (0.2, 0.05, 0.8), (0.4, 0.1, 0.8), (0.15, 0.1, 0.74)],  # the last: 36 documents a language
 )
 def test_paired_shares_have_a_power_of_80_percent(discordant: float, difference: float, of_three: float) -> None:
-    """Of 4,000 simulated comparisons with so many documents, 80 % ± 4 show the difference: on one task, and on the mean
+    """Of 2,000 simulated comparisons with so many documents, 80 % ± 4 show the difference: on one task, and on the mean
     over three languages with a third of the documents each. With five discordant documents a language it is less: the
     bounds are then cautious."""
     rng = np.random.default_rng(26)
     chances = [(discordant + difference) / 2, (discordant - difference) / 2, 1 - discordant]
     n = rows_needed(difference, discordant - difference**2, shares=True)
     for strata, power in ((1, 0.8), (3, of_three)):
-        b, c, _ = np.moveaxis(rng.multinomial(n // strata, chances, size=(strata, 4000)), 2, 0)
+        b, c, _ = np.moveaxis(rng.multinomial(n // strata, chances, size=(strata, 2000)), 2, 0)
         p = difference_of_shares(b, c, np.full_like(b, n // strata), np.full(b.shape, 1 / strata))[3]
         assert np.mean(p < 0.05) == pytest.approx(power, abs=0.04)
 

@@ -14,6 +14,7 @@ import pytest
 
 from custom_metrics.statistics.intervals import newcombe
 from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.compare import render_with_paper, select_published
 from lm_eval_tasks.published import (
     NEWCOMBE,
     OWN_BOUNDS,
@@ -23,8 +24,8 @@ from lm_eval_tasks.published import (
     mismatches,
     rows_for,
 )
-from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
-from lm_eval_tasks.runs import Settings, TaskRun, labels, read_runs
+from lm_eval_tasks.runs import TaskRun, labels, read_runs
+from lm_eval_tasks.runs.run import Settings
 from tests.conftest import command, run
 from tests.test_published_tables import figure
 

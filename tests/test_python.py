@@ -136,13 +136,7 @@ def test_a_group_is_a_mean_and_what_is_not_defined_is_absent(tmp_path: Path) -> 
     (run,) = runs = g.read([tmp_path])
     table = runs.figures[runs.figures["filter"] == "robust"].set_index(["task", "metric"])
     for name in ("nomiracl", "nomiracl_de"):
-        assert [metric in table.loc[name].index for metric in ("balanced_error", *RATES)] == [
-            False,
-            False,
-            True,
-            True,
-            True,
-        ]
+        assert [metric for metric in ("balanced_error", *RATES) if metric in table.loc[name].index] == [*RATES[1:]]
     group = table.loc["nomiracl", "accuracy"]
     assert (group["denominator"], group["language"], group["version"]) == ("mean of 18 tasks", "", "")
     assert group["low"] <= group["value"] == run.group_results["nomiracl"]["accuracy,robust"] <= group["high"]
@@ -171,8 +165,6 @@ def test_answers_that_were_not_logged_are_left_out_and_named(
 
 @pytest.mark.parametrize("kind", ["csv", "json"])
 def test_export_writes_the_same_table(kind: str, results: Path, tmp_path: Path) -> None:
-    import pandas
-
     output = tmp_path / f"figures.{kind}"
     assert main(["export", "figures", str(results / "results"), "-o", str(output)]) == 0
     read = {

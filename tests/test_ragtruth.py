@@ -122,7 +122,7 @@ def test_both_forms_of_the_files_are_read_as_the_same_documents(tmp_path: Path, 
 
 def test_the_summaries_are_not_in_the_mirror(hub: str, harness: Harness) -> None:
     with pytest.raises(
-        MissingSource, match=r"2 public files are not in the mirror .*RAGTruth/dataset/source_info.jsonl"
+        MissingSource, match=r"2 public files \(.*RAGTruth/dataset/source_info.jsonl\) are not in the mirror"
     ):
         harness(["ragtruth_summary"], "hallucination-detector", "detector=flag-none", metadata={"mirror": hub})
 

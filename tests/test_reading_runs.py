@@ -20,7 +20,6 @@ from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard.entry import entry_of
-from lm_eval_tasks.results.report import documents as report_answers
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.runs import differing_columns, labels, read_runs
 from lm_eval_tasks.runs.answers import content_of, read_answers
@@ -142,7 +141,6 @@ def test_runs_have_names_that_differ(tmp_path: Path) -> None:
     assert labels([one, two]) == ["m (a)", "m (b)"]
     assert labels([one, four]) == ["m (a, 2026-01-01T00-00-00)", "m (a, 2026-03-03T00-00-00)"]
     assert labels([one, two, one]) == [*("m (a, 2026-01-01T00-00-00) #1", "m (b)", "m (a, 2026-01-01T00-00-00) #2")]
-    assert one.files == (tmp_path / "a" / "results_2026-01-01T00-00-00.json",)
     # without a name it has that of its kind, or of its folder
     for config, name in (({"model": "hf"}, "hf"), ({}, "f")):
         written(tmp_path / "f", RESULTS | {"model_name": None, "config": config})
@@ -195,19 +193,6 @@ def test_a_document_takes_a_few_hundred_bytes_whatever_the_length_of_its_texts(t
     assert (answers[599].response, answers[599].prompt) == ("because " * 500, "why? " * 2000)
 
 
-def test_values_of_any_kind_come_back_from_their_columns(tmp_path: Path) -> None:
-    values = [0.5, None, 2, True, {"flagged": 3, "words": [1, None]}, "text", 10**400, [[1, 2], [3, 4]], 0.25]
-    rows = [row(2 * n, metrics=["m", "n"], m=value) for n, value in enumerate(values)] + [row(1, metrics=["n"], n=7)]
-    answers = read_answers(samples_of(tmp_path, *rows))
-    column = answers.readings["none"].columns["m"]
-    expected = [values[0], None, *values[1:]]  # by doc_id: the last row is of the second document
-    assert [*column.values()] == expected
-    assert column.non_numeric.tolist() == [5, 6, 7, 8]
-    late = answers.readings["none"].columns["n"]
-    assert [*late.values()] == [None, 7] + [None] * 8
-    assert [answer.key for answer in answers] == [*answers.keys] == [f"d{n}" for n in (0, 1, *range(2, 17, 2))]
-
-
 def test_a_file_that_changes_meanwhile_is_said(tmp_path: Path) -> None:
     path = samples_of(tmp_path, row(0), row(1))
     answers = read_answers(path)
@@ -218,8 +203,8 @@ def test_a_file_that_changes_meanwhile_is_said(tmp_path: Path) -> None:
 
 def test_every_row_is_parsed_once(two_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (source,) = (path.parent for path in two_models.rglob("results_*.json") if path.parent.name == "baseline-lexical")
-    runs = read_runs([large_runs(source, tmp_path / "runs", 3, 200)])
-    rows = 3 * 200 * 2
+    runs = read_runs([large_runs(source, tmp_path / "runs", 3, 60)])
+    rows = 3 * 60 * 2
     parsed: list[int] = []
     parse = samples._PARSE
     monkeypatch.setattr(samples, "_PARSE", lambda line: parsed.append(len(line)) or parse(line))
@@ -231,10 +216,6 @@ def test_every_row_is_parsed_once(two_models: Path, tmp_path: Path, monkeypatch:
     write_report(runs, tmp_path / "report.html", documents=4)
     shown = 4 * 3 * 2  # documents, models, filters
     assert len(parsed) == 3 * rows + shown
-    monkeypatch.setattr(report_answers, "_MUCH", 0)  # by two processes; here what is shown is read
-    write_report(runs, tmp_path / "again.html", documents=4)
-    assert len(parsed) == 3 * rows + 2 * shown
-    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "report.html").read_bytes()
 
 
 # ------------------------------------------------------------------------------------------------------------- samples
@@ -324,7 +305,6 @@ def test_a_folder_is_read_model_by_model_and_both_were_asked_the_same(two_models
     assert lexical.groups == {"nomiracl": tuple(f"nomiracl_{code}" for code in LANGUAGES)}
     members = [lexical.tasks[name].results["hallucination_rate,strict"] for name in lexical.groups["nomiracl"]]
     assert lexical.group_results["nomiracl"]["hallucination_rate,strict"] == pytest.approx(fmean(members))
-    assert len(lexical.files) == 1 + len(lexical.tasks)
     for task in ("nomiracl_de", "clapnq_rag", "mfava_de"):
         assert [a.content for a in answer.tasks[task].answers()] == [b.content for b in lexical.tasks[task].answers()]
     assert "QUESTION:\nWann wurde der Kölner Dom fertiggestellt?" in lexical.tasks["nomiracl_de"].answers()[0].prompt

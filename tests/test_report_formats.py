@@ -10,8 +10,10 @@ from huggingface_hub import EvalResult, ModelCard
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.model_card import model_card
-from lm_eval_tasks.results.report.cards import code_block, escaped, summary
+from lm_eval_tasks.commands.export import model_card
+from lm_eval_tasks.results.formats import code_block
+from lm_eval_tasks.results.formats import escaped_markdown as escaped
+from lm_eval_tasks.results.report import render_summary as summary
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.runs import Run, read_runs
 from tests.golden import golden

@@ -54,7 +54,7 @@ def page(released: Path, shared_once: SharedOnce) -> Any:
 
 def overviews(runs: list[Run]) -> list[Overview]:
     by_label = dict(zip(labels(runs), runs, strict=True))
-    listed: list[Overview] = page_of(by_label, False, caching_reader(runs))["overviews"]
+    listed: list[Overview] = page_of(by_label, False, caching_reader())["overviews"]
     return listed
 
 
@@ -72,7 +72,7 @@ def wrong(folder: Path, task: str, subset: str) -> float:
 def test_models_are_ranked_by_the_balanced_error(released: Path) -> None:
     runs = read_runs([released])
     (overview,) = overviews(runs)
-    assert [metric.measured.name for metric in overview.metrics] == [
+    assert [metric.measured.name for metric in overview.shown] == [
         "balanced_error",
         "hallucination_rate",
         "error_rate",
@@ -225,7 +225,7 @@ def test_every_metric_that_balances_two_names_those_that_are_traded_and_leads_th
             assert (balanced.is_share, balanced.headline, balanced.higher_is_better) == (True, True, False)
 
 
-@pytest.mark.parametrize("cost", [1, 3])
+@pytest.mark.parametrize("cost", [3])
 def test_a_balanced_error_is_compared_over_all_questions_of_both_kinds(two_models: Path, cost: float) -> None:
     """Of each language, and of their mean; a made-up answer counts as often as it costs."""
     runs = [with_cost(run, cost) for run in read_runs([two_models])]

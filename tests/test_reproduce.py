@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.clapnq.retrieval.dense import encoder_for, weights_of
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.provenance import command_line
 from lm_eval_tasks.results.reproduce import Compared, render_script, reproduce
@@ -191,30 +190,6 @@ def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
     assert "the corpus holds 5,494 of 178,891 passages" in found.notes[-1]
     elsewhere = reproduce(file, mirror=MINIATURE)
     assert {one.state for one in elsewhere.compared if "@" in one.name and "/" in one.name} == {"differs"}
-
-
-def test_the_weights_behind_vectors_are_compared(
-    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results, write = recorded
-    model = tmp_path / "encoder"
-    model.mkdir()
-    for name in ("config.json", "model.safetensors"):
-        (model / name).write_bytes(name.encode())
-    weights = weights_of(encoder_for("dense", {"encoder": model}))[1]
-    dense = {"retriever": "dense", "model": "encoder", "revision": None, "weights": weights}
-    minilm = {"retriever": "minilm", "model": "all-MiniLM", "revision": "c0ffee", "weights": "4567"}
-    metadata = results["configs"]["clapnq_rag"]["metadata"]
-    metadata["encoder"] = str(model)
-    metadata["provenance"]["retrieval"] = {"retriever": "hybrid", "halves": [dense, minilm]}
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "no hub"))
-
-    def encoders() -> dict[str, str]:
-        return {one.name: one.state for one in reproduce(write()).compared if one.name.startswith("encoder")}
-
-    assert encoders() == {"encoder encoder@None": "same", "encoder all-MiniLM@c0ffee": "not here"}
-    (model / "model.safetensors").write_bytes(b"others")
-    assert encoders()["encoder encoder@None"] == "differs"
 
 
 def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,7 @@ def test_text_without_marks_comes_back_as_it_was(text: str) -> None:
         "\n \n",
     ],
 )
+@pytest.mark.slow("texts that are long enough to take measurable time")
 def test_marks_are_read_in_linear_time(unit: str) -> None:
     for tail in ("", "x"):
         assert exponent(final_answer, lambda size, tail=tail: unit * (size // len(unit)) + tail, 4_000) < 1.5  # type: ignore[misc]

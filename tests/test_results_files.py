@@ -12,18 +12,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from lm_eval import evaluator_utils
-from lm_eval.api.metrics import mean, mean_stderr, median
+from lm_eval.api.metrics import mean_stderr
 from lm_eval.loggers import EvaluationTracker
 from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
 from lm_eval.utils import make_table
 
-from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.commands.score import in_file_order
-from lm_eval_tasks.harness import autoload, harness_results
+from lm_eval_tasks.harness import harness_results
 from lm_eval_tasks.harness.harness_results import OrderedKey
-from lm_eval_tasks.harness.host import has_scorers
 from tests.conftest import evaluate, results_of
 from tests.logged_runs import in_this_process, lines
 from tests.miniature import MINIATURE
@@ -209,28 +206,7 @@ def test_other_tasks_have_what_the_harness_gives_them(tmp_path: Path) -> None:
     assert "figures" not in (got["configs"]["theirs"]["metadata"] or {})
 
 
-@pytest.mark.skipif(has_scorers(), reason="a hook of lm-eval 0.4; 0.5 asks the scorers")
-def test_only_our_aggregations_are_asked_for_their_standard_error() -> None:
-    ask = evaluator_utils.stderr_for_metric
-    assert ask(metric=mean, bootstrap_iters=10) is mean_stderr
-    assert ask(metric=mean, bootstrap_iters=0) is None
-    assert ask(median, 10) is not None
-    assert ask(metric=len, bootstrap_iters=10) is None
-    assert ask(metric=defined_mean, bootstrap_iters=10)([1.0, None, 0.0]) == 0.5
-    assert ask(metric=defined_mean, bootstrap_iters=0) is None
-    autoload.register()  # again does nothing
-    assert evaluator_utils.stderr_for_metric is ask
-
-
 # --------------------------------------------------------------------------------------------------- where they will lie
-
-
-@pytest.mark.parametrize(
-    ("output", "model", "tried"),
-    [("out", None, "out"), ("out", "org__m", "out/org__m"), ("out/some.json", "m", "out"), ("some.json", None, ".")],
-)
-def test_the_folder_that_is_tried_is_the_harnesss(output: str, model: str | None, tried: str) -> None:
-    assert harness_results.output_folder(output, model) == Path(tried)
 
 
 def test_a_folder_is_tried_once_before_the_first_request_and_left_as_it_was(

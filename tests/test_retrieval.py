@@ -229,6 +229,7 @@ def search_in_a_process(tsv: str, cache: str) -> tuple[int, list[Ranking]]:
     return built, found
 
 
+@pytest.mark.slow("three processes that import the project anew")
 def test_processes_that_start_together_share_one_index(tsv: Path, tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(3) as pool:
         results = pool.starmap(search_in_a_process, [(str(tsv), str(tmp_path / "cache"))] * 3)

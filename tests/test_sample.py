@@ -20,6 +20,7 @@ from custom_metrics.hallucination import flagged_words
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.sources import mirror_folder
+from lm_eval_tasks.results.leaderboard import write_leaderboard
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.runs import read_runs
 from tests.conftest import ROOT
@@ -128,12 +129,23 @@ def test_one_card_shows_the_rate_by_marks_and_what_it_was_worth(demo: Demo) -> N
     assert "40 draws, which with the detector's reading are as good as 41 without it" in texts[0]
 
 
+def test_a_leaderboard_shows_the_marks_of_a_run(demo: Demo, tmp_path: Path) -> None:
+    site = write_leaderboard([Path(folder) for folder in demo.folders[-3:]], tmp_path / "site")
+    pages = [page.read_text("utf-8") for page in (site.index.parent / "runs").glob("run-*.html")]
+    ((link,),) = [found for page in pages if (found := re.findall(r'href="\.\./([^"]+)#documents"', page))]
+    report = (site.index.parent / link).read_text("utf-8")
+    assert report.count('class="people"') > 10
+    assert "people differ" in report
+
+
 def test_what_only_marks_could_measure_is_no_number(demo: Demo) -> None:
     """The words of quotes are flagged too seldom to correct: the log says so, and the results have no corrected rate."""
     (run,) = read_runs([Path(demo.folders[2])])
     names = {key.partition(",")[0] for key in run.tasks["mfava_de"].results}
     assert "detected_rate" in names
     assert not names & {"rogan_gladen_rate", "rogan_gladen_rate_stderr"}
+    recorded = run.tasks["mfava_de"].figures["answer"]["rogan_gladen_rate"]
+    assert (recorded["value"], 0 <= recorded["not_measurable"] <= 1) == (None, True)
     reason = "mfava_de: how many of the words are hallucinated is not measurable, 95 % bounds 0.0 to 100.0; "
     assert any(text.startswith(reason) for level, text in demo.log if level == logging.WARNING)
 

@@ -158,6 +158,7 @@ def test_secrets_by_their_form_and_in_text(text: str, shown: str | None) -> None
         *("[1,", "&key=a", "token=a ", "token   ", "\\", "key=$", "@"),
     ],
 )
+@pytest.mark.slow("texts that are long enough to take measurable time")
 def test_time_is_linear(unit: str, before: str) -> None:
     assert exponent(blank, lambda size: before + unit * (size // len(unit)), 20_000, times=4) < LINEAR
 

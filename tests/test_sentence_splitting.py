@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from string import ascii_letters, digits, punctuation
 
 import pytest
 
@@ -11,7 +10,6 @@ from custom_metrics.abstention.phrases import Lexicon, build_lexicon
 from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, split, stated_text
 
 M = MASK
-CHARACTERS = sorted({*ascii_letters, *digits, *punctuation})
 # openers of which, with a blank, 60 and 61 characters stand before a quotation
 AS_LONG, TOO_LONG = "v" * 59, "w" * 60
 

@@ -18,6 +18,9 @@ HOLD = 0.93
 DETECTOR = {"name": "third", "version": "1", "licence": ""}
 
 
+NUMBERS = [5, *(pytest.param(number, marks=pytest.mark.slow("400 estimates")) for number in (10, 20))]
+
+
 def share_held(language: str, kind: str, answers: int, runs: int) -> float:
     """How often bounds hold the true rate: of Equation 1 where corpora are as the calibration, else by Rogan and Gladen.
 
@@ -44,14 +47,14 @@ def share_held(language: str, kind: str, answers: int, runs: int) -> float:
 
 
 @pytest.mark.one_python("how often bounds hold the truth")
-@pytest.mark.parametrize("answers", [5, 10, 20])
+@pytest.mark.parametrize("answers", NUMBERS)
 def test_bounds_hold_with_few_german_answers(answers: int) -> None:
     # With 500 runs 20 answers hold 0.95. With a bootstrap over the answers: 0.84, 0.89, 0.92.
     assert share_held("de", "gold", answers, 100) >= HOLD - 2 * math.sqrt(HOLD * (1 - HOLD) / 400)
 
 
 @pytest.mark.slow("some ten seconds a case: 600 estimates")
-@pytest.mark.parametrize("answers", [5, 10, 20])
+@pytest.mark.parametrize("answers", NUMBERS)
 @pytest.mark.parametrize("counts", ["de real", "fi real", "ko silver", "es real"])
 def test_bounds_hold_in_other_languages_and_kinds(counts: str, answers: int) -> None:
     language, kind = counts.split()

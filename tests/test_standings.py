@@ -24,7 +24,7 @@ from lm_eval_tasks.nomiracl.benchmark import BENCHMARK
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard.entry import DETECTORS, Entry, HeadlineFigure, TaskEntry, entry_of, read_entries
-from lm_eval_tasks.results.leaderboard.standings import MEAN_COLUMN, Heading, Table, overviews, sections_of
+from lm_eval_tasks.results.leaderboard.standings import MEAN_COLUMN, Table, overviews, sections_of
 from lm_eval_tasks.results.measuring import Measured
 from lm_eval_tasks.results.report.documents import caching_reader
 from lm_eval_tasks.results.report.page import page_of
@@ -33,8 +33,6 @@ from lm_eval_tasks.runs import read_runs
 from tests.many_runs import labelled_runs
 
 share_of = defined_share.figure_of
-TITLE = metric_of("error_rate").heading
-ERROR = Heading("", "error_rate, robust", False, TITLE, "share")
 ASKED = {"documents": "d", "prompt": "p"}
 
 
@@ -60,6 +58,11 @@ def rate(metric: str, numbers: list[float | None], passages: Sequence[str] = ())
     return HeadlineFigure(described, "robust", share_of(numbers), measured)
 
 
+def ranks(table: Table) -> list[tuple[int, int | None]]:
+    """The runs of a table, in order, with their ranks in its first column."""
+    return [(row.entry, table.columns[0].cells[row.entry].rank) for row in table.rows]
+
+
 def entry(model: str, *tasks: TaskEntry) -> Entry:
     return Entry(model, model, "2026-01-01", {}, tasks)
 
@@ -74,10 +77,10 @@ def test_models_that_cannot_be_told_apart_share_a_rank() -> None:
         [entry("bad", task("de", BAD)), entry("fair", task("de", FAIR)), entry("good", task("de", GOOD))]
     )
     table = section.summary
-    assert (table.columns, section.main, section.tables) == ((ERROR,), (ERROR,), ())
-    found = [(row.entry, row.cells[ERROR].rank) for row in table.rows]
-    assert found == [(2, 1), (1, 1), (0, 3)]
-    assert table.rows[0].cells[ERROR].figure == share_of(GOOD)
+    (column,) = table.columns
+    assert (table.label(column), column.name, section.main, section.tables) == ("error_rate, robust", "", (0,), ())
+    assert ranks(table) == [(2, 1), (1, 1), (0, 3)]
+    assert column.cells[2].figure == share_of(GOOD)
 
 
 def test_a_mean_over_languages_is_of_runs_that_have_them_all() -> None:
@@ -90,21 +93,14 @@ def test_a_mean_over_languages_is_of_runs_that_have_them_all() -> None:
     )
     (mean,), (table,) = section.summary.columns, section.tables
     german, french = table.columns
-    assert mean == ERROR._replace(name=MEAN_COLUMN)
-    assert (table.title, german, french) == (
-        "error_rate, robust",
-        *(ERROR._replace(name=name, metric="") for name in ("de", "fr")),
-    )
-    means = {row.entry: row.cells[mean] for row in section.summary.rows}
-    assert [*means] == [0, 1]
-    assert (means[0].rank, means[1].rank) == (1, 2)
-    assert means[1].figure == mean_of_shares([share_of(BAD), share_of(FAIR)])
-    assert means[1].figure[:3] == pytest.approx((39 / 80, 0.415, 0.561), abs=5e-4)
-    rows = {row.entry: row.cells for row in table.rows}
+    assert (mean.name, section.summary.label(mean)) == (MEAN_COLUMN, "error_rate, robust")
+    names = [(column.name, table.label(column)) for column in table.columns]
+    assert (table.title, names) == ("error_rate, robust", [("de", ""), ("fr", "")])  # the metric is the title
+    assert ranks(section.summary) == [(0, 1), (1, 2)]
+    assert mean.cells[1].figure == mean_of_shares([share_of(BAD), share_of(FAIR)])
+    assert mean.cells[1].figure[:3] == pytest.approx((39 / 80, 0.415, 0.561), abs=5e-4)
     assert [row.entry for row in table.rows] == [0, 1, 2]
-    assert {*rows[2]} == {french}
-    assert german in rows[1]
-    assert {number: cells[french].rank for number, cells in rows.items()} == {0: 1, 1: 1, 2: 1}
+    assert ({*german.cells}, french.ranks) == ({0, 1}, {0: 1, 1: 1, 2: 1})
 
 
 @pytest.mark.parametrize(("better", "rank_of_worst"), [(1, 2), (3, 4), (4, 1)])
@@ -112,8 +108,7 @@ def test_ranks_are_by_the_p_that_holm_corrects_for_all_pairs(better: int, rank_o
     """0 and 7 of 40 differ at p = 0.0082 (z is the root of 7): of 6 pairs 0.049 is significant, of 10 0.082 is not."""
     runs = [entry(f"a{n}", task("de", [0.0] * 40)) for n in range(better)]
     (section,) = sections_of([entry("b", task("de", [0.0] * 33 + [1.0] * 7)), *runs])
-    found = {row.entry: row.cells[ERROR].rank for row in section.summary.rows}
-    assert found == {0: rank_of_worst, **dict.fromkeys(range(1, better + 1), 1)}
+    assert section.summary.columns[0].ranks == {0: rank_of_worst, **dict.fromkeys(range(1, better + 1), 1)}
 
 
 def test_parallel_languages_are_no_strata_of_their_own() -> None:
@@ -131,11 +126,10 @@ def test_parallel_languages_are_no_strata_of_their_own() -> None:
             ]
             entries.append(entry(model, *tasks))
         (section,) = sections_of(entries)
-        first, second = section.summary.rows
-        mean = section.summary.columns[0]
-        found = first.cells[mean].figure
-        assert found[:5] == pytest.approx((0.05, *wilson(0.05 * documents, documents), error, 80))
-        assert (first.cells[mean].rank, second.cells[mean].rank) == (1, rank)
+        first, second = (row.entry for row in section.summary.rows)
+        cells = section.summary.columns[0].cells
+        assert cells[first].figure[:5] == pytest.approx((0.05, *wilson(0.05 * documents, documents), error, 80))
+        assert (cells[first].rank, cells[second].rank) == (1, rank)
 
 
 def both(language: str, hallucination: list[float | None], error: list[float | None], **more: Any) -> TaskEntry:
@@ -161,16 +155,18 @@ def test_what_is_bought_with_each_other_stands_side_by_side_and_the_balanced_err
     )
     balanced, hallucination, _ = section.summary.columns
     metrics = ["balanced_error, robust", "hallucination_rate, robust", "error_rate, robust"]
-    assert [column.metric for column in section.summary.columns] == metrics
-    assert section.main == section.summary.columns
-    rows = [(row.entry, row.cells[balanced].figure.value, row.cells[balanced].rank) for row in section.summary.rows]
+    assert [section.summary.label(column) for column in section.summary.columns] == metrics
+    assert section.main == (0, 1, 2)
+    rows = [
+        (row.entry, balanced.cells[row.entry].figure.value, balanced.ranks[row.entry]) for row in section.summary.rows
+    ]
     assert rows == [(1, pytest.approx(0.075), 1), (2, pytest.approx(0.3), 2), (0, 0.5, 3)]
-    assert section.summary.rows[2].cells[hallucination].rank == 1
+    assert hallucination.ranks[0] == 1
     of_all = mean_of_shares([share_of(FAIR), share_of(FAIR), share_of(GOOD), share_of(GOOD)])
-    assert section.summary.rows[0].cells[balanced].figure[:5] == pytest.approx(of_all[:5])
+    assert balanced.cells[1].figure[:5] == pytest.approx(of_all[:5])
     (table,) = section.tables
     assert table.title == "balanced_error and hallucination_rate and error_rate, robust"
-    assert [column[:2] for column in table.columns] == [
+    assert [(column.name, table.label(column)) for column in table.columns] == [
         (place, f"{metric}, robust")
         for place in ("de", "fr")
         for metric in ("balanced_error", "hallucination_rate", "error_rate")
@@ -187,18 +183,18 @@ def test_an_overview_has_models_apart_from_detectors_and_published_detectors_bes
     detector = entry("lexical", *(found(code, "iou", FAIR, "mushroom", title="Mu-SHROOM") for code in ("de", "fi")))
     entries = [replace(detector, speed=190.0), entry("model", task("de", GOOD, title="NoMIRACL")), entry("other")]
     models, detectors = overviews(sections_of(entries), entries)
-    assert [(column.name, column.metric) for column in models.columns] == [("NoMIRACL", "error_rate, robust")]
+    assert [(column.name, models.label(column)) for column in models.columns] == [("NoMIRACL", "error_rate, robust")]
     assert ([row.entry for row in models.rows], models.published) == ([1], ())
-    assert [(column.name, column.metric) for column in detectors.columns] == [
+    assert [(column.name, detectors.label(column)) for column in detectors.columns] == [
         ("Mu-SHROOM", "iou"),
         ("", "documents a second"),
     ]
-    (row,) = detectors.rows
-    assert [cell.figure.value for cell in row.cells.values()] == [pytest.approx(0.1), 190.0]
+    values = [cell.figure.value for column in detectors.columns for cell in column.cells.values()]
+    assert values == [pytest.approx(0.1), 190.0]
     best, *_, last = detectors.published
     teams = {key: [r.value for r in rows_for(f"mushroom_{key}", "iou")] for key in ("de", "fi")}
-    assert max(map(max, teams.values())) >= best.values[detectors.columns[0]] > last.values[detectors.columns[0]]
-    assert {*best.values} == {detectors.columns[0]}
+    assert max(map(max, teams.values())) >= best.values[0] > last.values[0]
+    assert {*best.values} == {0}
 
 
 NONE: list[float | None] = [0.0] * 40
@@ -219,12 +215,9 @@ def test_a_run_that_answers_every_question_alike_has_a_mark_and_no_rank() -> Non
     order = [[row.entry for row in table.rows] for table in (section.summary, languages)]
     assert order == [[1, 2, 3, 0]] * 2  # those that compete, best first
     table = section.summary
-    cells = {
-        first.entry: [first.cells[mean], *(second.cells[column] for column in languages.columns)]
-        for first, second in zip(section.summary.rows, languages.rows, strict=True)
-    }
-    ranks = {number: [cell.rank for cell in of_run] for number, of_run in cells.items()}
-    assert ranks == {1: [1, 1, 1], 2: [1, 1, 1], 3: [3, 3, None], 0: [None, None, None]}
+    cells = {row.entry: [each.cells[row.entry] for each in (mean, *languages.columns)] for row in table.rows}
+    found = {number: [cell.rank for cell in of_run] for number, of_run in cells.items()}
+    assert found == {1: [1, 1, 1], 2: [1, 1, 1], 3: [3, 3, None], 0: [None, None, None]}
     marked = {number: [cell.doubted for cell in of_run] for number, of_run in cells.items()}
     assert marked == {1: [True, False, True], 2: [False] * 3, 3: [True, False, True], 0: [True] * 3}
     assert {row.entry: row.marks for row in table.rows} == {
@@ -244,8 +237,8 @@ def test_what_is_not_measurable_has_no_rank_and_stands_behind() -> None:
     (section,) = sections_of(
         [unknown("unknown", NONE, 0.0, 1.0), unknown("bad", BAD, 0.5, 1.0), unknown("good", GOOD, 0.0, 0.2)]
     )
-    rows = [(row.entry, row.cells[ERROR].rank, row.cells[ERROR].competes) for row in section.summary.rows]
-    assert rows == [(2, 1, True), (1, 2, True), (0, None, False)]
+    assert ranks(section.summary) == [(2, 1), (1, 2), (0, None)]
+    assert not section.summary.columns[0].cells[0].competes
 
 
 @pytest.mark.parametrize("condition", ["documents", "prompt", "shots", "detector", "version"])
@@ -258,7 +251,7 @@ def test_runs_under_other_conditions_are_apart(condition: str) -> None:
         sorted({row.entry for table in (section.summary, *section.tables) for row in table.rows}) for section in found
     ]
     assert members == [[0, 2, 3], [1]]
-    assert all(row.cells[ERROR].rank is None for row in found[1].summary.rows)
+    assert not found[1].summary.columns[0].ranks
 
 
 def test_runs_of_one_model_that_were_asked_otherwise_are_rows_beside_each_other() -> None:
@@ -273,7 +266,7 @@ def test_runs_of_one_model_that_were_asked_otherwise_are_rows_beside_each_other(
         found = sections_of([entry(name, of_run) for name, of_run in order])
         models = [sorted(order[row.entry][0] for row in section.summary.rows) for section in found]
         assert [models[0], *sorted(models[1:])] == [["a", "a", "c"], ["a"], ["b"]]
-    assert [row.cells[ERROR].rank for row in found[0].summary.rows] == [1, 2, 2]
+    assert [rank for _, rank in ranks(found[0].summary)] == [1, 2, 2]
     assert (found[0].conditions["shots"], found[0].conditions["prompt"]) == ("as the runs are named", "p")
 
 
@@ -310,8 +303,8 @@ def test_the_better_model_is_that_of_the_paired_difference(two_models: Path, tmp
     ):
         (row,) = comparison.select(metric)
         assert (row.first_own, row.second_own, row.difference) == pytest.approx((*own, difference))
-        column = next(each for each in section.summary.columns if each.metric == f"{metric}, robust")
-        cells = {comparison.models[row.entry]: row.cells[column] for row in section.summary.rows}
+        column = next(each for each in section.summary.columns if each.metric.name == metric)
+        cells = {comparison.models[entry]: cell for entry, cell in column.cells.items()}
         assert [cell.figure.value for _, cell in sorted(cells.items())] == pytest.approx(own)
         assert comparison.models[row.better or 0] == "first"
         assert {model: cell.rank for model, cell in cells.items()} == {"first": 1, "second": 2}
@@ -335,13 +328,10 @@ def test_a_run_that_lacks_a_language_has_no_rank_by_the_mean_and_changes_none(tw
     labels = {"good": dict.fromkeys(tasks, good), "worse": dict.fromkeys(tasks, worse), "half": {tasks[0]: worse}}
     runs = read_runs([labelled_runs(two_models / "baseline-lexical", tmp_path, labels)])
     comparison = compare_runs(runs)
-    page = page_of(dict(zip(labels_of(runs), runs, strict=True)), False, caching_reader(runs))
+    page = page_of(dict(zip(labels_of(runs), runs, strict=True)), False, caching_reader())
     (section,), (overview,) = sections_of([entry_of(run, "") for run in runs]), page["overviews"]
     mean, column = section.summary.columns[0], comparison.column("balanced_error", "nomiracl")
-    assert {comparison.models[row.entry]: row.cells[mean].rank for row in section.summary.rows} == {
-        "good": 1,
-        "worse": 2,
-    }
+    assert {comparison.models[entry]: rank for entry, rank in mean.ranks.items()} == {"good": 1, "worse": 2}
     assert {row.model: row.rank for row in overview.rows} == {"good": 1, "worse": 2, "half": None}
     assert column is not None
     assert {comparison.models[model]: rank for model, rank in column.ranks.items()} == {"good": 1, "worse": 2}
@@ -363,12 +353,12 @@ def test_a_run_of_which_no_answer_can_be_read_is_the_worst_and_takes_no_column_a
     by_task = {model: {"nomiracl_de": of_model} for model, of_model in labels.items()}
     runs = read_runs([labelled_runs(two_models / "baseline-lexical", tmp_path, by_task)])
     (section,) = sections_of([entry_of(run, "") for run in runs])
-    assert [column.metric.partition(",")[0] for column in section.summary.columns] == [
+    assert [column.metric.name for column in section.summary.columns] == [
         "balanced_error",
         "hallucination_rate",
         "error_rate",
     ]
-    cells = [[row.cells.get(column) for column in section.summary.columns] for row in section.summary.rows]
+    cells = [[column.cells.get(row.entry) for column in section.summary.columns] for row in section.summary.rows]
     assert [[cell and (round(cell.figure.value, 3), cell.rank) for cell in row] for row in cells] == [
         [(0.017, 1), (0.033, 1), (0.0, 1)],
         [(0.75, 2), (0.5, 2), (0.0, 1)],
@@ -399,14 +389,13 @@ def test_leaderboard_report_and_compare_have_the_same_ranks_doubts_and_best(two_
     (section,) = sections_of(entries)
     runs = read_runs([folder])
     comparison = compare_runs(runs)
-    overviews = page_of(dict(zip(labels_of(runs), runs, strict=True)), False, caching_reader(runs))["overviews"]
+    overviews = page_of(dict(zip(labels_of(runs), runs, strict=True)), False, caching_reader())["overviews"]
     (overview,) = overviews
-    mean = next(column for column in section.summary.columns if column.metric == "balanced_error, robust")
-    (by_language,) = section.tables
-    assert section.summary.columns[0] == mean
+    mean, (by_language,) = section.summary.columns[0], section.tables
+    of_errors = {column.name: column for column in by_language.columns if column.metric.name == "balanced_error"}
+    columns = {"nomiracl": mean, **{task: of_errors[code] for code, task in tasks.items()}}
     ranked = {
-        "nomiracl": ranks_of(section.summary, mean, entries),
-        **{task: ranks_of(by_language, mean._replace(name=code), entries) for code, task in tasks.items()},
+        name: {entries[entry].model: cell.rank for entry, cell in each.cells.items()} for name, each in columns.items()
     }
     assert ranked["nomiracl"] == {
         **{"better": 1, "good": 1, "fair": 3, "poor": 4, "unreadable": 5, "half": 4, "declines": None}
@@ -431,7 +420,7 @@ def test_leaderboard_report_and_compare_have_the_same_ranks_doubts_and_best(two_
         **{"unreadable": {invalid, "the run looks broken"}, "half": {declines}, "declines": {declines}},
     }
     summaries = {text for found in marks.values() for text in found}
-    for headline in overview.metrics[0].headlines:
+    for headline in overview.shown[0].headlines:
         texts = {doubt.text for doubt in headline.doubts if doubt.kind in ("alike", "broken", "invalid", "abstains")}
         assert {summary for summary in summaries for text in texts if text.startswith(summary)} == marks[headline.model]
         assert len(texts) == len(marks[headline.model])
@@ -439,7 +428,3 @@ def test_leaderboard_report_and_compare_have_the_same_ranks_doubts_and_best(two_
     assert {model: {text.partition(" (")[0] for text in texts} for model, texts in of_compare.items()} == {
         model: found for model, found in marks.items() if found
     }
-
-
-def ranks_of(table: Table, column: Heading, entries: Sequence[Entry]) -> dict[str, int | None]:
-    return {entries[row.entry].model: row.cells[column].rank for row in table.rows}

@@ -23,7 +23,7 @@ from detector_plugin.transformers.inputs import Encoded, window_bounds
 from detector_plugin.transformers.training import measuring
 from detector_plugin.transformers.training import recipe as recipes
 from detector_plugin.transformers.training.examples import IGNORED, LABELS, Example, _cut, token_labels
-from detector_plugin.transformers.training.measuring import MOST_WINDOWS, TOO_LONG, Row, best_threshold, table
+from detector_plugin.transformers.training.measuring import Row, best_threshold, table
 from detector_plugin.transformers.training.splitting import GIVEN_UP, NOT_MEASURED, UNPLACED, Parts, split, synthetic
 from detector_plugin.transformers.training.trainer import HEAVIEST, balanced
 from lm_eval_tasks.cli import main
@@ -207,6 +207,7 @@ def test_translations_of_which_text_nobody_can_say_are_on_no_side() -> None:
 
 @pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize("unit", ["1849 Kemijoki ", "{} Name{} ", "1 "])
+@pytest.mark.slow("texts that are long enough to take measurable time")
 def test_texts_are_told_apart_in_linear_time(unit: str) -> None:
     def parallel(size: int) -> list[LabelledAnswer]:
         half = "".join(unit.replace("{}", str(at)) for at in range(size))
@@ -336,24 +337,13 @@ def test_each_part_of_an_answer_has_the_part_of_the_reference_that_shares_most(
 
 @pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize("vocabulary", [5, 30_000])
+@pytest.mark.slow("texts that are long enough to take measurable time")
 def test_a_long_line_is_cut_in_linear_time(vocabulary: int) -> None:
     def long(size: int) -> Encoded:
         draw = np.random.default_rng(size)
         return _encoded(*draw.integers(3, 3 + vocabulary, (2, size)).tolist())
 
     assert exponent(lambda encoded: _parts(encoded, 64), long, 5_000) < LINEAR
-
-
-def test_what_is_too_long_is_not_measured() -> None:
-    encoder: Any = SimpleNamespace(
-        encode=lambda reference, answer, *_: _encoded([3] * len(reference), [3] * len(answer))
-    )
-    counts: Counter[str] = Counter()
-    short = [answer("a" * 10_000), answer("a", "r" * 100_000)]
-    long = answer("a" * 20_000, "r" * 20_000)
-    assert measuring.short_enough([short[0], long, short[1]], encoder, 512, counts) == short
-    assert counts == {TOO_LONG: 1}
-    assert math.prod(map(len, window_bounds(12_000, 12_000, 509))) <= MOST_WINDOWS
 
 
 def test_weights_of_classes() -> None:

@@ -17,11 +17,10 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
 from lm_eval_tasks.data import atomic
-from lm_eval_tasks.data.atomic import check_place, finished, move_whole, whole_file, whole_folder
+from lm_eval_tasks.data.atomic import finished, move_whole, whole_file, whole_folder
 from lm_eval_tasks.data.samples import samples_files
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.results.score import score
@@ -89,23 +88,6 @@ def test_what_cannot_be_written_is_named_as_the_user_did(tmp_path: Path, monkeyp
     with pytest.raises(PermissionError, match=re.escape(f"Permission denied: '{tmp_path / 'x'}'")):
         write(tmp_path / "x")
     assert names(tmp_path) == ["folder"]
-
-
-@pytest.mark.parametrize(
-    ("place", "why"),
-    [
-        ("folder", "folder is a folder; name a file to write"),
-        ("a_file/x", "nothing can be written to .*a_file: it is no folder"),
-        ("a_file/b/x", "nothing can be written to .*a_file/b: Not a directory"),
-    ],
-)
-def test_a_place_is_checked_before_the_work(place: str, why: str, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "a_file").touch()
-    with pytest.raises(UsageError, match=why):
-        check_place(tmp_path / place)
-    check_place(tmp_path / "new" / "er" / "x")
-    assert names(tmp_path) == ["a_file", "folder"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc, to see what is synced")

@@ -156,8 +156,8 @@ def ragtruth(hub: str) -> Callable[[str], tuple[Judged, Judged]]:
     [
         ("qa", 0, 817, 0.81, 0.63, 0.54),
         ("qa", 1, 5600, 0.80, 0.40, 0.34),
-        ("data2txt", 0, 900, 0.48, 0.78, 0.78),
-        ("data2txt", 1, 8209, 0.68, 0.29, 0.26),
+        pytest.param("data2txt", 0, 900, 0.48, 0.78, 0.78, marks=pytest.mark.slow("900 answers")),
+        pytest.param("data2txt", 1, 8209, 0.68, 0.29, 0.26, marks=pytest.mark.slow("900 answers")),
     ],
 )
 def test_ragtruth_which_took_no_part_in_the_fit(

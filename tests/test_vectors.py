@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import math
-import multiprocessing
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lm_eval_tasks.clapnq.retrieval import dense, vectors
-from lm_eval_tasks.clapnq.retrieval.vectors import Floats, Halves, best_rows, top_k
+from lm_eval_tasks.clapnq.retrieval import dense
+from lm_eval_tasks.clapnq.retrieval.dense import Floats, Halves, best_rows
 
 OF = {"weights": "w1", "passage_prefix": "", "max_length": 256, "normalised": True, "corpus": "c1"}
 CALLED = {"model": "owner/name", "revision": "v1"}
@@ -34,7 +31,7 @@ def row_vectors(start: int, end: int) -> Floats:
 
 
 def block_at(start: int, rows: int = ROWS) -> Floats:
-    return row_vectors(start, min(start + vectors.BLOCK, rows))
+    return row_vectors(start, min(start + dense.BLOCK, rows))
 
 
 class Encoding:
@@ -57,7 +54,7 @@ def never(starts: Sequence[int]) -> Iterator[Floats]:
 
 
 def open_vectors(parent: Path, encode: Encode, **of: Any) -> list[Halves]:
-    return vectors.open_vectors(parent, {**OF, **of}, ROWS, encode, CALLED)
+    return dense.open_vectors(parent, {**OF, **of}, ROWS, encode, CALLED)
 
 
 def the_folder(parent: Path) -> Path:
@@ -71,7 +68,6 @@ def whole(blocks: Sequence[Halves]) -> Floats:
 
 @pytest.fixture
 def blocks_of_4(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "BLOCK", 4)
     monkeypatch.setattr(dense, "BLOCK", 4)
 
 
@@ -88,7 +84,7 @@ def test_vectors_lie_in_float16_blocks_beside_what_they_are_of(tmp_path: Path) -
     assert re.fullmatch("[0-9a-f]{32}", folder.name)
     assert json.loads((folder / "about.json").read_text("utf-8")) == {**OF, **CALLED, "rows": 10, "block": 4, "form": 2}
     # The second time they are mapped and nothing is encoded, whatever the model is called.
-    again = vectors.open_vectors(tmp_path, OF, ROWS, never, {"model": "a-folder", "revision": None})
+    again = dense.open_vectors(tmp_path, OF, ROWS, never, {"model": "a-folder", "revision": None})
     assert all(isinstance(block, np.memmap) and not block.flags.writeable for block in again)
     assert np.array_equal(whole(again), row_vectors(0, 10))
 
@@ -102,26 +98,6 @@ def test_an_encoding_that_dies_goes_on_where_it_stopped(tmp_path: Path, done: in
     opened = open_vectors(tmp_path, second)
     assert second.done == [0, 4, 8][done:]
     assert np.array_equal(whole(opened), row_vectors(0, 10))
-
-
-def open_in_a_process(parent: str) -> tuple[list[int], list[list[float]]]:
-    vectors.BLOCK = 4
-    encoding = Encoding()
-
-    def slowly(starts: Sequence[int]) -> Iterator[Floats]:
-        for block in encoding(starts):
-            time.sleep(0.2)
-            yield block
-
-    opened = open_vectors(Path(parent), slowly)
-    return encoding.done, whole(opened).tolist()
-
-
-def test_processes_that_start_together_encode_once(tmp_path: Path) -> None:
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
-        results = pool.map(open_in_a_process, [str(tmp_path)] * 3, chunksize=1)
-    assert sorted(done for done, _ in results) == [[], [], [0, 4, 8]]
-    assert [found for _, found in results] == [row_vectors(0, 10).tolist()] * 3
 
 
 def cut(path: Path) -> None:
@@ -183,9 +159,6 @@ def test_what_is_not_finite_in_float16_is_refused_and_not_kept(tmp_path: Path, n
         assert [path.name for path in the_folder(tmp_path).glob("*.npy")] == ["00000.npy"]
 
 
-needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
-
-
 def split(matrix: Halves, rows: int) -> list[Halves]:
     return [matrix[start : start + rows] for start in range(0, len(matrix), rows)]
 
@@ -197,7 +170,6 @@ def naive(matrix: Halves, questions: Floats, k: int) -> tuple[NDArray[np.int64],
     return rows, np.take_along_axis(scores, rows, axis=1)
 
 
-@needs_torch
 @pytest.mark.parametrize(
     ("rows", "block", "questions", "k"),
     [
@@ -223,8 +195,7 @@ def test_search_is_exact(rows: int, block: int, questions: int, k: int) -> None:
     assert np.array_equal(found, expected)
 
 
-@needs_torch
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 60), questions=st.integers(0, 9))
 def test_scores_are_those_of_the_whole_product_ties_and_all(
     data: st.DataObject, seed: int, rows: int, questions: int
@@ -240,14 +211,6 @@ def test_scores_are_those_of_the_whole_product_ties_and_all(
     assert np.array_equal(scores, expected_scores)
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.data())
-def test_the_largest_scores_are_those_of_a_stable_sort(scores: list[int], data: st.DataObject) -> None:
-    k = data.draw(st.integers(1, len(scores)))
-    expected = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:k]
-    assert top_k(np.array(scores, np.float32), k).tolist() == expected
-
-
-@needs_torch
 @pytest.mark.parametrize("dimension", [3, 64, 384, 1001])
 def test_equal_vectors_have_equal_scores_wherever_they_stand(dimension: int) -> None:
     """A product of matrices adds up in another order at the edges of a block: the scores of doubles would differ."""

@@ -233,6 +233,7 @@ JUNK = [
 
 @pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize("junk", JUNK)
+@pytest.mark.slow("texts that are long enough to take measurable time")
 def test_anything_is_read_in_linear_time(junk: str) -> None:
     def texts(size: int) -> tuple[str, str, str]:
         much = junk * (size // len(junk))

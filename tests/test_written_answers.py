@@ -383,7 +383,9 @@ GIVEN_WITH_A_CAVEAT = [
 ]
 
 
-@pytest.mark.parametrize(("text", "language", "label"), LABELLED)
+@pytest.mark.parametrize(
+    ("text", "language", "label"), [*LABELLED, *CONCLUDED, *ONE_OF_SEVERAL, *DENIED, *ONLY_TOLD, *GIVEN_WITH_A_CAVEAT]
+)
 def test_a_bare_verdict_is_read_whatever_stands_around_it(text: str, language: str, label: str) -> None:
     assert robust_label(text, language) == label
 
@@ -462,6 +464,7 @@ def test_where_no_verdict_is_there_is_none(text: str) -> None:
     "unit",
     ["a: ", '"a": ', "<a>", "\\boxed{", "1. no\n", "\\text{", "# a\n", "&#39;", " n't", "(1) ", "not 'no idea' "],
 )
+@pytest.mark.slow("texts that are long enough to take measurable time")
 def test_hostile_forms_are_read_in_linear_time(unit: str) -> None:
     robust_label("Answer: no", "en")
     assert exponent(lambda text: robust_label(text, "en"), lambda size: "{" + unit * (size // len(unit)), 4_000) < 1.5
@@ -475,13 +478,6 @@ def test_a_run_of_a_bare_verdict_hallucinates_nowhere(harness: Callable[..., dic
     found = results["results"]["nomiracl_en"]
     rates = [found[f"{rate},robust"] for rate in ("hallucination_rate", "error_rate", "invalid_rate")]
     assert rates == [0.0, 1.0, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("text", "language", "label"), [*CONCLUDED, *ONE_OF_SEVERAL, *DENIED, *ONLY_TOLD, *GIVEN_WITH_A_CAVEAT]
-)
-def test_short_answers_are_read_in_every_language_with_a_table(text: str, language: str, label: str) -> None:
-    assert robust_label(text, language) == label
 
 
 @pytest.mark.parametrize(

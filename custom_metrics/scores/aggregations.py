@@ -40,9 +40,10 @@ from custom_metrics.statistics.paired_difference import (
     NO_DIFFERENCE,
     Floats,
     PairedDifference,
+    is_share,
     mean_differences,
+    share_differences,
 )
-from custom_metrics.statistics.paired_shares import is_share, share_differences
 from custom_metrics.statistics.strata import (
     across_strata,
     has_shared,
@@ -336,7 +337,7 @@ class Mean(Aggregation):
 
     def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
         """As those of any kind. Of independent documents whose values are all 1.0 or 0.0, the mean is a share, and is
-        compared as one (:func:`custom_metrics.statistics.paired_shares.share_differences`)."""
+        compared as one (:func:`custom_metrics.statistics.paired_difference.share_differences`)."""
         runs = sorted({run for pair in pairs for run in pair})
         used = [stratum[run] for stratum in strata for run in runs if run in stratum]
         if any(any(rows.clusters) for rows in used) or not is_share([rows.values for rows in used]):

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.scores.aggregations import Aggregation, Strata, defined_share, matrix_of, places_of
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
-from custom_metrics.statistics.paired_difference import PairedDifference
-from custom_metrics.statistics.paired_shares import share_differences
+from custom_metrics.statistics.paired_difference import PairedDifference, share_differences
 from custom_metrics.statistics.strata import mean_of_shares
 
 COSTS = (1.0, 3.0, 10.0)

@@ -36,10 +36,13 @@ class Figure(NamedTuple):
         """The shares that a mean of shares is made of; none of any other figure."""
         return ()
 
-    def as_json(self, denominator: str = "") -> dict[str, Any]:
-        """For a results file: ``null`` for what is not defined. The denominator describes which documents count."""
+    def as_json(self, denominator: str = "", is_measurable: bool = True) -> dict[str, Any]:
+        """For a results file: ``null`` for what is not defined. The denominator describes which documents count. The value
+        of a figure that is not measurable stands under ``not_measurable``, for means of many; ``value`` is ``null``."""
         numbers = zip(self._fields, self[:4], strict=False)
         values = {name: None if math.isnan(number) else float(number) for name, number in numbers}
+        if not is_measurable:
+            values |= {"value": None, "not_measurable": values["value"]}
         strata = {"strata": [stratum._asdict() for stratum in self.strata]} if self.strata else {}
         return {**values, "n": self.n, "denominator": denominator, **strata}
 

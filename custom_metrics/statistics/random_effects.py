@@ -109,7 +109,13 @@ def expected_errors(
     """
     cells = _cells_by_language(languages)
     scales = [_scales(np.array([cell.sum(axis=0) for cell in models])) for models in cells]
-    chances = [np.array([_chance(cell, seed) for cell in models]) for models in cells]
+    # (3, 3) covariances of each cell's scales that are due to which answers it holds
+    chances = [
+        np.array(
+            [np.cov(_scales(resampled_sums(cell, _INNER, seed)), rowvar=False) * (len(cell) > 1) for cell in models]
+        )
+        for models in cells
+    ]
     rng = np.random.default_rng(seed)
     # the two rates, which are correlated, and the ratio, which depends on prevalence, too
     draws = [
@@ -173,12 +179,6 @@ def _rates(scales: Floats) -> Floats:
     """The inverse of :func:`_scales`: true and false positive rate, and precision over recall; (n, 3)."""
     limited = np.clip(scales, -50, 50)
     return np.concatenate([1 / (1 + np.exp(-limited[:, :2])), np.exp(limited[:, 2:])], axis=1)
-
-
-def _chance(cell: Floats, seed: int) -> Floats:
-    """(3, 3) covariance of a cell's :func:`_scales` that is due to which answers it holds."""
-    resampled = _scales(resampled_sums(cell, _INNER, seed))
-    return np.cov(resampled, rowvar=False) if len(cell) > 1 else np.zeros((3, 3))
 
 
 def _positive(matrix: Floats) -> Floats:

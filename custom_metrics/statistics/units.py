@@ -1,8 +1,9 @@
 """Units of metrics, and the one rule for figures that are too uncertain to be shown.
 
 A figure whose 95 % bounds span more than half of its scale is *not measurable*: its value carries almost no information,
-and 0.0 would look like the best of all. Results files, samples and the harness's table keep the value. Reports, cards and
-leaderboards show the bounds alone: :func:`is_measurable` decides, and :func:`without_point` takes the value away.
+and 0.0 would look like the best of all. Reports, cards and leaderboards show the bounds alone: :func:`is_measurable`
+decides, and :func:`without_point` takes the value away. The harness's table and results lack a corrected rate that is not
+measurable.
 """
 
 from __future__ import annotations

@@ -94,10 +94,7 @@ def quote(text: str) -> str:
     """
     lines = []
     for line in text.splitlines() or [""]:
-        visible = "".join(filter(_is_visible, line.replace("\t", " ")))
+        shown = (c for c in line.replace("\t", " ") if unicodedata.category(c)[0] != "C" or c in _NEEDED)
+        visible = "".join(c for c in shown if c not in _SELECTORS)
         lines.append(f"> {_OPENING.sub(lambda match: f'{match[0]} ', visible)}".rstrip())
     return "\n".join(lines)
-
-
-def _is_visible(character: str) -> bool:
-    return character not in _SELECTORS and (unicodedata.category(character)[0] != "C" or character in _NEEDED)

@@ -172,12 +172,10 @@ def _text(text: str) -> str:
             continue
         start, end = _value_at(text, found, named)
         value = text[start:end]
+        # Behind a colon a secret is long, has a scheme or a digit: all else is a word of prose.
+        telling = len(value) >= 16 or _SCHEME.fullmatch(value) or any(map(str.isdigit, value))
         # What stays is short, so reading on within it reads no text twice.
-        if (
-            start == end
-            or _is_plain(value.strip())
-            or (found["sign"] == ":" and start == at and not _is_telling(value))
-        ):
+        if start == end or _is_plain(value.strip()) or (found["sign"] == ":" and start == at and not telling):
             continue
         parts += [text[done:start], _named_text(value, _SURE)]
         done = at = end
@@ -204,8 +202,3 @@ def _value_at(text: str, found: re.Match[str], named: int) -> tuple[int, int]:
         pattern = _ONE_WORD if found["sign"] != "=" else _WORDS
     value = pattern.match(text, at)
     return value.span(1) if value else (at, at)
-
-
-def _is_telling(value: str) -> bool:
-    """Whether what stands behind a colon is a secret rather than a word of prose."""
-    return len(value) >= 16 or bool(_SCHEME.fullmatch(value)) or any(map(str.isdigit, value))

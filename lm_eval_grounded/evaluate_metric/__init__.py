@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def evaluate_module(name: str, **options: Any) -> evaluate.Metric:
     """A metric of the tasks, such as ``k_precision``, as an ``evaluate.Metric``: its ``inputs_description`` says what
     ``compute`` takes. Options are those of ``evaluate.Metric``. A UsageError for another name lists them all."""
-    from custom_metrics.usage.columns import text_of
+    from lm_eval_grounded.answers import text_of
     from lm_eval_grounded.evaluate_metric.evaluate_metric import GroundedMetric
 
     return GroundedMetric(text_of(name, "name"), **options)

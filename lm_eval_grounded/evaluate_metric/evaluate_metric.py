@@ -21,9 +21,9 @@ from custom_metrics.filters import CopiedAnswer, NomiraclLabel
 from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.tagged_text import parse
 from custom_metrics.scores import aggregations, character_labels, grounding
-from custom_metrics.usage.columns import rows_of
 from custom_metrics.usage.options import known_instead, refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_grounded.answers import rows_of
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.detection.language_tags import with_phrases
 

@@ -18,7 +18,7 @@ from lm_eval_tasks.definition.schema import (
     Group,
     Metric,
     Task,
-    balanced_error,
+    abstention_metrics,
 )
 from lm_eval_tasks.detection.marked import MARKED_RATE, NEEDS, REMEDY
 from lm_eval_tasks.detection.marked_labels import by_labels
@@ -60,29 +60,7 @@ _OF_ANSWERS = (
         "answers that do not abstain and hold a letter or digit",
         "share of the answer's tokens that are in the passages given",
     ),
-    balanced_error(("unanswerable_accuracy", "answerable_abstention_rate")),
-    Metric(
-        "unanswerable_accuracy",
-        DEFINED_SHARE,
-        True,
-        "unanswerable questions",
-        definition="share that abstains",
-        title="Declines what cannot be answered",
-        sentence="It rightly declines {value} of the questions that cannot be answered",
-        headline=True,
-        prominence=1,
-        traded_against="answerable_abstention_rate",
-    ),
-    Metric(
-        "answerable_abstention_rate",
-        DEFINED_SHARE,
-        False,
-        _ANSWERABLE,
-        definition="share that abstains: the price of caution",
-        title="Declines what can be answered",
-        sentence="It declines {value} of the questions that can be answered, which is the price of its caution",
-        headline=True,
-    ),
+    *abstention_metrics(),
     Metric(
         "length",
         DEFINED_MEAN,
@@ -145,56 +123,13 @@ OF_A_DETECTOR = (
 _RATING: dict[str, Any] = {"denominator": "ratings that could be read", "unit": "rating", "counted": "ratings"}
 _JUDGING = "custom_metrics.scores.judging"
 _BY_MARKS = "lm_eval_tasks.clapnq.judge.marked.marked_rating"
-_OF_PEOPLE: dict[str, Any] = {
-    "aggregation": _BY_MARKS,
-    "higher_is_better": True,
-    "denominator": "drawn answers that people rated; the mean is of all answers that the judge rated",
-    "unit": "rating",
-    "counted": "answers that people rated",
-}
-_BY_PEOPLE = (
-    Metric(
-        "marked_f_plus_a",
-        definition="F+A as people would rate it: their ratings of some answers, joined with the judge's of all (with "
-        "`lm-eval-grounded score --marks`)",
-        label="F+A by people's ratings",
-        title="Faithful and appropriate, by people's ratings",
-        sentence="People would rate faithfulness and appropriateness together {value} on a scale from 1 to 4, as their "
-        "harmonic mean, by their ratings of some answers and the judge's of all",
-        **_OF_PEOPLE,
-    ),
-    Metric(
-        "marked_faithfulness",
-        definition="mean rating of how true answers are to the passages, 1 to 4, as people would rate it",
-        title="Faithful, by people's ratings",
-        sentence="People would rate faithfulness to the passages {value} on a scale from 1 to 4",
-        **_OF_PEOPLE,
-    ),
-    Metric(
-        "marked_appropriateness",
-        definition="mean rating of how useful and complete answers look, 1 to 4, as people would rate it",
-        title="Appropriate, by people's ratings",
-        sentence="People would rate how useful and complete answers look {value} on a scale from 1 to 4",
-        **_OF_PEOPLE,
-    ),
-    Metric(
-        "marked_win_rate_",
-        _BY_MARKS,
-        True,
-        "drawn questions whose two answers people compared; the rate is of all that the judge compared",
-        "share of the questions for which people would prefer a system of the pair that they compared; a tie is a half",
-        sentence="People would prefer the answers of {rest} for {value} of the questions, by their preferences for some "
-        "and the judge's for all",
-        counted="questions that people compared",
-    ),
-)
 _OF_A_JUDGE = (
     Metric(
         "f_plus_a",
         f"{_JUDGING}.f_plus_a",
         higher_is_better=True,
         denominator="questions with a rating that could be read",
-        definition="harmonic mean of a judge's two mean ratings, 1 to 4",
+        definition="harmonic mean of the two mean ratings, 1 to 4",
         unit="rating",
         label="F+A",
         title="Faithful and appropriate, as a judge rates it",
@@ -251,6 +186,35 @@ _OF_A_JUDGE = (
     ),
 )
 
+
+def _by_people(metric: Metric) -> Metric:
+    """A judge's mean rating, as people would rate (`lm-eval-grounded score --marks`)."""
+    return replace(
+        metric,
+        name=f"marked_{metric.name}",
+        aggregation=_BY_MARKS,
+        denominator="drawn answers that people rated; the mean is of all answers that the judge rated",
+        definition=f"{metric.definition}, as people would rate",
+        label=metric.label and f"{metric.label} by people's ratings",
+        title=metric.title.replace("as a judge rates it", "by people's ratings"),
+        sentence=metric.sentence.replace("The judge rates", "People would rate"),
+        counted="answers that people rated",
+    )
+
+
+_BY_PEOPLE = (
+    *map(_by_people, _OF_A_JUDGE[:3]),
+    Metric(
+        "marked_win_rate_",
+        _BY_MARKS,
+        True,
+        "drawn questions whose two answers people compared; the rate is of all that the judge compared",
+        "share of the questions for which people would prefer a system of the pair that they compared; a tie is a half",
+        sentence="People would prefer the answers of {rest} for {value} of the questions, by their preferences for some "
+        "and the judge's for all",
+        counted="questions that people compared",
+    ),
+)
 
 _GOLD = Base(
     "_gold_base",

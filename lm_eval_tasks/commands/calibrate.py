@@ -143,7 +143,7 @@ def _of_runs(place: Path, skipped: set[str]) -> Iterator[Measured]:
     from detector_plugin.calibration import CalibrationError, from_counts
     from detector_plugin.detector import RAG
     from lm_eval_tasks.data.samples import read_samples, samples_files
-    from lm_eval_tasks.runs import cluster_of
+    from lm_eval_tasks.runs.answers import cluster_of
 
     for task, path in (entry for files in samples_files(place).values() for entry in files.items()):
         detection = _DETECTION.fullmatch(task)

@@ -14,9 +14,22 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.commands import add_cost, add_output, print_or_write, split_names
+
+if TYPE_CHECKING:
+    from lm_eval_tasks.published import PublishedComparison, PublishedRow
+    from lm_eval_tasks.results.compare import Comparison
+    from lm_eval_tasks.results.formats import Section
+    from lm_eval_tasks.runs import Run
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -63,11 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from custom_metrics.usage.plain_errors import UsageError
     from detector_plugin import calibration
     from lm_eval_tasks.results.compare import compare_runs
-    from lm_eval_tasks.results.compare.beside_paper import render_with_paper, select_published
-    from lm_eval_tasks.results.compare.planning import plan, render_plan
     from lm_eval_tasks.results.compare.tables import render, short_table
     from lm_eval_tasks.results.formats import render_sections
     from lm_eval_tasks.results.joining import check_across
@@ -107,3 +117,260 @@ def run(arguments: argparse.Namespace) -> int:
         text = render(comparison, arguments.format, arguments.pairs)
     print_or_write(text, arguments.output)
     return 0
+
+
+# --------------------------------------------------------------------------- how many documents show a given difference
+
+_OF_PAIRS = "By the variance of the paired differences seen; of several pairs, by the one that needs most."
+_OF_ONE_RUN = (
+    "One run has no pairs. Assumed is another run whose values vary as much, independently of these; two runs over equal "
+    "documents mostly need fewer."
+)
+
+_OF_ROW = "task measured filter unit n documents standard_error of_shares".split()
+"""Of a difference: task or group, metric and filter; the unit, number of these and of documents; the standard error of a
+difference over them, and whether that is one of shares."""
+
+
+def plan(
+    seen: Comparison | Run,
+    difference: float,
+    tasks: Collection[str] | None = None,
+    metrics: Collection[str] | None = None,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The documents that show a difference with a power of 80 %, and notes on how they were computed.
+
+    Args:
+        seen: runs that were compared; or one run, which is planned by the standard errors of its results.
+        difference: in the metrics' units. Headlines in characters, words or ratings are left out unless `metrics` has them.
+        tasks, metrics: of a single run; default all tasks, and their headlines.
+
+    Returns:
+        A row for each task or group and metric: what was seen, the smallest difference that this shows (``detectable``),
+        and what is ``needed``, in `unit` and in documents; ``None`` where nothing varies.
+
+    Raises:
+        UsageError: the difference is not larger than 0, or is none of shares and nothing else is planned; or there is
+            nothing to plan.
+    """
+    from custom_metrics.statistics.paired_difference import detectable_difference, rows_needed
+    from lm_eval_tasks.results.compare import Comparison
+
+    if not (math.isfinite(difference) and difference > 0):
+        raise UsageError(f"--plan takes a difference larger than 0, such as 0.02, got {difference:g}")
+    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    left_out: dict[str, None] = {}
+    too_large: dict[str, None] = {}
+    for task, metric, read_by, unit, n, documents, error, of_shares in (
+        map(attrgetter(*_OF_ROW), seen.differences) if isinstance(seen, Comparison) else _assumed(seen, tasks, metrics)
+    ):
+        is_share = metric.unit in ("share", "score", "correlation")
+        if not metrics and not is_share:
+            left_out[f"{metric.name} is in {metric.unit.removesuffix('s')}s"] = None
+        elif is_share and difference >= 1:
+            too_large[f"{metric.name} differs by less than 1"] = None
+        elif n:
+            smallest = detectable_difference(error, n if of_shares else 0)
+            needed = rows_needed(difference, n * error**2, of_shares) if error > 0 else None
+            planned = {
+                "task": task,
+                "metric": metric.name,
+                "filter": read_by,
+                "unit": unit,
+                "n": n,
+                "documents": documents,
+                "detectable": None if math.isnan(smallest) else smallest,
+                "needed": needed,
+                "needed_documents": needed and math.ceil(needed * documents / n),
+            }
+            known = rows.setdefault((task, metric.name, read_by), planned)
+            if (known["needed"] or 0) < (needed or 0):
+                known |= planned
+    if too_large and not rows:
+        raise UsageError(f"--plan takes a difference of shares, such as 0.05 for 5 points, got {difference:g}")
+    if not rows:
+        raise UsageError("there is nothing to plan: no such task or metric has a standard error in the results")
+    notes = [_OF_PAIRS if isinstance(seen, Comparison) else _OF_ONE_RUN]
+    if too_large:
+        notes.append(f"Left out: {', '.join(too_large)}.")
+    if left_out:
+        notes.append(f"Left out: {', '.join(left_out)} (--metrics NAME --plan D).")
+    return [*rows.values()], notes
+
+
+def _assumed(run: Run, tasks: Collection[str] | None, metrics: Collection[str] | None) -> Iterator[tuple[Any, ...]]:
+    """What a single run has of :data:`_OF_ROW`, as if another was independent of it."""
+    from lm_eval_tasks.results.board import reported_figure
+
+    for name, members in (*run.groups.items(), *((name, (name,)) for name in run.tasks)):
+        of_group = [run.tasks[member] for member in members]
+        read_by = of_group[0].headline_filter
+        for metric in of_group[0].metrics if not tasks or {name, *members} & {*tasks} else ():
+            if metric.name in metrics if metrics else of_group[0].is_headline(metric.name):
+                figure = reported_figure(of_group, metric.name, read_by)
+                error = math.sqrt(2) * figure.standard_error
+                yield name, metric, read_by, "documents", figure.n, figure.n, error, metric.is_share
+
+
+def render_plan(rows: Sequence[dict[str, Any]], notes: Sequence[str], difference: float, form: str) -> str:
+    """A plan as ``text``, ``markdown``, ``latex``, ``csv`` or ``json``, with a line end."""
+    from lm_eval_tasks.results.compare.tables import WITH_POWER
+    from lm_eval_tasks.results.formats import Section, csv_of, json_of, number, render_sections
+
+    if form in ("csv", "json"):
+        return csv_of(rows) if form == "csv" else json_of({"difference": difference, "plan": rows, "notes": [*notes]})
+    cells = []
+    for row in rows:
+        seen, needed = (
+            "-"
+            if n is None
+            else f"{n:,}"
+            if row["unit"] == "documents"
+            else f"{n:,} {row['unit']} ({documents:,} documents)"
+            for n, documents in ((row["n"], row["documents"]), (row["needed"], row["needed_documents"]))
+        )
+        shows = "-" if row["detectable"] is None else number(row["detectable"])
+        cells.append(tuple(map(on_one_line, (row["task"], row["metric"], seen, shows, needed))))
+    before = (
+        f"Documents that show a difference of {difference:g} {WITH_POWER}; where p is corrected for other comparisons, "
+        "more are needed."
+    )
+    unknown = ["-: the values seen do not vary, or are too few."] if any(row["needed"] is None for row in rows) else []
+    after = ("Shows: the smallest difference that the documents seen show with this power.", *unknown, *notes)
+    header = ("task", "metric", "seen", "shows", f"{difference:g} needs")
+    return render_sections([Section(header, tuple(cells), (before,), after)], form)
+
+
+# --------------------------------------------------------------------------------------------- beside published figures
+
+
+def select_published(
+    runs: Sequence[Run], tasks: Sequence[str] | None = None, metrics: Sequence[str] | None = None, every: bool = False
+) -> list[PublishedComparison]:
+    """The published figures for tasks and metrics of one run or several, of which there is one (else a UsageError);
+    arguments as of :func:`compare_runs`."""
+    from lm_eval_tasks.published import all_rows, compare_with_published
+
+    groups = {name: members for run in runs for name, members in run.groups.items()}
+    task_names = None if tasks is None else {member for name in tasks for member in (name, *groups.get(name, ()))}
+    by_name = {task.task: task for run in runs for task in run.tasks.values()}
+    selected = [
+        entry
+        for entry in compare_with_published(runs)
+        if (task_names is None or entry.task in task_names)
+        and (
+            entry.metric in metrics
+            if metrics is not None
+            else every or entry.source.of == "retriever" or by_name[entry.task].is_headline(entry.metric)
+        )
+    ]
+    if not selected:
+        sources = ", ".join(sorted({row.task.partition("_")[0] for row in all_rows()}))
+        raise UsageError(
+            f"there is no published figure beside these tasks and metrics; there are some of {sources} (all of them: "
+            f"lm_eval_tasks/published/README.md)"
+        )
+    return selected
+
+
+def render_with_paper(
+    comparison: Comparison | None, published: Sequence[PublishedComparison], models: Sequence[str], form: str
+) -> str:
+    """A comparison (``None`` for a single run), followed by a table of published figures for each task and source.
+
+    `form` is as of :func:`render`; models are the labels of the runs. A CSV file holds the published figures alone, as its
+    columns are others than those of the comparison."""
+    from lm_eval_tasks.results.compare.tables import differences_table, legend, letter_of
+    from lm_eval_tasks.results.formats import csv_of, json_of, render_sections
+
+    if form == "csv":
+        return csv_of(_rows(published))
+    if form == "json":
+        return json_of({**({} if comparison is None else comparison.as_json()), "published": _rows(published)})
+    letters = {model: letter_of(index) for index, model in enumerate(models)}
+    by_source: dict[tuple[str, str], list[PublishedComparison]] = {}
+    for entry in published:
+        by_source.setdefault((entry.task, entry.source.name), []).append(entry)
+    described: set[str] = set()
+    tables = [] if comparison is None else [differences_table(comparison)]
+    for (_, source), entries in by_source.items():
+        tables.append(_section(entries, letters, source in described))
+        described.add(source)
+    if comparison is None:
+        tables[0] = replace(tables[0], before=(*legend(models), *tables[0].before))
+    return render_sections(tables, form)
+
+
+def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], described: bool) -> Section:
+    from lm_eval_tasks.results.formats import Section, in_fractions, number, with_range
+
+    first = entries[0]
+    where = first.source.where.partition(";")[0]
+    runs = list(dict.fromkeys(run for entry in entries for run in entry.figures))
+    notes: dict[str, int] = {}
+    rows: list[tuple[str, ...]] = []
+    for entry in entries:
+        for run, figure in entry.figures.items():
+            value = in_fractions(figure, entry.measured.unit)
+            rows.append((entry.metric, f"{letters[run]} (this run)", value, *[""] * len(runs)))
+        for row, against in entry.rows:
+            cells = {}
+            for delta in against:
+                reasons = [f"not comparable: {why}" for why in delta.why_none]
+                remarks = reasons or [*delta.differs_in, *filter(None, [delta.method])]
+                numbers = ", ".join(str(notes.setdefault(note, len(notes) + 1)) for note in remarks)
+                difference = with_range(number(delta.difference, sign=True), delta.low, delta.high, sign=True)
+                text = "none" if delta.why_none else difference
+                cells[delta.run] = f"{text} ({numbers})" if numbers else text
+            shots = f", {row.num_fewshot} shots" if row.num_fewshot else ""
+            name = f"{row.model}{shots}" + (f" ({row.task})" if row.task != entry.task else "")
+            rows.append((entry.metric, name, _published_value(row), *(cells.get(run, "") for run in runs)))
+    after = [f"({number}) {note}" for note, number in notes.items()]
+    if all_of := next((entry.total for entry in entries if len(entry.rows) < entry.total), 0):
+        after.append(f"Of {all_of} published figures: the first, the middle, the last, and those next to the runs.")
+    filter_name = first.source.filter
+    read_by = f" Answers are read by the filter {filter_name}." if len(first.run_filters) > 1 and filter_name else ""
+    source = f"{first.task}: {first.source}. Measured on: {first.rows[0][0].measured_on}.{read_by}"
+    return Section(
+        ("metric", "model", "value", *(f"{letters[run]} - published" for run in runs)),
+        tuple(tuple(map(on_one_line, row)) for row in rows),
+        before=(on_one_line(f"{first.task}: {where}, as above." if described else source),),
+        after=tuple(map(on_one_line, after)),
+    )
+
+
+def _published_value(row: PublishedRow) -> str:
+    from lm_eval_tasks.results.formats import number
+
+    if row.count is not None:
+        return f"{number(row.value)} ({row.count}/{row.n})"
+    return number(row.value) + (f" ± {number(row.spread)}" if row.spread is not None else "")
+
+
+_PUBLISHED = {name: name for name in ("model", "task", "split")} | {"shots": "num_fewshot"}
+_PUBLISHED |= {name: name for name in ("value", "spread", "count", "n")}
+
+
+def _rows(published: Sequence[PublishedComparison]) -> list[dict[str, Any]]:
+    """A row for each published figure and run, for CSV and JSON; ``None`` for what is not defined."""
+    rows = [
+        {
+            "task": entry.task,
+            "metric": entry.metric,
+            "filter": entry.source.filter,
+            "run": delta.run,
+            **{name: getattr(entry.figures[delta.run], name) for name in ("value", "low", "high", "n")},
+            **{f"published_{name}": getattr(row, field) for name, field in _PUBLISHED.items()},
+            "source": str(entry.source),
+            "difference": delta.difference,
+            "difference_low": delta.low,
+            "difference_high": delta.high,
+            "method": delta.method,
+            "why_none": "; ".join(delta.why_none),
+            "differs_in": "; ".join(delta.differs_in),
+        }
+        for entry in published
+        for row, against in entry.rows
+        for delta in against
+    ]
+    return [{name: None if value != value else value for name, value in row.items()} for row in rows]

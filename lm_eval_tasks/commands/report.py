@@ -51,8 +51,7 @@ def _parse_number(text: str) -> int | None:
 def run(arguments: argparse.Namespace) -> int:
     from custom_metrics.usage.plain_errors import UsageError
     from lm_eval_tasks.data.atomic import check_place, check_writable
-    from lm_eval_tasks.results.report import write_report
-    from lm_eval_tasks.results.report.cards import markdown_of
+    from lm_eval_tasks.results.report import markdown_of, write_report
     from lm_eval_tasks.results.report.drawing import save
     from lm_eval_tasks.results.report.plots import plots_of
     from lm_eval_tasks.runs import read_runs

@@ -99,16 +99,14 @@ def without_secrets(sample: dict[str, Any]) -> dict[str, Any]:
     doc, requests = sample["doc"], sample.get("arguments")
     if isinstance(options := doc.get("detector_args"), str):
         sample = {**sample, "doc": {**doc, "detector_args": _BLANKED(options)}}
-    if isinstance(requests, Mapping):
-        sample = {**sample, "arguments": {name: _of_request(request) for name, request in requests.items()}}
+    if isinstance(requests, Mapping):  # of texts, which stay, and settings
+        clean = {
+            name: {key: value if isinstance(value, str) else blank(value) for key, value in request.items()}
+            for name, request in requests.items()
+            if isinstance(request, Mapping)
+        }
+        sample = {**sample, "arguments": {**requests, **clean}}
     return sample
-
-
-def _of_request(request: Any) -> Any:
-    """The arguments of a request: texts as they are, settings without secrets."""
-    if not isinstance(request, Mapping):
-        return request
-    return {name: value if isinstance(value, str) else blank(value) for name, value in request.items()}
 
 
 def write_without_secrets(path: Path, to: Path) -> bool:

@@ -179,11 +179,7 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
     else:
         copy = local_copy(file, folder)
         if copy is None:
-            looked = " and ".join(filter(None, (file.mirror_path, file.also_at)))
-            raise MissingSource(
-                f"{file} is not in the mirror {folder.resolve()} (looked for {looked}). "
-                f"On a machine with internet, `{fetch_command([file], folder)}` puts it there."
-            )
+            raise missing([file], folder)
         local, origin = copy, SAMPLE if folder.resolve() == _OURS / SAMPLE else "mirror"
     try:
         check_end(local)
@@ -248,8 +244,8 @@ def fetch(file: SourceFile) -> Path:
     try:
         local = Path(hf_hub_download(file.repository, file.path, repo_type="dataset", revision=file.revision))
     except Exception as error:  # the hub raises a dozen kinds: offline, timeout, gone, no such file, no space
-        raise _missing(file, "the Hugging Face cache", error) from error
-    if file.checksum and not digests_of(local).matches(file.checksum):
+        raise missing([file], None, error) from error
+    if not _is_as_pinned(local, file):
         raise CorruptSource(
             f"{_corrupt(file)} It lies in {local}; delete it there to fetch it again, or, to use it all the same, put it "
             f"into a mirror folder as {file.mirror_path} and set {MIRROR_VARIABLE}."
@@ -270,7 +266,7 @@ def _from_github(file: SourceFile) -> Path:
             return local
         log.warning("%s is damaged (not %s); it is fetched again", local, file.checksum)
     if is_offline():
-        raise _missing(file, str(local.parent), "HF_HUB_OFFLINE is set")
+        raise missing([file], None)
     download = _github_cache(file, f".{file.revision}.tar.gz") if file.is_folder else local
     download.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{download}.lock"):
@@ -295,7 +291,7 @@ def _download(file: SourceFile, target: Path) -> None:
         try:
             pooch.HTTPDownloader(progressbar=True, timeout=60)(file.url, str(partial), None)
         except Exception as error:
-            raise _missing(file, str(target.parent), error) from error
+            raise missing([file], None, error) from error
         if not file.is_folder and not _is_as_pinned(partial, file):
             raise CorruptSource(f"{_corrupt(file)} It was not kept.")
 
@@ -341,39 +337,47 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
     """
     target = folder / file.mirror_path
     if target.exists():
-        if file.checksum and not digests_of(target).matches(file.checksum):
+        if not _is_as_pinned(target, file):
             raise CorruptSource(f"{target} is there, but is not the public file ({file.checksum}); move it away first")
         if not file.checksum:
             check_readable(target)
         return target
     source = fetch(file)
-    if not file.checksum:
-        try:
+    try:
+        if not file.checksum:
             check_readable(source)
-        except CorruptSource as error:
-            raise CorruptSource(
-                f"{file} from {file.url} is not what it should be, and was not put into the mirror: {error}. A proxy or a "
-                f"login page may have answered in its place; delete {source} and try again."
-            ) from error
+    except CorruptSource as error:
+        raise CorruptSource(
+            f"{file} from {file.url} is not what it should be, and was not put into the mirror: {error}. A proxy or a "
+            f"login page may have answered in its place; delete {source} and try again."
+        ) from error
     with whole_file(target) as partial:
         (shutil.copytree if file.is_folder else shutil.copyfile)(source, partial)
     return target
 
 
-def fetch_command(missing: Sequence[SourceFile], folder: Path | None = None) -> str:
+def fetch_command(files: Sequence[SourceFile], folder: Path | str | None = None) -> str:
     """The command that downloads some files, into a mirror folder or the caches."""
-    names = [f"{file.repository}/{file.path}" for file in missing]
-    named = " ".join(f"'{name}'" if shell_word(name) == name else shell_word(name) for name in names)  # always quoted
-    into = f" --into {shell_word(str(folder))}" if folder else ""
-    return f"lm-eval-grounded sources --fetch {named}{into}"
+    words = [(name, shell_word(name)) for name in (f"{file.repository}/{file.path}" for file in files)]
+    named = " ".join(f"'{name}'" if word == name else word for name, word in words)  # always quoted
+    return f"lm-eval-grounded sources --fetch {named}" + (f" --into {shell_word(str(folder))}" if folder else "")
 
 
-def _missing(file: SourceFile, looked: str, why: object) -> MissingSource:
-    return MissingSource(
-        f"{file} is not here and could not be downloaded: {why}. No mirror is set ({MIRROR_VARIABLE} or "
-        f'--metadata \'{{"mirror": "DIR"}}\'); looked in {looked}. With internet, `{fetch_command([file])}` fetches it; '
-        f"for a cluster without, `{fetch_command([file], Path('DIR'))}` puts it into a folder to copy there."
+def missing(files: Sequence[SourceFile], folder: Path | None, why: object = "HF_HUB_OFFLINE is set") -> MissingSource:
+    """The error for files that a mirror lacks, or without one for those that could not be downloaded: with the command that
+    fetches them all."""
+    names = ", ".join(f"{file.repository}/{file.path}" for file in files)
+    those, them = (f"{files[0]} is", "it") if len(files) == 1 else (f"{len(files)} public files ({names}) are", "them")
+    error = MissingSource(
+        f"{those} not in the mirror {folder.resolve()}. On a machine with internet, `{fetch_command(files, folder)}` puts "
+        f"{them} there."
+        if folder
+        else f"{those} not here and could not be downloaded: {why}. No mirror is set ({MIRROR_VARIABLE} or --metadata "
+        f'\'{{"mirror": "DIR"}}\'). With internet, `{fetch_command(files)}` fetches {them}; for a cluster without, '
+        f"`{fetch_command(files, 'DIR')}` puts {them} into a folder to copy there."
     )
+    error.files = files
+    return error
 
 
 def _corrupt(file: SourceFile) -> str:

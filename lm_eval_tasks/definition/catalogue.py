@@ -186,7 +186,6 @@ def languages() -> dict[str, str]:
 
 _ALIKE = 0.8  # similarity of difflib, for the name of a benchmark
 _NEAR = 0.6  # the same, for a task of that benchmark
-_WRITTEN_OUT = 3  # letters of an English name that are enough: `swa`, `ger`
 
 
 def hint(names: Iterable[str], known: Collection[str] = ()) -> str:
@@ -221,36 +220,29 @@ def _meant(name: str, known: tuple[str, ...]) -> tuple[str, str]:
     names = languages()
     codes_here = sorted(parts & names.keys())
     codes = [word if word in parts else _code(word) for word in rest]
-    meant = [code for code in codes if code in codes_here]
+    meant = {*codes} & {*codes_here}
     if codes_here and rest and not meant and not {*rest} & parts:
         missing = next((names[code] for code in codes if code in names), "")
-        near = [] if missing else difflib.get_close_matches("_".join(rest), parts - {*codes_here}, 1, _NEAR)
-        if not near:
+        if missing or not difflib.get_close_matches("_".join(rest), parts - {*codes_here}, 1, _NEAR):
             return "", f"{family} has no {missing or f'language {rest[0]!r}'}; it has {' '.join(codes_here)}"
     # a part that says nothing here, such as the region of zh-cn, is left out where the language is known
-    words = [code or word for code, word in zip(codes, rest, strict=True) if code or not meant or _near(word, parts)]
-    of_language = [other for other, words in members.items() if {*meant} <= {*words}]
-    same_words = [other for other in of_language if {*members[other][1:]} == {*words}]
-    near = same_words or difflib.get_close_matches("_".join([family, *words]), of_language, 1, _NEAR)
-    return next(iter(near), ""), ""
-
-
-def _near(word: str, parts: Collection[str]) -> bool:
-    return bool(difflib.get_close_matches(word, parts, 1, _ALIKE))
+    parts_meant = [
+        code or word
+        for code, word in zip(codes, rest, strict=True)
+        if code or not meant or difflib.get_close_matches(word, parts, 1, _ALIKE)
+    ]
+    of_language = {" ".join(sorted(words)): other for other, words in members.items() if meant <= {*words}}
+    near = difflib.get_close_matches(" ".join(sorted([family, *parts_meant])), of_language, 1, _NEAR)
+    return (of_language[near[0]] if near else ""), ""
 
 
 def _code(word: str) -> str | None:
-    """The code of a language of ours from its English name, the beginning of that, or another code; else ``None``."""
+    """The code of a language of ours from another code or its English name; else ``None``."""
     import langcodes
 
-    names = languages()
-    if len(word) >= _WRITTEN_OUT:
-        for code, name in names.items():
-            if name.casefold().startswith(word):
-                return code
+    names = {name.casefold(): code for code, name in languages().items()}
     if langcodes.tag_is_valid(word):
         code = langcodes.Language.get(word).prefer_macrolanguage().language
-        if code in names:
+        if code in names.values():
             return str(code)
-    spelt = difflib.get_close_matches(word, [name.casefold() for name in names.values()], 1, _ALIKE)
-    return next((code for code, name in names.items() if name.casefold() in spelt), None)
+    return next((names[near] for near in difflib.get_close_matches(word, names, 1, _ALIKE)), None)

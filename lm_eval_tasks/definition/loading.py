@@ -111,22 +111,6 @@ def require_files(loader: Any, options: Options) -> None:
     folder = sources.mirror_folder(mirror)
     if folder is None and not sources.is_offline():
         return
-    missing = [file for file in files if sources.local_copy(file, folder) is None]
-    if not missing:
-        return
-    try:
-        if len(missing) == 1:
-            sources.locate(missing[0].repository, missing[0].path, mirror)
-        names = ", ".join(f"{file.repository}/{file.path}" for file in missing)
-        command = sources.fetch_command(missing, folder)
-        raise sources.MissingSource(
-            f"{len(missing)} public files are not in the mirror {folder.resolve()}: {names}. On a machine with internet, "
-            f"`{command}` puts them there."
-            if folder
-            else f"{len(missing)} public files are not here and may not be downloaded (HF_HUB_OFFLINE is set): {names}. No "
-            f'mirror is set ({sources.MIRROR_VARIABLE} or --metadata \'{{"mirror": "DIR"}}\'). With internet, `{command}` '
-            f"fetches them."
-        )
-    except sources.MissingSource as error:
-        error.files = missing
-        raise
+    absent = [file for file in files if sources.local_copy(file, folder) is None]
+    if absent:
+        raise sources.missing(absent, folder)

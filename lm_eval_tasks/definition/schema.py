@@ -1,7 +1,7 @@
 """Dataclasses of a benchmark's table: its tasks, their shared settings, and their metrics.
 
 The folder of a benchmark holds a ``benchmark.py`` whose ``BENCHMARK`` is such a table.
-:mod:`lm_eval_tasks.definition.catalogue` finds it, and :mod:`lm_eval_tasks.definition.generated` writes the folder's
+:mod:`lm_eval_tasks.definition.catalogue` finds it, and :mod:`tests.development.generated` writes the folder's
 YAML files from it.
 """
 
@@ -121,23 +121,55 @@ class Metric:
         )
 
 
-def balanced_error(balances: tuple[str, str], filter_name: str = "") -> Metric:
+def balanced_error(balances: tuple[str, str], filter_name: str = "", counted: str = "questions") -> Metric:
     """The balanced error of two metrics that are traded against each other. It leads wherever they stand."""
     return Metric(
         BALANCED,
         BALANCED,
         False,
-        "all questions",
+        "all questions" if counted == "questions" else f"answerable and unanswerable {counted}",
         definition="1 less the mean of the shares of right answers: to questions that can be answered, and that cannot",
         title="Error rate (balanced)",
         label="balanced error",
         wins="errs less than",
-        sentence="It is wrong in {value} of the cases, where questions that can be answered and those that cannot count "
+        sentence=f"It is wrong in {{value}} of the cases, where {counted} that can be answered and those that cannot count "
         "the same; declining everything, or nothing, would be 50 %",
+        counted=counted,
         headline=True,
         prominence=1,
         filter=filter_name,
         balances=balances,
+    )
+
+
+def abstention_metrics(counted: str = "questions") -> tuple[Metric, ...]:
+    """How often a model abstains where nothing answers, and where something does, after the balanced error of the two."""
+    return (
+        balanced_error(("unanswerable_accuracy", "answerable_abstention_rate"), counted=counted),
+        Metric(
+            "unanswerable_accuracy",
+            DEFINED_SHARE,
+            True,
+            f"unanswerable {counted}",
+            definition="share that abstains",
+            title="Declines what cannot be answered",
+            sentence=f"It rightly declines {{value}} of the {counted} that cannot be answered",
+            counted=counted,
+            headline=True,
+            prominence=1,
+            traded_against="answerable_abstention_rate",
+        ),
+        Metric(
+            "answerable_abstention_rate",
+            DEFINED_SHARE,
+            False,
+            f"answerable {counted}",
+            definition="share that abstains: the price of caution",
+            title="Declines what can be answered",
+            sentence=f"It declines {{value}} of the {counted} that can be answered, which is the price of its caution",
+            counted=counted,
+            headline=True,
+        ),
     )
 
 

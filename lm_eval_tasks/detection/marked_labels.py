@@ -1,7 +1,7 @@
 """Rates of right and wrong answers as people would read them: their labels of some answers, joined with ours of all.
 
 A label says whether an answer answers the question, declines, or does neither. ``lm-eval-grounded score --marks`` adds
-``marked_hallucination_rate`` and so on to a finished run. Estimator: :mod:`custom_metrics.statistics.marked_shares`.
+``marked_hallucination_rate`` and so on to a finished run. Estimator: :func:`custom_metrics.statistics.marked.marked_share`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 
 from custom_metrics.scores.aggregations import Strata
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
-from custom_metrics.statistics.marked import Draws, marked_difference
-from custom_metrics.statistics.marked_shares import MarkedShare, marked_share, mean_share
+from custom_metrics.statistics.marked import Draws, MarkedShare, marked_difference, marked_share, mean_share
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, PairedDifference
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection.marked import LABELS_RECORD, PREFIX, MarkedRate

@@ -9,7 +9,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.broken_run import Prompting
+from custom_metrics import broken_run
+from custom_metrics.broken_run import Labels, Prompting, as_answered, signs_of
+from custom_metrics.filters import label_of
+from custom_metrics.relevance import nomiracl_label
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.statistics.units import FEW, is_measurable
@@ -20,7 +23,7 @@ from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.provenance import LEFT_OUT
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.loading import TaskLoader, require_files
-from lm_eval_tasks.harness import Unanswered, autoload, flat, harness_results, host, run_warnings, unfit
+from lm_eval_tasks.harness import Unanswered, autoload, filtered, flat, harness_results, host, unfit
 from lm_eval_tasks.harness.harness_results import ordered, with_errors
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -42,8 +45,8 @@ class GroundedTask(HostTask):
     - Documents that a model left unanswered (:class:`lm_eval_tasks.harness.Unanswered`) are counted and left out of all
       figures. Lone surrogates in answers are replaced: UTF-8 cannot encode them, and the harness would lose every sample
       after one.
-    - The log warns of unusable answers and of too few questions (:mod:`lm_eval_tasks.harness.run_warnings`). Every rank
-      checks its own answers; none waits for another.
+    - The log warns of unusable answers and of too few questions (:mod:`custom_metrics.broken_run`), one line each. Every
+      rank checks its own answers; none waits for another.
     - The results have, in ``configs.<task>.metadata``: ``provenance`` (:mod:`lm_eval_tasks.data.provenance`), ``figures``
       (:meth:`figures`), and for a benchmark outside of this package its table (``benchmark``), for reports and comparisons.
 
@@ -100,7 +103,8 @@ class GroundedTask(HostTask):
             if number < FEW:
                 docs = list(self.eval_docs)
                 evaluated = [doc for at, doc in enumerate(docs) if at in (chosen or range(number))]
-                run_warnings.warn_few_questions(self.config.task, evaluated, docs)
+                if line := broken_run.few_warning(evaluated, docs):
+                    log.warning("%s: %s", self.config.task, line)
         if options.get("cache_requests"):
             alone = {"cache_requests": False, "limit": 1, "samples": None, "rank": 0, "world_size": 1}
             super().build_all_requests(**{**options, **alone})
@@ -124,13 +128,39 @@ class GroundedTask(HostTask):
                 "%s: %d answers held halves of surrogate pairs, which no file can hold; each is U+FFFD now",
                 *(self.config.task, mended),
             )
-        filtered = super().apply_filters()
-        answered = self.config.task, self.filter_steps(), self._instances or ()
-        unprompted = any(getattr(request, "is_unprompted", False) for request in self._instances or ())  # no weights
+        result = super().apply_filters()
+        self._warn_of_replies()
+        return result
+
+    def _warn_of_replies(self) -> None:
+        """Log one line where many replies do not have the form that the task wants, and one where answers look like those
+        of a broken run. Of these only tasks with labels and tasks with free text are checked."""
+        requests, filters = self._instances or (), self.filter_steps()
+        unprompted = any(getattr(request, "is_unprompted", False) for request in requests)  # no weights
         prompting = Prompting(not unprompted, bool(self.run_settings.get("apply_chat_template")))
-        run_warnings.warn_unreadable(*answered, prompting)
-        run_warnings.warn_broken(*answered, self.is_generated, prompting)
-        return filtered
+        labelling = {}
+        for listed in filters:
+            replies = [(request.doc, filtered(request, listed["name"])) for request in requests]
+            steps = {step["function"]: step for step in listed["filter"]}
+            line = None
+            if verdicts := [verdict for name, verdict in _VERDICT.items() if name in steps]:
+                line = broken_run.unread_warning(verdicts[0], [reply for _, reply in replies], prompting)
+            elif replies and {"answer", "spans", "target"} <= replies[0][0].keys():
+                line = broken_run.copy_warning(replies, prompting)
+            if line:
+                log.warning("%s: %s", self.config.task, line)
+            if labels := steps.get("nomiracl_label"):
+                labelling[labels.get("parser", "strict")] = listed["name"]
+        if labelling or self.is_generated:
+            answers = [
+                as_answered(request.doc, answer)._replace(
+                    labels=_labels(request, number, labelling) if labelling else None
+                )
+                for request in requests
+                for number, answer in enumerate(request.resps)
+            ]
+            if line := broken_run.warning(self.config.task, signs_of(answers), prompting):
+                log.warning("%s", line)
 
     def _leave_out(self, docs: frozenset[int]) -> None:
         """Leave some documents out of all that follows, in place of those that were left out before."""
@@ -176,8 +206,12 @@ class GroundedTask(HostTask):
             f"{metric},{name}"
             for number, name in enumerate(self.filter_names)
             for metric, (_, figure) in self.recorded(number).items()
-            if (kind := self._kind_of(metric)) and kind.corrected and not is_measurable(figure, "share")
+            if not self._is_measurable(metric, figure)
         }
+
+    def _is_measurable(self, metric: str, figure: Figure) -> bool:
+        kind = self._kind_of(metric)
+        return not (kind and kind.corrected) or is_measurable(figure, "share")
 
     def rows_of(self, metric: str, filter_name: str) -> Rows | None:
         """The linearised values of a metric in the last run; ``None`` where it has none that other tasks share clusters
@@ -206,7 +240,7 @@ class GroundedTask(HostTask):
 
     def figures(self) -> dict[str, dict[str, Any]]:
         """Filter to name to figure with its bounds, after a run; without undefined figures. (The harness's table holds a
-        number and a standard error only.)"""
+        number and a standard error only.) The value of one that is not measurable is under ``not_measurable``."""
         by_filter: dict[str, dict[str, Any]] = {}
         for number, filter_name in enumerate(self.filter_names):
             calls = self.recorded(number)
@@ -215,7 +249,10 @@ class GroundedTask(HostTask):
                 figures += self.finer_figures({metric: values for metric, (values, _) in calls.items()})
             defined = [entry for entry in figures if not math.isnan(entry[1].value)]
             if defined:
-                by_filter[filter_name] = {name: figure.as_json(denominator) for name, figure, denominator in defined}
+                by_filter[filter_name] = {
+                    name: figure.as_json(denominator, self._is_measurable(name, figure))
+                    for name, figure, denominator in defined
+                }
         return by_filter
 
     def dump_config(self) -> dict[str, Any]:
@@ -235,6 +272,21 @@ class GroundedTask(HostTask):
             name, table = self._table_elsewhere
             config["metadata"]["benchmark"] = {"name": name, **table.as_json()}
         return config
+
+
+# Filter to what it reads.
+_VERDICT = {"judge_rating": "rating", "judge_preference": "preference", "judge_support": "verdict"}
+_READERS = {"strict": lambda response, doc: nomiracl_label(response), "robust": label_of}
+
+
+def _labels(request: Any, number: int, labelling: Mapping[str, str]) -> Labels:
+    """The labels of a request's answer with this number, by parser; parsed again only where no filter has done it."""
+    by_parser = {}
+    for parser, reader in _READERS.items():
+        labels = request.filtered_resps[labelling[parser]] if parser in labelling else ()
+        labels = [labels] if isinstance(labels, str) else labels  # `take_first` keeps one
+        by_parser[parser] = labels[number] if number < len(labels) else reader(request.resps[number], request.doc)
+    return Labels(**by_parser)
 
 
 def _is_undefined(value: Any) -> bool:

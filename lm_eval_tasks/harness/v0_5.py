@@ -37,12 +37,14 @@ class GroundedScorer(GenScorer):  # type: ignore[misc]
 
     @classmethod
     def _resolve_metrics(cls, metric_cfg: Sequence[Any], output_type: str) -> list[Any]:
-        return [
-            super(GroundedScorer, cls)._resolve_metrics([entry], output_type)[0]
-            if isinstance(entry, Metric) or _is_computed(entry["metric"], output_type)
-            else _given(entry, output_type)
-            for entry in metric_cfg
-        ]
+        metrics = []
+        for entry in metric_cfg:
+            name = entry if isinstance(entry, Metric) else entry["metric"]
+            known = metric_registry.get(name, None) if isinstance(name, str) else None
+            of_harness = not isinstance(name, str) or (known is not None and output_type in known.output_type)
+            theirs = super()._resolve_metrics([entry], output_type) if of_harness else [_given(entry, output_type)]
+            metrics.append(theirs[0])
+        return metrics
 
     def set_results(self, scored_docs: Any) -> None:
         """Store the documents' values, for a run with figures of its own."""
@@ -68,12 +70,6 @@ class GroundedScorer(GenScorer):  # type: ignore[misc]
                 metrics[str(MetricKey(name, self.name, is_stderr=True))] = error
                 number = max(number, len(values))
         return metrics, number
-
-
-def _is_computed(metric: Any, output_type: str) -> bool:
-    """Whether the harness computes a metric for such requests: a function, or a registered one of this type."""
-    registered = metric_registry.get(metric, None) if isinstance(metric, str) else None
-    return callable(metric) or (registered is not None and output_type in registered.output_type)
 
 
 def _given(entry: Mapping[str, Any], output_type: str) -> Any:

@@ -45,19 +45,17 @@ class GroundedBaseline(DocumentAnswerer):
         threshold: of ``lexical``: least coverage of the question (:func:`coverage`), below which it abstains; default
             :data:`THRESHOLD_TO_JUDGE` for NoMIRACL's documents, :data:`THRESHOLD_TO_ANSWER` for CLAPnq's, none for
             mFAVA's, whose questions were all made from their articles.
-        sentences: of ``lexical``: maximum number of sentences in an answer.
     """
 
     NAME = "grounded-baseline"
     NAMED_BY = ("baseline", "strategy", "lexical")
 
-    def __init__(self, strategy: str = "lexical", threshold: float | None = None, sentences: int = 3) -> None:
+    def __init__(self, strategy: str = "lexical", threshold: float | None = None) -> None:
         super().__init__()
         if strategy not in STRATEGIES:
             raise UsageError(f"grounded-baseline: unknown strategy {strategy!r}{known_instead(strategy, STRATEGIES)}")
         self.strategy = strategy
         self.threshold = None if threshold is None else float(threshold)
-        self.sentences = int(sentences)
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
         """See :class:`DocumentAnswerer`."""
@@ -80,7 +78,7 @@ class GroundedBaseline(DocumentAnswerer):
         if judging:
             best, covered = best_passage(question, passages)
             return f"{ANSWER} in [{best + 1}]." if covered >= threshold else NO_ANSWER
-        return extract(question, passages, threshold, self.sentences) or NO_ANSWER
+        return extract(question, passages, threshold) or NO_ANSWER
 
 
 # ----------------------------------------------------------------------------------------------------------------- lexical
@@ -116,7 +114,7 @@ def best_passage(question: str, passages: Sequence[Passage]) -> tuple[int, float
     return (covered.index(best), best) if covered else (0, 0.0)
 
 
-def extract(question: str, passages: Sequence[Passage], threshold: float, limit: int) -> str:
+def extract(question: str, passages: Sequence[Passage], threshold: float, limit: int = 3) -> str:
     """The sentences (at most `limit`, in their order) of the best passage with the best coverage of a question; empty where
     the passage's coverage is below `threshold`."""
     index, covered = best_passage(question, passages)

@@ -161,30 +161,28 @@ class Replay(DocumentAnswerer):
 
     def _refusal(self, incomplete: Mapping[str, Mapping[int, bool]], untouched: Sequence[str]) -> str:
         """The message for documents without an answer: their numbers, and the options that help."""
-        counts = [f"{list(docs.values()).count(False)} of {len(docs)} of {task}" for task, docs in incomplete.items()]
-        lines = [f"replay: documents without a stored answer in {self.path}: {', '.join(counts)}."]
-        if untouched:
-            lines.append(f"Leave {', '.join(untouched)} out of --tasks.")
-        partial = []
+        counts, partial = [], []
         for task, docs in incomplete.items():
-            in_order = [docs[number] for number in sorted(docs)]
-            number = sum(in_order)
-            if number and all(in_order[:number]):
+            number = sum(docs.values())
+            counts.append(f"{len(docs) - number} of {len(docs)} of {task}")
+            if number and all(docs[first] for first in sorted(docs)[:number]):
                 partial.append(f"{task} with --limit {number}")
-        if partial:
-            lines.append(f"Stored are the answers to the first documents, as of partial runs: {', '.join(partial)}.")
-        lines.append(
-            "Among --model_args, missing=skip scores only what is there, missing=empty takes the empty answer."
+        return (
+            f"replay: documents without a stored answer in {self.path}: {', '.join(counts)}. "
+            + (f"Leave {', '.join(untouched)} out of --tasks. " if untouched else "")
+            + (
+                f"Stored are the answers to the first documents, as of partial runs: {', '.join(partial)}. "
+                if partial
+                else ""
+            )
+            + "Among --model_args, missing=skip scores only what is there, missing=empty takes the empty answer."
         )
-        return " ".join(lines)
 
     def _answer(self, request: Any) -> str | None:
         identity = _identity(request.doc)
         if identity is None:
             return None
         stored = [answer for answer in self.answers.get(identity, ()) if answer.fits(request.task_name, request.doc)]
-        if not stored:
-            return None
         # Answers that name the task take precedence.
         named = [answer for answer in stored if answer.task is not None] or stored
         if len({answer.response for answer in named}) > 1:
@@ -193,7 +191,7 @@ class Replay(DocumentAnswerer):
                 f"replay: several stored answers to {identity!r} of {request.task_name} differ ({sources}); "
                 f"name fewer files"
             )
-        return named[0].response
+        return named[0].response if named else None
 
 
 def _identity(doc: dict[str, Any]) -> str | None:
@@ -285,7 +283,7 @@ def _stored(record: dict[str, Any], path: Path, number: int) -> Iterator[tuple[s
     if identity is None:
         raise KeyError(f"none of {', '.join(_ID_COLUMNS)}{' in doc' if harness else ''}")
     language, subset, task = doc.get("language"), doc.get("subset"), record.get("task")
-    responses: Mapping[str | None, Any]
+    responses: Mapping[Any, Any]
     if harness:  # once for every filter that was logged; equal answers are no conflict
         task = task_of(Path(path.name.removesuffix(".gz")))
         responses = {None: record["resps"][0][0]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from lm_eval_tasks.definition.schema import (
@@ -13,7 +12,7 @@ from lm_eval_tasks.definition.schema import (
     Group,
     Metric,
     Task,
-    balanced_error,
+    abstention_metrics,
 )
 from lm_eval_tasks.mtragun.dataset import DOMAINS
 
@@ -21,36 +20,7 @@ _ANSWERABLE = "answerable turns"
 _TURNS: dict[str, Any] = {"counted": "turns"}
 
 _BEHAVIOUR = (
-    replace(
-        balanced_error(("unanswerable_accuracy", "answerable_abstention_rate")),
-        denominator="answerable and unanswerable turns",
-        sentence="It is wrong in {value} of the cases, where turns that can be answered and those that cannot count the "
-        "same; declining everything, or nothing, would be 50 %",
-        **_TURNS,
-    ),
-    Metric(
-        "unanswerable_accuracy",
-        DEFINED_SHARE,
-        True,
-        "unanswerable turns",
-        definition="share that abstains",
-        title="Declines what cannot be answered",
-        sentence="It rightly declines {value} of the turns that cannot be answered",
-        headline=True,
-        traded_against="answerable_abstention_rate",
-        **_TURNS,
-    ),
-    Metric(
-        "answerable_abstention_rate",
-        DEFINED_SHARE,
-        False,
-        _ANSWERABLE,
-        definition="share that abstains: the price of caution",
-        title="Declines what can be answered",
-        sentence="It declines {value} of the turns that can be answered, which is the price of its caution",
-        headline=True,
-        **_TURNS,
-    ),
+    *abstention_metrics("turns"),
     Metric(
         "clarification_rate",
         DEFINED_SHARE,
@@ -149,7 +119,7 @@ with the passages behind it. The layout of passages, and that of the turns in pl
         "num_fewshot": 0,
     },
     filters={"answer": ("final_answer", "take_first")},
-    process_results="lm_eval_tasks.mtragun.scoring.process_results",
+    process_results="lm_eval_tasks.mtragun.task.process_results",
     metrics=(*_BEHAVIOUR, *_QUALITY),
 )
 

@@ -93,7 +93,12 @@ def _document(row: Mapping[str, Any]) -> dict[str, Any]:
     turns = [{"role": ROLES[turn["speaker"]], "content": text_of(turn, "text").strip()} for turn in row["input"]]
     if turns[-1]["role"] != "user":
         raise ValueError("the last turn is not the user's")
-    passages = [_passage(context) for context in row["contexts"][:MOST_PASSAGES]]
+    passages = []
+    for context in row["contexts"][:MOST_PASSAGES]:
+        # The text of a passage with a title begins with it, and is here without.
+        title, text = str(context.get("title") or "").strip(), text_of(context, "text").strip()
+        content = text.removeprefix(title).strip()
+        passages.append({"id": text_of(context, "document_id"), "title": title, "text": content})
     target = text_of(row["targets"][0], "text").strip()
     return {
         "id": text_of(row, "task_id"),
@@ -107,9 +112,3 @@ def _document(row: Mapping[str, Any]) -> dict[str, Any]:
         "answers": [target],
         "target": target,
     }
-
-
-def _passage(context: Mapping[str, Any]) -> dict[str, str]:
-    """A passage. The text of one with a title begins with it, and is here without."""
-    title, text = str(context.get("title") or "").strip(), text_of(context, "text").strip()
-    return {"id": text_of(context, "document_id"), "title": title, "text": text.removeprefix(title).strip()}

@@ -26,7 +26,7 @@ from custom_metrics.statistics.strata import error_across
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.catalogue import kind_of
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.measuring import Measured, differences, pooled
+from lm_eval_tasks.results.measuring import Measured, pooled
 from lm_eval_tasks.runs import TaskRun
 from lm_eval_tasks.runs.other_tasks import mean_of_group
 
@@ -85,12 +85,8 @@ class Column:
 
     def shared(self, pair: Pair) -> list[Measured]:
         """The tasks that two runs can be compared on; none if these have several kinds of figures."""
-        both = [place for place, runs in enumerate(self.present) if runs.issuperset(pair)]
-        return [self.measured[place] for place in both] if len({self._forms[place] for place in both}) == 1 else []
-
-    @cached_property
-    def _forms(self) -> list[Any]:
-        return [task.form for task in self.measured]
+        both = [task for task, runs in zip(self.measured, self.present, strict=True) if runs.issuperset(pair)]
+        return both if len({task.form for task in both}) == 1 else []
 
     def better(self, pair: Pair) -> int | None:
         """The run that is significantly better; ``None`` where none is, or neither direction is better."""
@@ -222,9 +218,11 @@ def _differences(column: Column) -> dict[Pair, PairedDifference]:
     pairs = [pair for pair in combinations(sorted({*chain(*column.present)}), 2) if column.shared(pair)]
     if not pairs:
         return {}
+    kind = column.measured[0].kind  # of a pair, tasks count that both runs have
     if column.weighted:
-        return {pair: differences(pooled(column.shared(pair), pair), [pair])[0] for pair in pairs}
-    return dict(zip(pairs, differences(column.measured, pairs), strict=True))
+        documents = {pair: [each.rows for each in pooled(column.shared(pair), pair)] for pair in pairs}
+        return {pair: kind.differences(rows, [pair])[0] for pair, rows in documents.items()}
+    return dict(zip(pairs, kind.differences([task.rows for task in column.measured], pairs), strict=True))
 
 
 # -------------------------------------------------------------------------------------- what a made-up answer costs

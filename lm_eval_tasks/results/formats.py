@@ -12,7 +12,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, NamedTuple
@@ -41,6 +41,12 @@ def number(value: float, sign: bool = False) -> str:
 def with_range(value: str, low: float, high: float, sign: bool = False) -> str:
     """A text with bounds of a comparison in brackets, if they are known."""
     return value if math.isnan(low) else f"{value} [{number(low, sign)}, {number(high, sign)}]"
+
+
+def in_fractions(figure: Figure, unit: Unit) -> str:
+    """A figure of a terminal with its bounds in brackets, which stand alone if it is not measurable."""
+    value = number(figure.value) if is_measurable(figure, unit) else NOT_MEASURABLE
+    return with_range(value, figure.low, figure.high)
 
 
 def p_value(p: float) -> str:
@@ -123,6 +129,13 @@ def with_bounds(figure: Figure, unit: Unit) -> str:
 # -------------------------------------------------------------------------------------------------------------- tables
 
 
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Name to a shorter one on one line, without the organisation before ``/`` if the names stay different."""
+    plain = {name: on_one_line(name) for name in names}
+    without = {name: text.rpartition("/")[2] or text for name, text in plain.items()}
+    return without if len({*without.values()}) == len(plain) else plain
+
+
 @dataclass(frozen=True)
 class Section:
     """A table, with the paragraphs before and after it. All texts are printable; they are not escaped for a format."""
@@ -134,7 +147,8 @@ class Section:
 
 
 def render_sections(tables: Sequence[Section], form: str) -> str:
-    """Tables as ``text``, ``markdown``, ``latex`` or ``html``, with a line end."""
+    """Tables as ``text``, ``markdown``, ``latex`` (of the package booktabs) or ``html``, with their paragraphs before and
+    after, and a line end."""
     return {"text": _text, "markdown": _markdown, "latex": _latex, "html": _html}[form](tables)
 
 
@@ -200,7 +214,6 @@ _LATEX = str.maketrans(
 
 
 def _latex(tables: Sequence[Section]) -> str:
-    """Tables of the package booktabs, with their paragraphs before and after."""
     blocks = []
     for section in tables:
         blocks += [line.translate(_LATEX) + r"\\" for line in section.before]

@@ -64,21 +64,18 @@ class JoinedTask:
     def join(cls, name: str, runs: Mapping[int, tuple[str, TaskRun, Answers]]) -> JoinedTask:
         """Join runs by the names of their documents. Documents of one run that share a name are numbered, ordered by
         their content."""
-        numbers: dict[str, int] = {}
-        run_numbers = {}
+        keys_of: dict[int, list[str]] = {}
         for number, (_, _, answers) in runs.items():
-            keys = [*answers.keys]
+            keys = keys_of[number] = [*answers.keys]
             if len({*keys}) < len(keys):
                 times: Counter[str] = Counter()
                 for index in np.argsort(answers.contents, kind="stable").tolist():
-                    key = keys[index]
-                    times[key] += 1
+                    times[key := keys[index]] += 1
                     keys[index] = key if times[key] == 1 else f"{key} #{times[key]}"
-            run_numbers[number] = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
-        names = sorted(numbers)
-        ranks = np.empty(len(names), dtype=np.int64)
-        ranks[[numbers[key] for key in names]] = np.arange(len(names))
-        return cls(name, {number: JoinedRun(*run, ranks[run_numbers[number]]) for number, run in runs.items()}, names)
+        documents = sorted({key for keys in keys_of.values() for key in keys})
+        places = {key: place for place, key in enumerate(documents)}
+        placed = {number: np.array([places[key] for key in keys], dtype=np.int64) for number, keys in keys_of.items()}
+        return cls(name, {number: JoinedRun(*run, placed[number]) for number, run in runs.items()}, documents)
 
     @property
     def any_run(self) -> TaskRun:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from custom_metrics.scores.aggregations import Aggregation, Mean, NotMeasured, Source, defined_mean
 from custom_metrics.scores.balanced_error import BalancedError
 from custom_metrics.statistics.figures import Figure, Rows
-from custom_metrics.statistics.paired_difference import PairedDifference
 from lm_eval_tasks.definition.catalogue import kind_of
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.joining import JoinedRun, JoinedTask, calibrations_of
@@ -45,7 +45,7 @@ class Measured:
         """The same with bounds and standard error."""
         return self.kind.figure(self.rows[run])
 
-    @property
+    @cached_property
     def form(self) -> tuple[str, bool]:
         """What must be equal in the tasks of a mean: the kind, and whether documents are clustered."""
         return self.kind.name, any(any(rows.clusters) for rows in self.rows.values())
@@ -53,12 +53,6 @@ class Measured:
     def with_cost(self, cost: float) -> Measured:
         """A balanced error with another cost of a made-up answer; any other metric as it is."""
         return replace(self, kind=self.kind.with_cost(cost)) if isinstance(self.kind, BalancedError) else self
-
-
-def differences(tasks: Sequence[Measured], pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
-    """The differences of pairs of runs on a metric of one task, or on its mean over several. Of a pair, tasks count that
-    both runs have."""
-    return tasks[0].kind.differences([task.rows for task in tasks], pairs)
 
 
 def pooled(tasks: Sequence[Measured], runs: Sequence[int]) -> list[Measured]:
@@ -72,12 +66,6 @@ def pooled(tasks: Sequence[Measured], runs: Sequence[int]) -> list[Measured]:
         names = [f"{place} {name}" if name else "" for place, part in enumerate(parts) for name in part.clusters]
         rows[run] = Rows(np.concatenate([part.values for part in parts]), names)
     return [replace(tasks[0], rows=rows)]
-
-
-def measured_by(kind: str, rows: Mapping[int, Rows], unit: str) -> Measured | None:
-    """What was measured, from the name of its kind and the rows of runs; ``None`` if no package here has the kind."""
-    found = kind_of(Metric("", aggregation=kind))
-    return Measured(found, rows, unit) if found is not None else None
 
 
 def measure(task: JoinedTask, metric: Metric, filter_name: str) -> Measured:

@@ -12,7 +12,6 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from custom_metrics.usage.secrets import BLANK
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.atomic import sha256_of
 from lm_eval_tasks.definition.catalogue import hint
-from lm_eval_tasks.harness import WEIGHTLESS
+from lm_eval_tasks.runs import Run
 from lm_eval_tasks.runs.results_file import leaves_of, mapping, metadata_of, provenance_of, read_results
 
 OUTPUT = "reproduced"
@@ -39,19 +38,6 @@ class Compared(NamedTuple):
     state: str
     name: str
     details: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, name: str, recorded: Any, find: Callable[..., Any], *arguments: Any, kind: str = "sha256") -> Compared:
-        """Compare a sum or version (`kind`) with that of this machine, which `find` returns: ``None``, or an OSError or
-        ValueError, where there is none."""
-        there = f"{kind} there: {recorded}"
-        try:
-            local = find(*arguments)
-        except (OSError, ValueError) as error:
-            return cls(ABSENT, name, (there, f"here: {(str(error) or repr(error)).splitlines()[0]}"))
-        if local is None or recorded == local:
-            return cls(SAME, name) if local is not None else cls(ABSENT, name, (there,))
-        return cls(DIFFERS, name, (there, f"{kind} here:  {local}"))
 
 
 @dataclass
@@ -79,12 +65,6 @@ class RecordedRun:
     records: Mapping[str, Mapping[str, Any]]  # task to the provenance of its numbers
     untraceable: Sequence[str]  # tasks without such a record
     metadata: Mapping[str, Any]  # the options that were given with ``--metadata``
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """Model, arguments, seeds and limit, as the harness writes them."""
-        config: Mapping[str, Any] = self.results["config"]
-        return config
 
 
 def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
@@ -131,18 +111,17 @@ def reproduce(path: Path, task: str | None = None, mirror: str | None = None) ->
         run = replace(run, metadata={**run.metadata, "mirror": mirror})
     commands, notes = commands_of(run, task, mirror)
     public, of_mirror, fetch = _public_files(run, mirror or run.metadata.get("mirror"))
-    compared = (*_versions(run), *public, *_local_files(run, path), *_encoders(run), *_detectors(run))
-    notes += of_mirror
+    compared = (*_versions(run), *public, *_local_files(run, path), *_detectors(run))
     reasons = dict.fromkeys(reason for record in run.records.values() for reason in record.get("not_comparable", ()))
-    notes += [f"Not comparable with the published figures: {'; '.join(reasons)}."] if reasons else []
+    notes += of_mirror + ([f"Not comparable with the published figures: {'; '.join(reasons)}."] if reasons else [])
     return Reproduction([*run.configs], commands, notes, [*{each.name: each for each in compared}.values()], fetch)
 
 
 def render_script(reproduction: Reproduction) -> str:
     """A reproduction as a shell script: the commands; then, in comments, what is the same here and what is not."""
     lines = []
-    for compared in reproduction.compared:
-        lines += [f"{compared.state:9} {compared.name}", *(f"{'':9}   {detail}" for detail in compared.details)]
+    for state, name, details in reproduction.compared:
+        lines += [f"{state:9} {name}", *(f"{'':9}   {detail}" for detail in details)]
     counts = Counter(compared.state for compared in reproduction.compared)
     lines.append("; ".join(f"{counts[state]} {state}" for state in STATES if counts[state]))
     lines += [f"What is not here: {reproduction.fetch}"] if reproduction.fetch else []
@@ -159,14 +138,11 @@ def render_script(reproduction: Reproduction) -> str:
 def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = None) -> tuple[list[str], list[str]]:
     """The harness's command, and the one that scored its answers if these were logged first; and notes on what they do not
     contain. There are none if the run recorded no command line. Task and mirror are those of :func:`reproduce`."""
-    config, configs, records = run.config, [*run.configs.values()], run.records.values()
+    first = next(iter(run.configs.values()))
+    origins = {str(record.get("read_from")) for record in run.records.values()}
+    words = shlex.split(str(metadata_of(first, provenance.COMMAND_LINE) or ""))
+    options = {"mirror": mirror} if mirror and "mirror" in run.metadata else {}
     notes = list[str]()
-    typed = next(filter(None, (metadata_of(each, provenance.COMMAND_LINE) for each in configs)), None)
-    try:
-        words = shlex.split(typed) if isinstance(typed, str) else []
-    except ValueError:  # a quotation that never ends
-        words = []
-    origins = {str(record.get("read_from")) for record in records}
     if words[:1] != ["lm_eval"]:
         words = []
         started = "a program started it (simple_evaluate), or its answers came without a results file"
@@ -176,20 +152,12 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
         notes.append(
             f"Tasks of the run without a record of where their numbers come from: {', '.join(run.untraceable)}."
         )
-    if sha := config.get("model_sha"):
+    if sha := run.results["config"].get("model_sha"):
         notes.append(f"The model was at commit {sha}: revision={sha} in --model_args keeps it there.")
-    if config.get("use_cache"):
-        notes.append(f"Answers may have come from a cache (--use_cache {config['use_cache']}).")
-    sampled = [name for name, each in run.configs.items() if (each.get("generation_kwargs") or {}).get("do_sample")]
-    if sampled and config.get("model") not in WEIGHTLESS:
-        same = "with the same seeds they are the same on the same hardware, batch size and libraries only"
-        notes.append(f"Answers of {', '.join(sampled)} were sampled: {same}.")
-    named_here = mirror if "mirror" in run.metadata else None
     if any(word.startswith(("--config", "-C")) for word in words):
         notes.append("The command reads other settings from the file behind --config, whose content is not recorded.")
-        if named_here and "--metadata" not in words:  # which would replace the file's metadata
-            notes.append(f"Write mirror={named_here} into the metadata of that file.")
-            named_here = None
+        if options and "--metadata" not in words:  # which would replace the file's metadata
+            notes.append(f"Write mirror={options.pop('mirror')} into the metadata of that file.")
     environment = ""
     if "mirror" not in run.metadata and origins & {"mirror", sources.SAMPLE}:  # the environment named it
         if place := mirror or (sources.SAMPLE if sources.SAMPLE in origins else ""):
@@ -198,15 +166,15 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
             notes.append(f"The files came from a mirror that {sources.MIRROR_VARIABLE} named; set it to yours.")
     if not words:
         return [], notes
-    words = _drop_option(words, "--output_path", "-o")
+    words, _ = _without_option(words, "--output_path", "-o")
     if task:
-        words = [*_drop_option(words, "--tasks", "-t"), "--tasks", task]
-    words = _with_json(words, {"mirror": named_here} if named_here else {})
+        words = [*_without_option(words, "--tasks", "-t")[0], "--tasks", task]
+    words = _with_json(words, options)
     commands = [environment + " ".join(map(shell_word, [*words, "--output_path", OUTPUT]))]
-    if any("answers" in record for record in records):
+    if any("answers" in record for record in run.records.values()):
         scored = ["lm-eval-grounded", "score", OUTPUT]
         for key in ("detector", "detector_args", "calibration", "calibration_annotations"):
-            if (value := metadata_of(configs[0], key)) is not None:
+            if (value := metadata_of(first, key)) is not None:
                 text = json.dumps(value) if isinstance(value, Mapping) else str(value)
                 scored += [f"--{key.removeprefix('calibration_')}", text]
         commands.append(" ".join(map(shell_word, scored)))
@@ -218,46 +186,77 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
     return commands, notes
 
 
+def command_files(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
+    """The results files of some runs (label to run), each once, with the commands that made them, in order; with ``notes``
+    on what the commands do not contain, or why there are none; and the number of the report's tasks in each file."""
+    for model, run in runs.items():
+        files = Counter(task.results_file for task in run.tasks.values() if task.results_file is not None)
+        for path, tasks in files.items():
+            try:
+                commands, notes = commands_of(read_recorded(path))
+            except (OSError, ValueError) as error:
+                commands, notes = [], [str(error).replace(str(path), path.name)]
+            where = {"model": model, "folder": path.parent.name, "file": path.name}
+            yield {**where, "commands": commands, "notes": notes, "tasks": tasks}
+        if not files:
+            why = "There is no results file beside the samples: the command is not known."
+            where = {"model": model, "folder": run.folder.name, "file": ""}
+            yield {**where, "commands": [], "notes": [why], "tasks": len(run.tasks)}
+
+
 def _with_json(words: list[str], more: Mapping[str, Any]) -> list[str]:
     """The words of a command line with all options of ``--metadata``, and `more`, as one JSON object, as every version of
     the harness reads it: 0.4 reads ``name=value`` too, which 0.5 does not."""
-    others = _drop_option(words, "--metadata", "")
-    left = Counter(words) - Counter(others)
+    others, typed = _without_option(words, "--metadata", "")
     given: dict[str, Any] = {}
-    try:
-        for word in words:
-            if left[word] and not word.startswith("--"):
-                left[word] -= 1
-                given |= json.loads(word) if word.startswith("{") else assignments(word)
-    except ValueError:  # not understood: as it was typed
-        return [*words, *(["--metadata", json.dumps(more)] if more else [])]
+    for word in typed:
+        given |= json.loads(word) if word.startswith("{") else assignments(word)
     given |= more
     return [*others, "--metadata", json.dumps(given, ensure_ascii=False)] if given else others
 
 
-def _drop_option(words: list[str], name: str, abbreviation: str) -> list[str]:
-    """The words of a command line without an option, which may be abbreviated, and its values."""
-    words_left, of_option = [], False
+def _without_option(words: list[str], name: str, abbreviation: str) -> tuple[list[str], list[str]]:
+    """The words of a command line without an option, which may be abbreviated; and the option's values."""
+    others: list[str] = []
+    values: list[str] = []
+    of_option = False
     for word in words:
         if word.startswith("-"):
             option = word.partition("=")[0]
             of_option = option == abbreviation or (len(option) > 2 and name.startswith(option))
-        if not of_option:
-            words_left.append(word)
-    return words_left
+            if not of_option:
+                others.append(word)
+        else:
+            (values if of_option else others).append(word)
+    return others, values
 
 
 # ------------------------------------------------------------------------------------------------------- there and here
 
 
+def _compared(name: str, recorded: Any, find: Callable[..., Any], *arguments: Any, kind: str = "sha256") -> Compared:
+    """Compare a sum or version (`kind`) with that of this machine, which `find` returns: ``None``, or an OSError or
+    ValueError, where there is none."""
+    there = f"{kind} there: {recorded}"
+    try:
+        local = find(*arguments)
+    except (OSError, ValueError) as error:
+        return Compared(ABSENT, name, (there, f"here: {(str(error) or repr(error)).splitlines()[0]}"))
+    if local is None:
+        return Compared(ABSENT, name, (there,))
+    return Compared(SAME, name) if recorded == local else Compared(DIFFERS, name, (there, f"{kind} here:  {local}"))
+
+
+def _file(name: str, entry: Mapping[str, Any], local: Path | None) -> Compared:
+    return _compared(name, entry.get("sha256"), lambda: local and sha256_of(local))
+
+
 def _versions(run: RecordedRun) -> Iterator[Compared]:
-    """Compare the versions of the libraries in the records."""
     recorded = {name: number for each in run.records.values() for name, number in (each.get("versions") or {}).items()}
-    for name in ("lm_eval", "transformers"):
-        if (number := run.results.get(f"{name}_version")) and number != "N/A":
-            recorded[name] = number
+    harness = {name: run.results.get(f"{name}_version") for name in ("lm_eval", "transformers")}
+    recorded |= {name: number for name, number in harness.items() if number and number != "N/A"}
     for name, number in recorded.items():
-        yield Compared.of(f"{name} {number}", str(number), _installed, name, kind="version")
+        yield _compared(f"{name} {number}", str(number), _installed, name, kind="version")
 
 
 def _installed(name: str) -> str:
@@ -279,38 +278,30 @@ def _public_files(run: RecordedRun, mirror: str | None) -> tuple[list[Compared],
         folder = sources.mirror_folder(mirror)  # else what LM_EVAL_GROUNDED_MIRROR names here, else the caches
     except sources.MissingSource as error:
         notes.append(f"{error} Or say --mirror DIR.")
-    entries = {
-        (str(entry.get("repository")), str(entry.get("path"))): entry
-        for record in records
-        for entry in record.get("files") or ()
-        if isinstance(entry, Mapping)
-    }
+    entries = {(entry["repository"], entry["path"]): entry for record in records for entry in record.get("files") or ()}
     also_at = {(file.repository, file.path): file.also_at for file in sources.files()}
     compared, missing = [], []
     for (repository, path), entry in sorted(entries.items()):
-        host, revision = str(entry.get("host")), str(entry.get("revision"))
-        file = sources.SourceFile(host, repository, revision, path, "", also_at.get((repository, path), ""))
+        revision = entry["revision"]
+        file = sources.SourceFile(entry["host"], repository, revision, path, "", also_at.get((repository, path), ""))
         try:
             local = sources.local_copy(file, folder)
         except ValueError:  # no name of a repository
             local = None
         missing += [file] if local is None else []
         compared.append(_file(f"{repository}@{revision[:12]} {path}", entry, local))
-    mirror_folder = folder if folder is not None and mirror != sources.SAMPLE else None
+    mirror_folder = folder if mirror != sources.SAMPLE else None
     return compared, notes, sources.fetch_command(missing, mirror_folder) if missing else ""
-
-
-def _file(name: str, entry: Mapping[str, Any], local: Path | None) -> Compared:
-    return Compared.of(name, entry.get("sha256"), lambda: local and sha256_of(local))
 
 
 def _local_files(run: RecordedRun, path: Path) -> Iterator[Compared]:
     """Compare the user's files: where ``--metadata`` or the model's arguments named them, or beside the results."""
-    scored = next((value for config in run.configs.values() if (value := metadata_of(config, "samples"))), None)
-    places = {"samples": scored, **mapping(run.config.get("model_args")), **run.metadata}
+    config = run.results["config"]
+    scored = next((value for each in run.configs.values() if (value := metadata_of(each, "samples"))), None)
+    places = {"samples": scored, **mapping(config.get("model_args")), **run.metadata}
     entries = [entry for record in run.records.values() for entry in record.get("local_files") or ()]
-    for entry in (*entries, *(run.config.get("answers_from") or [])):
-        option, name = str(entry.get("option")), Path(str(entry.get("name")))
+    for entry in (*entries, *(config.get("answers_from") or [])):
+        option, name = entry["option"], Path(entry["name"])
         patterns = places.get(option) or []
         candidates = []
         for pattern in patterns if isinstance(patterns, (list, tuple)) else [patterns]:
@@ -318,39 +309,15 @@ def _local_files(run: RecordedRun, path: Path) -> Iterator[Compared]:
             candidates += [location / name, location, *map(Path, glob.glob(str(location), recursive=True))]
         candidates.append(path.parent / name.name)
         local = next((file for file in candidates if file.name == name.name and file.is_file()), None)
-        yield _file(f"{option}: {entry.get('name')}", entry, local)
-
-
-def _encoders(run: RecordedRun) -> Iterator[Compared]:
-    """Compare the models that made the vectors of passages."""
-    retrievals = [record.get("retrieval") or {} for record in run.records.values()]
-    halves = [half for retrieval in retrievals for half in retrieval.get("halves") or ()]
-    for entry in (*retrievals, *halves):
-        if entry.get("weights"):
-            name = f"encoder {entry.get('model')}@{str(entry.get('revision'))[:12]}"
-            yield Compared.of(name, entry["weights"], _weights, str(entry.get("retriever")), run.metadata)
-
-
-def _weights(retriever: str, options: Mapping[str, Any]) -> str:
-    """The sum of the sums of an encoder's files, as it is here; an OSError where it is not in the cache."""
-    from huggingface_hub import snapshot_download
-
-    from lm_eval_tasks.clapnq.retrieval import dense
-
-    encoder = dense.encoder_for(retriever, options)
-    if encoder.folder is None:
-        cached = snapshot_download(encoder.repository, revision=encoder.revision, local_files_only=True)
-        encoder = replace(encoder, folder=Path(cached))
-    return dense.weights_of(encoder)[1]
+        yield _file(f"{option}: {entry['name']}", entry, local)
 
 
 def _detectors(run: RecordedRun) -> Iterator[Compared]:
     """Compare the detector and calibration of each task, and the detector that was evaluated."""
     from detector_plugin.calibration import load
 
-    evaluated = mapping(run.config.get("detector"))
-    if evaluated:
-        yield _detector(evaluated, mapping(run.config.get("model_args")).get("detector"))
+    if evaluated := mapping(run.results["config"].get("detector")):
+        yield _detector(evaluated, mapping(run.results["config"].get("model_args")).get("detector"))
     for task, record in run.records.items():
         detector, calibration = mapping(record.get("detector")), mapping(record.get("calibration"))
         if detector:
@@ -358,17 +325,21 @@ def _detectors(run: RecordedRun) -> Iterator[Compared]:
         if calibration:
             file = str(metadata_of(run.configs[task], "calibration") or detector.get("name"))
             name = f"calibration {calibration.get('file')}"
-            yield Compared.of(name, calibration.get("sha256"), lambda file: load(file).sha256, file)
+            yield _compared(name, calibration.get("sha256"), lambda file: load(file).sha256, file)
 
 
 def _detector(entry: Mapping[str, Any], name_or_path: Any) -> Compared:
     """Compare a detector by its version, for which it is loaded; prompted language models are not."""
     from detector_plugin.filters import shared_detector
 
-    name, recorded = str(entry.get("name")), entry.get("version")
+    name, recorded = entry["name"], entry.get("version")
     if name.startswith("llm:"):
         why = "a language model is not loaded to compare it"
         return Compared(ABSENT, f"detector {name}", (f"version there: {recorded}", f"here: {why}"))
     options = json.dumps(entry.get("options") or {}, sort_keys=True)
-    loaded = partial(shared_detector, str(name_or_path or name), options)
-    return Compared.of(f"detector {name}", recorded, lambda: loaded().version, kind="version")
+    return _compared(
+        f"detector {name}",
+        recorded,
+        lambda: shared_detector(str(name_or_path or name), options).version,
+        kind="version",
+    )

@@ -7,36 +7,18 @@
 
 from __future__ import annotations
 
-from lm_eval_tasks.runs.answers import (
-    Answer,
-    Answers,
-    Column,
-    Derive,
-    FilteredAnswer,
-    FilteredAnswers,
-    cluster_of,
-    differing_columns,
-    digest_of,
-    read_answers,
-)
+from lm_eval_tasks.runs.answers import Answer, Answers, FilteredAnswer, FilteredAnswers, differing_columns
 from lm_eval_tasks.runs.finding import read_runs
-from lm_eval_tasks.runs.run import Run, Settings, TaskRun, headline_filter, labels
+from lm_eval_tasks.runs.run import Run, TaskRun, labels
 
 __all__ = [
     "Answer",
     "Answers",
-    "Column",
-    "Derive",
     "FilteredAnswer",
     "FilteredAnswers",
     "Run",
-    "Settings",
     "TaskRun",
-    "cluster_of",
     "differing_columns",
-    "digest_of",
-    "headline_filter",
     "labels",
-    "read_answers",
     "read_runs",
 ]

@@ -118,15 +118,16 @@ class TaskRun:
         without bounds where they have only the value."""
         entry = self.figures.get(filter_name, {}).get(metric)
         if isinstance(entry, Mapping):
-            value, low, high, error = (_number(entry.get(key)) for key in ("value", "low", "high", "standard_error"))
-            number = _number(entry.get("n"))
+            keys = "not_measurable" if "not_measurable" in entry else "value", "low", "high", "standard_error"
+            value, low, high, error = (number_of(entry.get(key)) for key in keys)
+            number = number_of(entry.get("n"))
             figure = Figure(value, low, high, error, 0 if math.isnan(number) else int(number))
             strata = _strata(entry.get("strata"))
             return FigureOfStrata.of(figure, strata) if strata else figure
-        value = _number(self.results.get(f"{metric},{filter_name}"))
+        value = number_of(self.results.get(f"{metric},{filter_name}"))
         if math.isnan(value):
             return UNDEFINED
-        return Figure(value, standard_error=_number(self.results.get(f"{metric}_stderr,{filter_name}")))
+        return Figure(value, standard_error=number_of(self.results.get(f"{metric}_stderr,{filter_name}")))
 
     def answers(self, derive: Derive | None = None) -> Answers:
         """Read the answers with :func:`lm_eval_tasks.runs.answers.read_answers`, anew at each call.
@@ -143,7 +144,8 @@ class TaskRun:
         return read_answers(self.samples, derive, cluster)
 
 
-def _number(value: Any) -> float:
+def number_of(value: Any) -> float:
+    """A recorded number; ``nan`` for any other value, and for one that is not computed with (:data:`LARGEST`)."""
     usable = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
     return float(value) if usable else math.nan
 
@@ -175,13 +177,6 @@ class Run:
     group_results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # group to ``metric,filter`` to value
     config: Mapping[str, Any] = field(default_factory=dict)  # from the newest results file: model, arguments, seeds
     date: str = ""  # of the newest file, from its name
-
-    @cached_property
-    def files(self) -> tuple[Path, ...]:
-        """All files that the run was read from, results before samples, each once."""
-        tasks = self.tasks.values()
-        paths = (*(task.results_file for task in tasks), *(task.samples for task in tasks))
-        return tuple(dict.fromkeys(filter(None, paths)))
 
 
 # --------------------------------------------------------------------------------------------- what a made-up answer costs

@@ -219,7 +219,7 @@ def _vectors(folder: Path) -> Any:
     """As many vectors as the public corpus has passages: random ones of length 1, stored as the retrievers store theirs."""
     import numpy as np
 
-    from lm_eval_tasks.clapnq.retrieval.vectors import BLOCK, open_vectors
+    from lm_eval_tasks.clapnq.retrieval.dense import BLOCK, open_vectors
 
     def encode(starts: Any) -> Iterator[Any]:
         for start in starts:
@@ -232,7 +232,7 @@ def _vectors(folder: Path) -> Any:
 def _dense_search(folder: Path) -> None:
     import numpy as np
 
-    from lm_eval_tasks.clapnq.retrieval.vectors import best_rows
+    from lm_eval_tasks.clapnq.retrieval.dense import best_rows
 
     vectors = _vectors(folder)
     stored = sum(block.nbytes for block in vectors)
@@ -378,13 +378,6 @@ def leaderboard() -> None:
         report("memory of the largest process", f"{after.ru_maxrss / 1024:.0f} MB", "1 GB")
 
 
-def lite() -> None:
-    """How well `nomiracl_lite` stands for NoMIRACL."""
-    from tests.benchmarks.lite import lite as measure
-
-    measure(SHARED / "reference" / "nomiracl_outputs")
-
-
 def readers() -> None:
     """What compare, report and leaderboard take of 20 runs of 100,000 documents: processor time and memory."""
     from tests.many_runs import large_runs
@@ -467,7 +460,7 @@ def _read_log(folder: Path, name: str, longest: int | None, answers: int) -> Non
 
 BENCHMARKS = {
     work.__name__: work
-    for work in (abstention, rouge, retrieval, dense, detection, lexical, serving, leaderboard, lite, readers, logs)
+    for work in (abstention, rouge, retrieval, dense, detection, lexical, serving, leaderboard, readers, logs)
 }
 
 

@@ -31,6 +31,7 @@ from lm_eval_tasks.results.marks.draw import Draw, ranking
 
 ROUNDS, MORE_ROUNDS = 1_000, 10_000
 NUMBERS = (25, 50, 100)
+SMALL_RUN, OF_SMALL_RUN = 50, (25, 35)
 LOW_RATES = ((0.01, 0.01), (0.01, 0.03), (0.02, 0.06), (0.06, 0.12), (0.12, 0.12))
 """Shares of words that two simulated models make up."""
 LEAST, MOST, LOW = 0.93, 0.999, 0.05
@@ -61,7 +62,7 @@ class Held(NamedTuple):
     rate: float  # of the words; of two models the mean
 
     @classmethod
-    def of(cls, bounds: list[tuple[float, float]], truth: float, rate: float) -> Held:
+    def of(cls, bounds: list[tuple[float, float]], truth: float | list[float], rate: float) -> Held:
         low, high = np.transpose(bounds)
         return cls(float(np.mean((low <= truth) & (truth <= high))), float(np.mean(high - low)), rate)
 
@@ -130,6 +131,22 @@ def of_rates(
     if times == ROUNDS and not all(each.meets for each in found):
         return of_rates(answers, expected, number, MORE_ROUNDS)
     return found
+
+
+def of_small_runs(answers: Answers, number: int, times: int = ROUNDS) -> Held:
+    """Bounds of the rate of a run of fifty answers, another one in each round, of which half and more are marked."""
+    bounds, truths = [], []
+    for seed in range(times):
+        run = np.random.default_rng((_SEED, seed)).choice(len(answers.words), SMALL_RUN, replace=False)
+        words, marked, expected = (getattr(answers, name)[run] for name in _READ)
+        share = words / words.sum()
+        drawn, included, left_out = drawn_answers(share, number, seed)
+        texts = [answers.texts[place] for place in run[drawn]]
+        draws = Draws.of(np.ones(number), share[drawn] / included, texts, left_out)
+        bounds.append(marked_mean(draws, marked[drawn], expected[drawn], float(share @ expected)).bounds())
+        truths.append(float(share @ marked))
+    held = Held.of(bounds, truths, float(np.mean(truths)))
+    return held if held.meets or times != ROUNDS else of_small_runs(answers, number, MORE_ROUNDS)
 
 
 def halves(answers: Answers) -> tuple[Answers, Answers]:
@@ -256,13 +273,19 @@ def main() -> None:
     )
     print(*table(header, others), sep="\n")
     print()
+    small = [
+        [" ".join(key), *(of_small_runs(each, number) for number in OF_SMALL_RUN)] for key, each in answers.items()
+    ]
+    header = f"runs of {SMALL_RUN} answers; {'; '.join(f'{number} marks: held, width' for number in OF_SMALL_RUN)}"
+    print(*table(header, small), sep="\n")
+    print()
     low = []
     for row in low_rates(answers):
         low.append(row)
         print(*row, sep="; ", file=sys.stderr, flush=True)
     header = "rates of two models; marks; held, width: the first; the second; their difference; by Student's t"
     print(*table(header, low), sep="\n")
-    barred = [*rates, *others, *(row[:-1] for row in low)]  # Student's t is there to be compared with
+    barred = [*rates, *others, *small, *(row[:-1] for row in low)]  # Student's t is there to be compared with
     if missed := [f"{row[0]}: {cell}" for row in barred for cell in row if isinstance(cell, Held) and not cell.meets]:
         sys.exit(f"bounds that do not hold {LEAST:.0%} to {MOST:.1%} of the time: {'; '.join(missed)}")
 

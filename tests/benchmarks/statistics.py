@@ -18,7 +18,7 @@ from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import Z95
 from custom_metrics.statistics.multiple_comparisons import holm
-from custom_metrics.statistics.paired_shares import difference_of_shares
+from custom_metrics.statistics.paired_difference import difference_of_shares
 from custom_metrics.statistics.strata import mean_of_shares
 
 ROUNDS = 2000

@@ -36,8 +36,13 @@ UNREAD = ("PYTEST_", "TORCHINDUCTOR_")
 PRELOADED = """
     lm_eval lm_eval._cli lm_eval._cli.harness lm_eval._cli.run lm_eval.config.evaluate_config lm_eval.evaluator
     lm_eval.evaluator_utils lm_eval.loggers lm_eval.tasks lm_eval.tasks.manager datasets torch transformers
-    custom_metrics detector_plugin lm_eval_tasks.mfava.task
+    custom_metrics detector_plugin detector_plugin.lexical lm_eval_tasks.mfava.task lm_eval_tasks.clapnq.retrieval.bm25
+    lm_eval_tasks.models.baseline lm_eval_tasks.models.detector lm_eval_tasks.models.replay
+    lm_eval_tasks.commands.mark lm_eval_tasks.commands.score lm_eval_tasks.results.compare lm_eval_tasks.results.leaderboard
+    lm_eval_tasks.results.marks.page lm_eval_tasks.results.report lm_eval_tasks.results.score
+    bm25s jinja2 lxml.html pandas scipy.stats sklearn.metrics
 """.split()
+"""What the commands of the tests import; a fork need not do so again."""
 
 
 class Started:

@@ -28,6 +28,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import SURROGATE, without_surrogates
 from detector_plugin import calibration
 from lm_eval_tasks.clapnq.retrieval.run import read_run
+from lm_eval_tasks.commands import agreement
 from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import check_readable, read_csv, read_json_lines, read_quoted_tsv, read_tsv
@@ -39,7 +40,6 @@ from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.mushroom.dataset import hard_spans, soft_labels
 from lm_eval_tasks.mushroom.references import read_page
-from lm_eval_tasks.results import agreement
 from tests.fuzz import texts
 from tests.fuzz.data_files import DATA_FILES
 from tests.fuzz.parser import Parser, from_file, in_bytes, times

@@ -19,7 +19,7 @@ from tests.fuzz.parsers import PARSERS
 from tests.growth import exponent
 
 INPUTS = int(os.environ.get("FUZZ", "0"))  # of each parser; 0: a few
-FEW, FEW_OF_COSTLY = 40, 15
+FEW, FEW_OF_COSTLY = 12, 4
 
 LENGTH = 5_000  # characters, and eight times as many
 AT_MOST = 1.65  # of the exponent: 1 is a linear parser, 2 one that squares

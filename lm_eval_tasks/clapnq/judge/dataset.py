@@ -147,28 +147,23 @@ def load_pairs(
             "systems": names,
             "quoted": {
                 "question": quote(first.answers[id].question),
-                "passages": list(
-                    dict.fromkeys(
-                        passage
-                        for system in (first, second)
-                        if system.name != REFERENCE
-                        for passage in system.answers[id].passages
-                    )
-                ),
+                "passages": _passages(id, first, second),
                 "first": quote(first.answers[id].answer),
                 "second": quote(second.answers[id].answer),
             },
         }
         for id, first, second in _presented_pairs(systems, common, judge_orders, judge_seed)
     ]
-    options = {
-        "judge_names": [run.name for run in runs],
-        "judge_reference": judge_reference,
-        "judge_orders": judge_orders,
-        "judge_seed": judge_seed,
-    }
+    options = {"judge_names": [run.name for run in runs], "judge_reference": judge_reference}
+    options |= {"judge_orders": judge_orders, "judge_seed": judge_seed}
     left_out = {"questions that not all runs answered": lacking} if lacking else {}
     return _documents(rows, runs, options, {"questions": len(common), "pairs": len(rows)}, left_out)
+
+
+def _passages(id: str, *systems: System) -> list[str]:
+    """The passages of a question that some systems were given."""
+    given = (system.answers[id].passages for system in systems if system.name != REFERENCE)
+    return list(dict.fromkeys(passage for passages in given for passage in passages))
 
 
 def _documents_again(judged: Any, task: str) -> dict[str, Dataset]:
@@ -251,13 +246,8 @@ def _read_systems(samples: Any, task: str, names: Sequence[str] | None = None) -
             log.info("%s: %s: %d samples files of other tasks were passed over", task, path, len(listed) - len(judged))
         files += judged
         places += [path] * len(judged)
-    systems = [
-        System(name, file, place, _answers(file, task))
-        for name, (file, _), place in zip(_names(files, names, task), files, places, strict=True)
-    ]
-    for system in systems:
-        log.info("%s: %s: %d answers of %s", task, system.name, len(system.answers), system.file)
-    return systems
+    named = zip(_names(files, names, task), files, places, strict=True)
+    return [System(name, file, place, _answers(file, task)) for name, (file, _), place in named]
 
 
 def _reference(systems: Sequence[System]) -> System:
@@ -290,8 +280,7 @@ def _answers(file: Path, task: str) -> dict[str, AnsweredQuestion]:
         answers[id] = AnsweredQuestion(id, _asked(doc), passages, gold, final_answer(sample["resps"][0][0]))
     if not answers:
         raise CorruptSource(f"{task}: {file}: no answer to an answerable question can be read; only these are judged")
-    if unanswerable:
-        log.info("%s: %s: %d unanswerable questions are not judged", task, file, unanswerable)
+    log.info("%s: %d answers of %s; %d unanswerable questions are not judged", task, len(answers), file, unanswerable)
     return answers
 
 
@@ -317,12 +306,10 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
         distinct = len({*fitting, REFERENCE}) == len(names) + 1 == len(files) + 1
         if distinct and not any(name.endswith("_stderr") for name in fitting):
             return fitting
-    listed = ", ".join(str(file) for file, _ in files)
+    why = "the runs cannot be told apart by folder and task; say judge_names=['one','other']"
     if given is not None:
-        raise UsageError(
-            f"{task}: judge_names={list(given)!r} must be {len(files)} different names, none of them {REFERENCE!r} or "
-            f"ending in _stderr, for {listed}"
+        why = (
+            f"judge_names={list(given)!r} must be {len(files)} different names, none of them {REFERENCE!r} or ending in "
+            f"_stderr"
         )
-    raise UsageError(
-        f"{task}: the runs cannot be told apart by folder and task ({listed}); say judge_names=['one','other']"
-    )
+    raise UsageError(f"{task}: {why}: {', '.join(str(file) for file, _ in files)}")

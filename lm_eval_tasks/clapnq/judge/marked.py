@@ -209,16 +209,14 @@ def log_basis(task: str, values: Mapping[str, Sequence[Any]], basis: Mapping[str
         if score is None:
             log.warning("%s: no drawn answer could be judged by anybody, so there is no %s", task, metric)
             continue
-        figure, of_metric = score.mean.figure, basis["metrics"][metric]
-        bounds = "without bounds: too few draws"
-        if not math.isnan(figure.low):
-            bounds = f"95 % bounds {figure.low:.2f} to {figure.high:.2f}"
-        worth = f"; with the judge's {ratings} as good as {of_metric['worth']:.0f} alone" if of_metric["worth"] else ""
-        unknown = f"; {score.unknown} more could be judged by nobody" if score.unknown else ""
+        figure, worth = score.mean.figure, basis["metrics"][metric]["worth"]
+        bounds = f"95 % bounds {figure.low:.2f} to {figure.high:.2f}"
         log.info(
             "%s: %s %.2f by people's %s of %d %s (%d draws), %s; the judge says %.2f%s%s",
-            *(task, metric, figure.value, ratings, len(score.questions), answers, figure.n, bounds, score.judged),
-            *(worth, unknown),
+            *(task, metric, figure.value, ratings, len(score.questions), answers, figure.n),
+            *("without bounds: too few draws" if math.isnan(figure.low) else bounds, score.judged),
+            f"; with the judge's {ratings} as good as {worth:.0f} alone" if worth else "",
+            f"; {score.unknown} more could be judged by nobody" if score.unknown else "",
         )
     for name, agreement in basis["agreement"].items():
         of_several, judge = agreement["answers_of_several"], agreement["judge"]

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
-from lm_eval_tasks.clapnq.retrieval import Question, Ranking
-from lm_eval_tasks.clapnq.retrieval.vectors import top_k
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking, top_k
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import whole_folder
 from lm_eval_tasks.definition import metadata

@@ -1,31 +1,39 @@
 """Dense retrieval with sentence-transformers: passages encoded once, exact search by blocked matrix products.
 
 As in the paper (section 4.1): title and text of a passage, cut at the model's maximum length; the model's own similarity.
+Vectors are float16 blocks on disk, written one by one, so a killed encoding continues where it stopped. A block is an
+``.npy`` file followed by its CRC-32: damage is detected when it is opened, and the block is encoded again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Corpus
-from lm_eval_tasks.clapnq.retrieval import Question, Ranking
-from lm_eval_tasks.clapnq.retrieval.vectors import BLOCK, Floats, best_rows, open_vectors
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking, top_k
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.atomic import sha256_of
+from lm_eval_tasks.data.atomic import checksum, sha256_of, whole_file
 from lm_eval_tasks.definition import metadata
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _FREE = 4 << 30  # free bytes of a GPU that is used by default
 _BATCH = 64
+
+Floats = NDArray[np.float32]
+Halves = NDArray[np.float16]
 
 
 class Dense:
@@ -66,7 +74,7 @@ class Dense:
         if not questions:
             return []
         vectors = self._embed([question.text for question in questions], self._query_prefix)
-        rows, scores = best_rows(self._blocks, vectors, k, self._devices[0])
+        rows, scores = best_rows(self._blocks, vectors, k)
         return [
             [(self._ids[row], float(score)) for row, score in zip(*ranked, strict=True)]
             for ranked in zip(rows, scores, strict=True)
@@ -85,26 +93,24 @@ class Dense:
         return vectors
 
     def _encode(self, corpus: Corpus, starts: Sequence[int]) -> Iterator[Floats]:
-        """The vectors of each block; several devices encode as many blocks at a time."""
+        """The vectors of each block; several devices share a block."""
         from tqdm import tqdm
 
         log.info("clapnq: encoding %d passages with %s (once)", len(corpus), self._labels["model"])
-        pool = self._model.start_multi_process_pool(list(self._devices)) if len(self._devices) > 1 else None
-        at_once = {} if pool is None else {"pool": pool}
-        ends = {start: min(start + BLOCK, len(corpus)) for start in starts}
+        several = len(self._devices) > 1
+        pool = self._model.start_multi_process_pool(list(self._devices)) if several else None
+        shared = {"pool": pool, "chunk_size": -(-BLOCK // len(self._devices))} if several else {}
+        missing = sum(min(BLOCK, len(corpus) - start) for start in starts)
         try:
-            with tqdm(total=len(corpus), desc=f"{self.name} vectors", unit="passage") as bar:
-                bar.update(len(corpus) - sum(end - start for start, end in ends.items()))
-                for first in range(0, len(starts), len(self._devices)):
-                    together = starts[first : first + len(self._devices)]
-                    blocks = [corpus.contents(start, ends[start]) for start in together]
-                    vectors = self._embed([text for block in blocks for text in block], self._passage_prefix, **at_once)
-                    for block in blocks:
-                        yield vectors[: len(block)]
-                        vectors = vectors[len(block) :]
-                        bar.update(len(block))
+            with tqdm(
+                total=len(corpus), initial=len(corpus) - missing, desc=f"{self.name} vectors", unit="passage"
+            ) as bar:
+                for start in starts:
+                    texts = corpus.contents(start, min(start + BLOCK, len(corpus)))
+                    yield self._embed(texts, self._passage_prefix, **shared)
+                    bar.update(len(texts))
         finally:
-            if pool is not None:
+            if several:
                 self._model.stop_multi_process_pool(pool)
                 self._model.to(self._devices[0])  # the pool has moved the model to the CPU
 
@@ -284,3 +290,107 @@ def load(encoder: Encoder, folder: Path, device: str) -> Any:
             f"for cosine similarity or dot products"
         )
     return model
+
+
+# ------------------------------------------------------------------------------------------------------- vectors on disk
+
+BLOCK = 1024  # rows in a file: 0.8 MB at 384 dimensions, the maximum that a kill can lose
+_QUESTIONS = 256  # scored at a time: 180 MB of scores of the public corpus
+_FORM = 2  # version of the folder's layout, part of its key
+_CRC_BYTES = 4
+
+
+def open_vectors(
+    parent: Path,
+    identity: Mapping[str, Any],
+    rows: int,
+    encode: Callable[[Sequence[int]], Iterator[Floats]],
+    labels: Mapping[str, Any],
+) -> list[Halves]:
+    """The vectors of a model over a corpus, mapped into memory. Missing or damaged blocks are encoded.
+
+    Args:
+        parent: folder of the cache.
+        identity: everything that determines the vectors (weights, prefix, corpus); its hash is the folder's name.
+        rows: number of passages, at least one.
+        encode: given the first rows of the missing blocks, yields the vectors of each.
+        labels: name and revision of the model, written beside the vectors with `identity`, for people.
+
+    Returns:
+        float16 arrays of ``BLOCK`` rows each, the last with the rest.
+
+    Raises:
+        ValueError: the model returned a number that float16 cannot hold.
+    """
+    from filelock import FileLock
+
+    fields = {**identity, "rows": rows, "block": BLOCK, "form": _FORM}
+    folder = parent / hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_suffix(".lock")):
+        files = {start: folder / f"{start // BLOCK:05d}.npy" for start in range(0, rows, BLOCK)}
+        blocks = {start: _load(file, min(BLOCK, rows - start)) for start, file in files.items()}
+        missing = [start for start, block in blocks.items() if block is None]
+        if 0 < len(missing) < len(blocks):
+            log.info("clapnq: %d of %d blocks are encoded already", len(blocks) - len(missing), len(blocks))
+        if missing:
+            with whole_file(folder / "about.json") as partial:
+                partial.write_text(json.dumps({**labels, **fields}, indent=1, sort_keys=True), "utf-8")
+        for start, vectors in zip(missing, encode(missing) if missing else (), strict=True):
+            _write(files[start], vectors)
+            blocks[start] = _load(files[start], min(BLOCK, rows - start))
+    return [block for block in blocks.values() if block is not None]
+
+
+def best_rows(blocks: Sequence[Halves], questions: Floats, k: int) -> tuple[NDArray[np.int64], Floats]:
+    """The rows with the largest inner products: exact search.
+
+    Args:
+        blocks: (rows, dimension) of each block.
+        questions: (questions, dimension).
+        k: number of rows for each question, at most the total number of rows.
+
+    Returns:
+        Rows, counted through the blocks, and scores, both (questions, k), best first; of equal scores the earlier row.
+        Products are summed in double precision and rounded to single, so that equal vectors have equal scores in any row:
+        in single precision a product of matrices adds up in another order at the edge of a block, on another processor,
+        and with more threads.
+    """
+    rows, best = np.empty((len(questions), k), np.int64), np.empty((len(questions), k), np.float32)
+    for first in range(0, len(questions), _QUESTIONS):
+        batch = questions[first : first + _QUESTIONS].astype(np.float64)
+        scores = np.hstack([(batch @ block.astype(np.float64).T).astype(np.float32) for block in blocks])
+        for number, of_question in enumerate(scores, first):
+            rows[number] = top_k(of_question, k)
+            best[number] = of_question[rows[number]]
+    return rows, best
+
+
+def _load(path: Path, rows: int) -> Halves | None:
+    """Load a block; ``None`` where it is missing, or damaged, which is logged."""
+    if not path.is_file():
+        return None
+    size = path.stat().st_size - _CRC_BYTES
+    if size > 0:
+        with path.open("rb") as stream:
+            stream.seek(size)
+            if checksum(path, size) == int.from_bytes(stream.read(), "little"):
+                block: Halves = np.load(path, mmap_mode="r", allow_pickle=False)
+                return block
+    log.warning("%s is damaged; its %d passages are encoded again", path, rows)
+    return None
+
+
+def _write(path: Path, vectors: Floats) -> None:
+    with np.errstate(over="ignore"):  # raised below
+        halves = np.asarray(vectors).astype(np.float16)
+    if not np.isfinite(halves).all():
+        raise UsageError(
+            f"{path.parent}: the model gave numbers that are not finite in float16; is it one for retrieval?"
+        )
+    with whole_file(path) as partial:
+        with partial.open("wb") as stream:
+            np.save(stream, halves, allow_pickle=False)
+        crc = checksum(partial)
+        with partial.open("ab") as stream:
+            stream.write(crc.to_bytes(_CRC_BYTES, "little"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import logging
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,14 +11,12 @@ from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Corpus
-from lm_eval_tasks.clapnq.retrieval import Question, Ranking
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking, fault_of
 from lm_eval_tasks.data.atomic import sha256_of, whole_file
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.data.tables import read_lines
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-_COLUMNS = 6
 
 
 class Run:
@@ -68,44 +65,30 @@ def run(corpus: Corpus, options: Mapping[str, Any]) -> Run:
 
 
 def read_run(path: Path) -> dict[str, Ranking]:
-    """Question id to ranking.
+    """Question id to ranking, by rank.
 
     Raises:
-        CorruptSource: a line does not have six columns, a rank or score is no number, ranks do not rise or scores rise
-            within a question, or a passage is repeated; the message has file and line.
+        CorruptSource: a line does not have six columns, a rank or score is no number, or in a question's ranking a passage
+            stands twice, or scores rise with the rank or are not finite.
     """
-    rankings: dict[str, Ranking] = {}
-    ranks: dict[str, int] = {}
-    seen: set[tuple[str, str]] = set()
+    lines: dict[str, list[tuple[int, str, float]]] = {}
     for number, line in read_lines(path):
-        fields = line.split()
-        if not fields:
-            continue
-        where = f"{path}, line {number}"
-        if len(fields) != _COLUMNS:
-            raise CorruptSource(
-                f"{where}: {len(fields)} columns; a TREC run has {_COLUMNS}: question Q0 passage rank score name"
-            )
-        question, _, passage, rank_text, score_text, _ = fields
-        try:
-            rank, score = int(rank_text), float(score_text)
-        except ValueError as error:
-            raise CorruptSource(
-                f"{where}: rank and score must be numbers, found {rank_text!r} and {score_text!r}"
-            ) from error
-        if not math.isfinite(score):
-            raise CorruptSource(f"{where}: the score {score_text!r} is not finite")
-        ranking = rankings.setdefault(question, [])
-        if (question, passage) in seen:
-            raise CorruptSource(f"{where}: passage {passage} stands twice for question {question}")
-        if ranking and (rank <= ranks[question] or score > ranking[-1][1]):
-            raise CorruptSource(
-                f"{where}: question {question} is not sorted: rank {rank}, score {score_text} after rank "
-                f"{ranks[question]}, score {ranking[-1][1]}; ranks must rise and scores must not (sort -s -k1,1 -k4,4n)"
-            )
-        ranks[question] = rank
-        seen.add((question, passage))
-        ranking.append((passage, score))
+        if fields := line.split():
+            try:
+                question, _, passage, rank, score, _ = fields
+                lines.setdefault(question, []).append((int(rank), passage, float(score)))
+            except ValueError as error:
+                raise CorruptSource(
+                    f"{path}, line {number}: no line of a TREC run, which has six columns, question Q0 passage rank score "
+                    f"name, with a whole number and a number in the fourth and fifth: {line[:80]!r}"
+                ) from error
+    rankings = {
+        question: [(passage, score) for _, passage, score in sorted(ranked, key=lambda line: line[0])]
+        for question, ranked in lines.items()
+    }
+    for question, ranking in rankings.items():
+        if fault := fault_of(ranking):
+            raise CorruptSource(f"{path}, question {question}: {fault}")
     return rankings
 
 

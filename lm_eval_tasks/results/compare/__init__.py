@@ -18,8 +18,7 @@ from typing import Any
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95
 from custom_metrics.statistics.multiple_comparisons import better
-from custom_metrics.statistics.paired_difference import detectable_difference
-from custom_metrics.statistics.paired_shares import MOVER, TANGO
+from custom_metrics.statistics.paired_difference import MOVER, TANGO, detectable_difference
 from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
@@ -87,8 +86,6 @@ class Difference:
     method: str  # of bounds and p
     denominator: str  # the documents that count, in words
     measured: Metric
-    first_competes: bool = True  # whether it can have a rank: measurable, and not the same verdict on every question
-    second_competes: bool = True
     first_measurable: bool = True  # whether its own value may be shown (:mod:`custom_metrics.statistics.units`)
     second_measurable: bool = True  # the paired difference can be measurable where the values are not
     standard_error: float = math.nan  # of the difference; where only bounds are known, a quarter of their width
@@ -111,6 +108,11 @@ class Difference:
         if math.isnan(self.low + self.high):
             return self.first_measurable and self.second_measurable
         return is_measurable(Figure(self.difference / 2, self.low / 2, self.high / 2), self.measured.unit)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether both values and the difference may be shown as numbers."""
+        return self.first_measurable and self.second_measurable and self.is_measurable
 
     @property
     def significant(self) -> bool:
@@ -157,8 +159,6 @@ def differences_of(column: Column) -> Iterator[Difference]:
             second_own=other.value,
             denominator=column.metric.denominator,
             measured=column.metric,
-            first_competes=one.competes,
-            second_competes=other.competes,
             first_measurable=one.is_measurable,
             second_measurable=other.is_measurable,
             documents=documents,
@@ -323,6 +323,10 @@ def compare_runs(
     if across and not differ and len(of_models) < 2:
         messages.append(f"what is recorded of the runs does not differ in what --across names ({', '.join(across)})")
     paired = {name: dict.fromkeys(run.tasks[name].task for run in runs if name in run.tasks) for name in compared}
+    doubts = [
+        {name: (*task.alike.get(run, ()), *task.unread.get(run, ())) for name, task in compared.items()}
+        for run in range(len(runs))
+    ]
     costs: dict[str, Costs] = {}
     for column in columns if len(runs) > 2 else ():
         if column.metric.name == BALANCED and (best := best_by_cost(column, next(iter(compared.values())).run.cost)):
@@ -335,15 +339,10 @@ def compare_runs(
         tuple(refused),
         differ,
         {name: tuple(names) for name, names in paired.items() if len(names) > 1},
-        {number: texts for number in range(len(runs)) if (texts := _doubts(number, compared))},
+        {number: texts for number in range(len(runs)) if (texts := by_part(doubts[number]))},
         costs,
         columns,
     )
-
-
-def _doubts(run: int, compared: Mapping[str, MeasuredTask]) -> tuple[str, ...]:
-    """The doubts about a run's answers, with the tasks that they concern."""
-    return by_part({name: (*task.alike.get(run, ()), *task.unread.get(run, ())) for name, task in compared.items()})
 
 
 def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:

@@ -19,8 +19,9 @@ from lm_eval_tasks.results.board import Cell, Column, mean_figure, tested
 from lm_eval_tasks.results.doubts import doubts_about_answers, signs_of
 from lm_eval_tasks.results.joining import JoinedTask, Refusal
 from lm_eval_tasks.results.measuring import Measured, measure, pooled
-from lm_eval_tasks.runs import Run, TaskRun, headline_filter
+from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.other_tasks import is_weighted
+from lm_eval_tasks.runs.run import headline_filter
 
 
 class MeasuredTask(NamedTuple):
@@ -142,7 +143,14 @@ def columns_of(
             measuring = [task for task in tasks if task.filter == filter_name and metric.name in task.measured]
             if measuring and (column := _column(runs, name, members, metric, filter_name, measuring, notes)):
                 columns.append(column)
-    columns = [_of_compared(column) for column in tested(columns) if column.tested]
+    columns = [  # without runs that share no task with another
+        replace(
+            column,
+            cells={run: cell for run, cell in column.cells.items() if any(run in pair for pair in column.tested)},
+        )
+        for column in tested(columns)
+        if column.tested
+    ]
     benchmarks = list(dict.fromkeys(column.benchmark for column in columns if not column.group))
     order = list(dict.fromkeys(column.metric.name for column in columns))
     return sorted(
@@ -154,12 +162,6 @@ def columns_of(
             not column.group,
         ),
     )
-
-
-def _of_compared(column: Column) -> Column:
-    """The column without runs that share no task with another."""
-    compared = {run for pair in column.tested for run in pair}
-    return replace(column, cells={run: cell for run, cell in column.cells.items() if run in compared})
 
 
 def _column(

@@ -25,6 +25,7 @@ from lm_eval_tasks.results.formats import (
     json_of,
     p_value,
     render_sections,
+    short_names,
 )
 
 WITH_POWER = f"with a power of 80 % (two-sided p < {SIGNIFICANCE}, this comparison alone)"
@@ -86,17 +87,10 @@ def differences_table(comparison: Comparison, notation: Notation = FRACTIONS) ->
             *([f"{row.only_first} / {row.only_second}"] if dropped else []),
         ]
         rows.append(tuple(map(on_one_line, cells)))
-    texts = sentences(comparison, short_models(comparison), notation)
+    texts = sentences(comparison, [*short_names(comparison.models).values()], notation)
     before = (*legend(comparison.models), *map(on_one_line, _across(comparison, letters)))
     after = tuple(map(on_one_line, (*texts, *_explanations(comparison, letters))))
     return Section((*header, *(["only one"] if dropped else [])), tuple(rows), before, after)
-
-
-def short_models(comparison: Comparison) -> list[str]:
-    """The models' names without their owners, where they are still different."""
-    names = [on_one_line(name) for name in comparison.models]
-    short = [name.rpartition("/")[2] or name for name in names]
-    return short if len({*short}) == len(short) else names
 
 
 def _value(value: float, run_value: float, row: Difference, notation: Notation) -> str:
@@ -180,14 +174,9 @@ def deciding(comparison: Comparison, task: str) -> Difference | None:
     rows = [row for row in comparison.differences if row.task == task and row.headline]
     if len({(row.first, row.second) for row in rows}) != 1:
         return None
-    if any(row.measured.needs and not is_shown(row) for row in rows):
+    if any(row.measured.needs and not row.is_shown for row in rows):
         rows = [row for row in rows if not row.measured.needs] or rows
     return max(rows, key=lambda row: (not math.isnan(row.p), row.measured.prominence))
-
-
-def is_shown(row: Difference) -> bool:
-    """Whether both values and the difference may be shown as numbers."""
-    return row.first_measurable and row.second_measurable and row.is_measurable
 
 
 def verdicts(comparison: Comparison, notation: Notation = PAGE) -> tuple[list[Difference], list[str]]:
@@ -195,7 +184,7 @@ def verdicts(comparison: Comparison, notation: Notation = PAGE) -> tuple[list[Di
     their mean."""
     rows: list[Difference] = []
     texts: list[str] = []
-    names = short_models(comparison)
+    names = [*short_names(comparison.models).values()]
     groups = {row.task: row for row in comparison.differences if row.group}
     for task in dict.fromkeys(row.task for row in comparison.differences):
         row = deciding(comparison, task)
@@ -211,7 +200,7 @@ def verdicts(comparison: Comparison, notation: Notation = PAGE) -> tuple[list[Di
 
 def short_table(comparison: Comparison) -> Section:
     """One row for each benchmark and language, and the verdict on it."""
-    (rows, texts), names, cells = verdicts(comparison), short_models(comparison), []
+    (rows, texts), names, cells = verdicts(comparison), [*short_names(comparison.models).values()], []
     for row in rows:
         unit = row.measured.unit
         values = [
@@ -274,7 +263,7 @@ def _explanations(comparison: Comparison, names: Sequence[str], pairs: bool = Tr
         )
     lines += dict.fromkeys(f"{row.metric}: {row.measured.definition}." for row in rows if row.measured.balances)
     lines += [f"Doubts about {names[model]}: {'; '.join(doubts)}." for model, doubts in comparison.doubts.items()]
-    if not all(row.first_measurable and row.second_measurable and row.is_measurable for row in rows):
+    if not all(row.is_shown for row in rows):
         lines.append("Not measurable: the 95 % bounds span more than half of the scale (--format json has the value).")
     if pairs and any(row.only_first or row.only_second for row in rows):
         lines.append("Only one: documents that count for one of both models alone, and are left out of both values.")

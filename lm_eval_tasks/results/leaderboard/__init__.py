@@ -23,19 +23,18 @@ from urllib.parse import quote
 from tqdm import tqdm
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable, small_n
+from custom_metrics.statistics.units import Unit, is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
 from lm_eval_tasks.results.board import Cell
-from lm_eval_tasks.results.formats import as_text, bounds, csv_of, json_of, not_measurable, number
+from lm_eval_tasks.results.formats import csv_of, in_fractions, json_of, number
 from lm_eval_tasks.results.leaderboard.entry import Entry, read_entries, root_of
 from lm_eval_tasks.results.leaderboard.standings import Section, Table, overviews, sections_of
 from lm_eval_tasks.results.report import drawing
 from lm_eval_tasks.results.report.drawing import Axis, Plot, wrapped
-from lm_eval_tasks.results.report.headlines import language_name
 from lm_eval_tasks.results.report.page import environment_of
 from lm_eval_tasks.results.report.readers import address_of
 from lm_eval_tasks.runs import Run, labels
@@ -84,7 +83,8 @@ def write_leaderboard(
     Args:
         folders: folders of runs; a run that is in several of them counts once.
         site: folder of the site, created if missing; it may be in one of them. It also holds a cache of the runs.
-        reports: whether to write a report of each run that has none, or has changed since.
+        reports: whether to write a report of each run that has none, or has changed since; without it, of each that people
+            marked.
         tags: CSV file with a column ``model`` and others, such as ``size`` and ``licence``: shown beside the model.
         url: address at which the site will be. Links to it then have a preview with a picture: previews take absolute
             addresses only. Without matplotlib there is none, and the log says so.
@@ -107,8 +107,8 @@ def write_leaderboard(
         places = [Path(os.path.abspath(place)) for place in places]
     folder = root_of(places)
     entries, unreadable, updated = read_entries(places, folder, site / _CACHE, cost)
-    if reports:
-        _write_reports(entries, folder, site, cost)
+    marked = {entry.folder for entry in entries if _is_marked(entry)}
+    _write_reports([entry for entry in entries if reports or entry.folder in marked], folder, site, cost)
     of_entries = [Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries]
     run_labels = labels(of_entries, [entry.settings for entry in entries])
     run_tags = [
@@ -121,7 +121,8 @@ def write_leaderboard(
         page = f"{_RUNS}/run-{_page_id(entry)}.html"
         run_pages.append(run := {"label": label, "page": page, "report": report, "date": entry.date[:10]})
         to_report = f"../{report}" if report else ""
-        _write(site / run["page"], _render("run.html.jinja", entry=entry, run=run, tags=tags_of_run, report=to_report))
+        of_page = {"tags": tags_of_run, "report": to_report, "marked": entry.folder in marked}
+        _write(site / run["page"], _render("run.html.jinja", entry=entry, run=run, **of_page))
     other_tasks = Counter(name for entry in entries for name in entry.others)
     sections = sections_of(entries)
     tables = overviews(sections, entries)
@@ -171,8 +172,9 @@ def _write_picture(path: Path, table: Table, run_labels: Sequence[str]) -> bool:
     """Draw the first column of a table, the best twelve with their bounds, in the size of previews; return whether
     matplotlib is there."""
     column = table.columns[0]
-    cells = [(run_labels[row.entry], row.cells[column]) for row in table.rows if column in row.cells]
-    axis = Axis(column.title or column.metric, limits=drawing.SHARE_LIMITS if column.unit == "share" else None)
+    cells = [(run_labels[row.entry], column.cells[row.entry]) for row in table.rows if row.entry in column.cells]
+    metric = column.metric
+    axis = Axis(metric.heading, limits=drawing.SHARE_LIMITS if metric.unit == "share" else None)
     lines = [drawing.Line(wrapped(label, 34, 1), [cell.figure]) for label, cell in cells[:12]]
 
     def draw() -> Any:
@@ -195,6 +197,12 @@ def _write_picture(path: Path, table: Table, run_labels: Sequence[str]) -> bool:
 def _page_id(entry: Entry) -> str:
     """Sixteen hexadecimal digits that identify a run of the site."""
     return hashlib.sha256(f"{entry.folder}\n{entry.model}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _is_marked(entry: Entry) -> bool:
+    """Whether people marked answers of a run: a report shows their marks."""
+    by_filter = (figures for task in entry.tasks for figures in task.figures.values())
+    return any(metric.startswith("marked_") for figures in by_filter for metric in figures)
 
 
 def _report_paths(entry: Entry, folder: Path, site: Path) -> tuple[Path, Path]:
@@ -228,8 +236,7 @@ def _write_reports(entries: Sequence[Entry], root: Path, site: Path, cost: float
 def _environment() -> Any:
     environment = environment_of(__name__, "leaderboard", _printable)
     environment.globals |= {"generator": _GENERATOR, "version": version(PACKAGE)}
-    environment.filters |= {"number": as_text, "bounds": bounds, "small_n": small_n, "unknown": not_measurable}
-    environment.filters |= {"figure": _figure_of, "breakable": _breakable, "zip": zip, "language_name": language_name}
+    environment.filters |= {"figure": _figure_of, "breakable": _breakable, "zip": zip}
     return environment
 
 
@@ -274,14 +281,17 @@ def rows_of(
         for section in sections
         for table in (section.summary, *section.tables)
         for row in table.rows
-        for column, cell in row.cells.items()
+        for column in table.columns
+        if (cell := column.cells.get(row.entry))
     )
     for section, table, row, column, cell in cells:
         entry, figure = entries[row.entry], cell.figure
-        where = section.family, section.number or None, column.name or section.family, column.metric or table.title
-        value = _known(figure.value) if is_measurable(figure, column.unit) else None
+        label = table.label(column) or table.title
+        where = section.family, section.number or None, column.name or section.family, label
+        value = _known(figure.value) if is_measurable(figure, column.metric.unit) else None
         numbers = value, _known(figure.low), _known(figure.high), figure.n or None, cell.rank
-        values = labels[row.entry], entry.folder, entry.date, *where, column.title, *numbers, "; ".join(row.marks)
+        heading = column.metric.heading
+        values = labels[row.entry], entry.folder, entry.date, *where, heading, *numbers, "; ".join(row.marks)
         yield {**dict(zip(FIELDS, values, strict=True)), **no_tags, **tags[row.entry]}
 
 
@@ -293,17 +303,17 @@ def overview_text(table: Table, labels: Sequence[str]) -> str:
     """An overview as a table in Markdown: value, bounds and rank; ``*`` marks published values."""
     from tabulate import tabulate
 
-    header = [table.title, *(" ".join(filter(None, (column.name, column.metric))) for column in table.columns)]
+    header = [table.title, *(" ".join(filter(None, (each.name, table.label(each)))) for each in table.columns)]
     rows = [
-        [on_one_line(labels[row.entry]), *(_text(row.cells.get(column), column.unit) for column in table.columns)]
+        [
+            on_one_line(labels[row.entry]),
+            *(_text(each.cells.get(row.entry), each.metric.unit) for each in table.columns),
+        ]
         for row in table.rows
     ]
     rows += [
-        [
-            f"* {row.model}",
-            *(number(row.values[column]) if column in row.values else "-" for column in table.columns),
-        ]
-        for row in table.published
+        [f"* {each.model}", *(number(each.values.get(place, math.nan)) for place in range(len(table.columns)))]
+        for each in table.published
     ]
     safe = [[cell.replace("|", "\\|") for cell in row] for row in (header, *rows)]
     sources = "".join(f"* {source}\n" for source in dict.fromkeys(row.source for row in table.published))
@@ -312,10 +322,4 @@ def overview_text(table: Table, labels: Sequence[str]) -> str:
 
 
 def _text(cell: Cell | None, unit: Unit) -> str:
-    if cell is None:
-        return "-"
-    figure = cell.figure
-    bounds = f" [{number(figure.low)}, {number(figure.high)}]" if math.isfinite(figure.low) else ""
-    if not is_measurable(figure, unit):
-        return NOT_MEASURABLE + bounds
-    return number(figure.value) + bounds + (f" #{cell.rank}" if cell.rank else "")
+    return in_fractions(cell.figure, unit) + (f" #{cell.rank}" if cell.rank else "") if cell else "-"

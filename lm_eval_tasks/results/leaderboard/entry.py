@@ -24,7 +24,7 @@ from custom_metrics.scores.aggregations import NotMeasured, defined_mean
 from custom_metrics.statistics.figures import Figure, FigureOfStrata, Rows, Stratum
 from custom_metrics.statistics.units import Unit
 from detector_plugin.detector import SPEED
-from lm_eval_tasks.data.atomic import sha256_of, whole_file
+from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.catalogue import kind_of
@@ -32,7 +32,7 @@ from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.detection.marked import RECORDS, draw_of
 from lm_eval_tasks.results.doubts import doubts_about_answers, read_answers, signs_of
 from lm_eval_tasks.results.joining import JoinedTask
-from lm_eval_tasks.results.measuring import Measured, measure, measured_by, pooled
+from lm_eval_tasks.results.measuring import Measured, measure, pooled
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.finding import find_files_once, read_files
 from lm_eval_tasks.runs.other_tasks import described, mean_of_group
@@ -77,10 +77,10 @@ class HeadlineFigure:
         metric = Metric(**{**content["metric"], "balances": tuple(content["metric"]["balances"])})
         figure, strata = Figure(*content["figure"]), [Stratum(*stratum) for stratum in content["strata"]]
         figure = FigureOfStrata.of(figure, strata) if strata else figure
-        measured = None
-        if rows := content["rows"]:
-            measured = measured_by(rows["kind"], {0: Rows.from_json(rows)}, rows["unit"])
-        return cls(metric, content["filter"], figure, measured and measured.with_cost(cost))
+        rows, measured = content["rows"], None
+        if rows and (kind := kind_of(Metric("", aggregation=rows["kind"]))):  # else no package here has the kind
+            measured = Measured(kind, {0: Rows.from_json(rows)}, rows["unit"]).with_cost(cost)
+        return cls(metric, content["filter"], figure, measured)
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 # ----------------------------------------------------------------------------------------------- the runs of a folder
 
-_FORMAT = 12  # of a cache file; earlier ones may hold secrets
+_FORMAT = 13  # of a cache file; earlier ones may hold secrets
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """Errors that reading a damaged results file can raise."""
 
@@ -317,17 +317,18 @@ def read_entries(
     for files in tqdm(find_files_once(places), desc="Reading runs", unit=" runs", disable=None):
         folder = files.folder.relative_to(root).as_posix()
         samples = (path for tasks in files.samples.values() for path in tasks.values())
-        paths = sorted({*files.results.values(), *samples})
-        cache_file = cache / f"{hashlib.sha256(folder.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.json"
+        stats = [(path.name, path.stat()) for path in sorted({*files.results.values(), *samples})]
+        states = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+        digest = hashlib.sha256(json.dumps([_FORMAT, version(PACKAGE), cost, folder, states]).encode()).hexdigest()
+        cache_file = cache / f"{digest[:32]}.json"
         try:
-            folder_entries = _load(cache_file, paths, cost)
+            folder_entries = _cached(cache_file, cost)
             if folder_entries is None:
                 updated += 1
-                states = [_state(path) for path in paths]
-                digest = hashlib.sha256(json.dumps([states, cost]).encode()).hexdigest()
                 runs = (with_cost(run, cost) for run in read_files(files))
                 folder_entries = [replace(entry_of(run, folder), digest=digest) for run in runs]
-                _save(cache_file, states, folder_entries, cost)
+                with whole_file(cache_file) as partial:
+                    partial.write_text(json.dumps([entry.to_json() for entry in folder_entries]), "utf-8")
         except _DAMAGED as error:
             reason = str(error) or type(error).__name__
             unreadable[folder] = reason.replace(f"{root}/", "")
@@ -340,43 +341,12 @@ def read_entries(
     return entries, unreadable, updated
 
 
-def _load(cache_file: Path, paths: Sequence[Path], cost: float) -> list[Entry] | None:
-    """The cached entries of some files; ``None`` if a file has changed, or the cache file is missing or damaged."""
+def _cached(cache_file: Path, cost: float) -> list[Entry] | None:
+    """The entries of a cache file; ``None`` where it is missing or damaged."""
     try:
-        digest, content = cache_file.read_text("utf-8").split("\n", 1)
-        if hashlib.sha256(content.encode()).hexdigest() != digest:
-            raise ValueError("its content does not fit its checksum")
-        cached = json.loads(content)
-        states = cached["files"]
-        if cached["made_by"] != [_FORMAT, version(PACKAGE), cost] or [name for name, *_ in states] != [
-            p.name for p in paths
-        ]:
-            return None
-        if any(path.stat().st_size != size for path, (_, size, *_) in zip(paths, states, strict=True)):
-            return None
-        touched = any(path.stat().st_mtime_ns != time for path, (_, _, time, _) in zip(paths, states, strict=True))
-        if touched and any(sha256_of(path) != sha256 for path, (*_, sha256) in zip(paths, states, strict=True)):
-            return None
-        entries = [Entry.from_json(entry, cost) for entry in cached["entries"]]
+        return [Entry.from_json(entry, cost) for entry in json.loads(cache_file.read_text("utf-8"))]
     except FileNotFoundError:
         return None
     except _DAMAGED as error:
         log.warning("%s is damaged (%s); the run is read anew", cache_file, error)
         return None
-    if touched:  # copied, or written again with the same content
-        _save(cache_file, [_state(path) for path in paths], entries, cost)
-    return entries
-
-
-def _state(path: Path) -> list[Any]:
-    """Name, size, time of the last change and digest of a file. The time is read before the content: a file that changes
-    in between is read again at the next call."""
-    stat = path.stat()
-    return [path.name, stat.st_size, stat.st_mtime_ns, sha256_of(path)]
-
-
-def _save(cache_file: Path, states: Sequence[list[Any]], entries: Sequence[Entry], cost: float) -> None:
-    made_by = [_FORMAT, version(PACKAGE), cost]
-    content = json.dumps({"made_by": made_by, "files": states, "entries": [entry.to_json() for entry in entries]})
-    with whole_file(cache_file) as partial:
-        partial.write_text(f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}", "utf-8")

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import Unit
+from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.board import Cell, Column, mean_figure, place_of, tested
 from lm_eval_tasks.results.doubts import by_part
@@ -21,27 +21,13 @@ from lm_eval_tasks.results.leaderboard.entry import DETECTORS, KINDS, MARKS, Ent
 from lm_eval_tasks.results.measuring import Measured
 
 MEAN_COLUMN = "mean"
-_SPEED = "documents a second"
+_SPEED = Metric("documents a second", higher_is_better=True, unit="words")
 
 
-class Heading(NamedTuple):
-    """The head of a column. Its name is a language, a task, a benchmark, or :data:`MEAN_COLUMN` for the mean of languages;
-    empty in a table of one task. The metric is empty if it is the table's title."""
-
-    name: str
-    metric: str
-    higher_is_better: bool | None
-    title: str = ""  # of the metric, in plain words
-    unit: Unit = "score"
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A row: the number of a run in the entries, its cells by column (none for a task that it has not done), and the doubts
-    about its answers to the table's tasks."""
+class Standing(NamedTuple):
+    """A row: the number of a run in the entries, and the doubts about its answers to the table's tasks."""
 
     entry: int
-    cells: Mapping[Heading, Cell]
     marks: tuple[str, ...] = ()
 
 
@@ -50,17 +36,23 @@ class Published(NamedTuple):
 
     model: str
     source: str
-    values: Mapping[Heading, float]
+    values: Mapping[int, float]  # by the place of their column
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of figures. Rows are sorted by the first column, the best first."""
+    """Columns of the board, whose names are languages, tasks, benchmarks, or :data:`MEAN_COLUMN` for the mean of languages;
+    empty in a table of one task. Rows are sorted by the first column, the best first."""
 
     title: str
-    columns: tuple[Heading, ...]
+    columns: tuple[Column, ...]
     rows: tuple[Standing, ...]
     published: tuple[Published, ...] = ()
+
+    def label(self, column: Column) -> str:
+        """The metric of a column; empty if it is the table's title."""
+        label = _with_filter(column.metric.name, column.filter)
+        return "" if label == self.title else label
 
 
 @dataclass(frozen=True)
@@ -81,16 +73,12 @@ class Section:
     doubts: tuple[str, ...]  # why figures are not comparable with published ones, with the tasks concerned
     unranked: Mapping[int, str]  # entry to why it has no rank
     summary: Table
-    main: tuple[Heading, ...]  # columns of the summary that stand in the overview
+    main: tuple[int, ...]  # places of the summary's columns that stand in the overview
     tables: tuple[Table, ...]
 
 
-class _Draft(NamedTuple):
-    """A column of a table, before its runs: a metric, and the tasks whose mean it is."""
-
-    heading: Heading
-    figure: HeadlineFigure  # of any task
-    tasks: Sequence[str]
+_Draft = tuple[str, HeadlineFigure, Sequence[str]]
+"""A column before its runs: its name, its metric with the figure of any task, and the tasks whose mean it is."""
 
 
 @dataclass
@@ -158,28 +146,24 @@ def overviews(sections: Sequence[Section], entries: Sequence[Entry]) -> list[Tab
     tables = []
     for kind in KINDS:
         chosen = [each for each in sections if each.kind == kind and each.number < 2]
-        columns: list[Heading] = []
-        cells: dict[int, dict[Heading, Cell]] = {}
+        columns: list[Column] = []
         marks: dict[int, dict[str, None]] = {}
-        published: dict[tuple[str, str], dict[Heading, float]] = {}
+        published: dict[tuple[str, str], dict[int, float]] = {}
         for section in chosen:
             name = section.title if sum(each.title == section.title for each in chosen) == 1 else section.family
-            renamed = {column: column._replace(name=name) for column in section.main}
-            columns += renamed.values()
+            places = {place: len(columns) + number for number, place in enumerate(section.main)}
+            columns += [replace(section.summary.columns[place], name=name) for place in section.main]
             for row in section.summary.rows:
-                by_column = {renamed[column]: row.cells[column] for column in renamed if column in row.cells}
-                cells.setdefault(row.entry, {}).update(by_column)
                 marks.setdefault(row.entry, {}).update(dict.fromkeys(row.marks))
-            for theirs in section.summary.published:
-                values = {renamed[column]: value for column, value in theirs.values.items() if column in renamed}
-                published.setdefault((theirs.model, theirs.source), {}).update(values)
-        if kind == DETECTORS and any(entries[number].speed for number in cells):
-            columns.append(speed := Heading("", _SPEED, True, unit="words"))
-            for number, by_column in cells.items():
-                if value := entries[number].speed:
-                    by_column[speed] = Cell(value, Figure(value), competes=False)
-        if cells:
-            rows = [Standing(number, by_column, tuple(marks[number])) for number, by_column in cells.items()]
+            for model, source, theirs in section.summary.published:
+                values = {places[place]: value for place, value in theirs.items() if place in places}
+                published.setdefault((model, source), {}).update(values)
+        speeds = {number: speed for number in marks if kind == DETECTORS and (speed := entries[number].speed)}
+        if speeds:
+            cells = {number: Cell(speed, Figure(speed), competes=False) for number, speed in speeds.items()}
+            columns.append(Column("", _SPEED, "", cells))
+        if marks:
+            rows = [Standing(number, tuple(of_run)) for number, of_run in marks.items()]
             beside = [Published(*key, values) for key, values in published.items() if values]
             tables.append(Table(kind, tuple(columns), _sorted(rows, columns), tuple(beside)))
     return tables
@@ -196,18 +180,20 @@ def _section(number: int, group: _RunGroup) -> Section:
     values: dict[str, dict[str, None]] = {}
     for (_, condition), labels in group.conditions.items():
         values.setdefault(condition, {})[labels] = None
-    concerned: dict[str, set[str]] = {}
-    for members in group.members.values():
-        for name, task in members.items():
-            for doubt in task.doubts:
-                concerned.setdefault(doubt, set()).add(name)
+    doubts: dict[str, dict[str, None]] = {name: {} for name in tasks}
+    for name, task in (item for members in group.members.values() for item in members.items()):
+        doubts[name] |= dict.fromkeys(task.doubts)
     ordered = sorted(tasks.values(), key=lambda task: task.task)
     together = _traded_together(ordered)
     leading = max(together, key=lambda metrics: max(each.metric.prominence for each in metrics))  # sorts a report, too
     traded = [leading, *(metrics for metrics in together if metrics is not leading)]
     drafts = [_drafts(metrics, MEAN_COLUMN if len(ordered) > 1 else "", ordered) for metrics in traded]
     summary = _table("", group, [draft for of_metrics in drafts for draft in of_metrics])
-    in_overview = [len(traded) < 3 or metrics in (leading, together[0]) for metrics in traded]
+    in_overview = [
+        len(traded) < 3 or metrics in (leading, together[0])
+        for metrics, of_metrics in zip(traded, drafts, strict=True)
+        for _ in of_metrics
+    ]
     return Section(
         family=group.family,
         title=ordered[0].title or group.family,
@@ -220,22 +206,14 @@ def _section(number: int, group: _RunGroup) -> Section:
             for condition, labels in values.items()
         }
         | {name: _OF_DRAWS if name == MARKS else "as the runs are named" for name in group.varied},
-        doubts=tuple(
-            doubt if len(names) == len(tasks) or len(names) > 3 else f"{', '.join(sorted(names))}: {doubt}"
-            for doubt, names in concerned.items()
-        ),
+        doubts=by_part(doubts),
         unranked={
             entry: reason
             for entry, members in group.members.items()
             for reason in [task.unranked for task in members.values() if task.unranked][:1]
         },
         summary=summary,
-        main=tuple(
-            draft.heading
-            for of_metrics, shown in zip(drafts, in_overview, strict=True)
-            if shown
-            for draft in of_metrics
-        ),
+        main=tuple(place for place, is_shown in enumerate(in_overview) if is_shown),
         tables=tuple(_by_language(group, ordered, traded, summary)) if len(ordered) > 1 else (),
     )
 
@@ -255,14 +233,8 @@ def _traded_together(tasks: Sequence[TaskEntry]) -> list[list[HeadlineFigure]]:
 
 def _drafts(metrics: Sequence[HeadlineFigure], name: str, tasks: Sequence[TaskEntry]) -> list[_Draft]:
     """The means of metrics over the tasks that have them."""
-    drafts = []
-    for each in metrics:
-        metric, names = each.metric, [task.task for task in tasks if _headline(task, each.key)]
-        text = _with_filter(metric.name, each.filter)
-        if names:
-            heading = Heading(name, text, metric.higher_is_better, metric.heading, metric.unit)
-            drafts.append(_Draft(heading, each, names))
-    return drafts
+    of_metrics = [(each, [task.task for task in tasks if _headline(task, each.key)]) for each in metrics]
+    return [(name, each, names) for each, names in of_metrics if names]
 
 
 def _by_language(
@@ -272,15 +244,13 @@ def _by_language(
     order = {row.entry: place for place, row in enumerate(summary.rows)}  # runs that lack a language are not in it
     for metrics in traded:
         drafts = [draft for task in tasks for draft in _drafts(metrics, task.language or task.task, [task])]
-        if len(metrics) == 1:  # the metric is the table's title
-            drafts = [draft._replace(heading=draft.heading._replace(metric="")) for draft in drafts]
         names = " and ".join(each.metric.name for each in metrics)
         table = _table(_with_filter(names, metrics[0].filter), group, drafts)
         yield replace(table, rows=tuple(sorted(table.rows, key=lambda row: order.get(row.entry, len(order)))))
 
 
 def _with_filter(name: str, filter_name: str) -> str:
-    return name if filter_name in ("answer", "tags", "none") else f"{name}, {filter_name}"
+    return name if filter_name in ("answer", "tags", "none", "") else f"{name}, {filter_name}"
 
 
 def _headline(task: TaskEntry | None, key: tuple[str, str]) -> HeadlineFigure | None:
@@ -289,36 +259,26 @@ def _headline(task: TaskEntry | None, key: tuple[str, str]) -> HeadlineFigure | 
 
 def _table(title: str, group: _RunGroup, drafts: Sequence[_Draft]) -> Table:
     """A table of columns. Those of one metric are its languages."""
-    cells: dict[int, dict[Heading, Cell]] = {number: {} for number in group.members}
-    for draft, column in zip(drafts, tested([_column(draft, group) for draft in drafts]), strict=True):
-        for number, cell in column.cells.items():
-            cells[number][draft.heading] = cell
-    table_tasks = dict.fromkeys(task for draft in drafts for task in draft.tasks)
-    rows = [
-        Standing(
-            number,
-            by_column,
-            by_part({task.language or task.task: (*task.alike, *task.unread) for task in of_run}),
-        )
-        for number, by_column in cells.items()
-        if by_column
-        and (of_run := [group.members[number][task] for task in table_tasks if task in group.members[number]])
-    ]
-    header = [draft.heading for draft in drafts]
-    return Table(title, tuple(header), _sorted(rows, header), tuple(_published(drafts)))
+    columns = tested([_column(group, *draft) for draft in drafts])
+    names = dict.fromkeys(task for _, _, tasks in drafts for task in tasks)
+    rows = []
+    for number, members in group.members.items():
+        of_run = [members[task] for task in names if task in members]
+        marks = by_part({task.language or task.task: (*task.alike, *task.unread) for task in of_run})
+        rows += [Standing(number, marks)] if any(number in column.cells for column in columns) else []
+    return Table(title, tuple(columns), _sorted(rows, columns), tuple(_published(drafts)))
 
 
-def _column(draft: _Draft, group: _RunGroup) -> Column:
-    """The column of the board, with the runs that have all of its tasks. Runs are compared whose answers to all of them can
-    be."""
-    metric, parts = draft.figure.metric, len(draft.tasks)
+def _column(group: _RunGroup, name: str, head: HeadlineFigure, names: Sequence[str]) -> Column:
+    """The column of the board: the runs that have all of its tasks (`names`), and what can be compared of their answers."""
+    metric, parts = head.metric, len(names)
     cells: dict[int, Cell] = {}
-    by_task: list[dict[int, Measured]] = [{} for _ in draft.tasks]
+    by_task: list[dict[int, Measured]] = [{} for _ in names]
     for number, of_run in group.members.items():
-        headlines = [each for task in draft.tasks if (each := _headline(of_run.get(task), draft.figure.key))]
+        headlines = [each for task in names if (each := _headline(of_run.get(task), head.key))]
         if len(headlines) < parts:
             continue
-        tasks = [of_run[task] for task in draft.tasks]
+        tasks = [of_run[task] for task in names]
         measured = [each.measured for each in headlines if each.measured is not None]
         figure = mean_figure([each.figure for each in headlines], metric, [(task, 0) for task in measured])
         doubted, alike = any(task.alike or task.unread for task in tasks), all(task.alike for task in tasks)
@@ -333,24 +293,23 @@ def _column(draft: _Draft, group: _RunGroup) -> Column:
         for of_task in by_task
         if of_task
     ]
-    return Column(draft.heading.name, metric, draft.figure.filter, cells, merged, group=parts > 1, family=group.family)
+    return Column(name, metric, head.filter, cells, merged, group=parts > 1, family=group.family)
 
 
 def _apart(runs: Mapping[int, Measured]) -> Collection[int]:
     """The runs that cannot be compared with the others on a task."""
     try:
-        apart = (
-            next(iter(runs.values())).kind.check({str(run): own.rows[0] for run, own in runs.items()}) if runs else {}
-        )
+        kinds = [own.kind for own in runs.values()][:1]
+        return [int(run) for kind in kinds for run in kind.check({str(run): own.rows[0] for run, own in runs.items()})]
     except NotMeasured:
         return runs.keys()
-    return [int(run) for run in apart]
 
 
-def _sorted(rows: Sequence[Standing], columns: Sequence[Heading]) -> tuple[Standing, ...]:
-    return tuple(
-        sorted(rows, key=lambda row: [place_of(row.cells.get(each), each.higher_is_better) for each in columns])
-    )
+def _sorted(rows: Sequence[Standing], columns: Sequence[Column]) -> tuple[Standing, ...]:
+    def order(row: Standing) -> list[Any]:
+        return [place_of(each.cells.get(row.entry), each.metric.higher_is_better) for each in columns]
+
+    return tuple(sorted(rows, key=order))
 
 
 _MANY = 12  # published detectors: of more, the best, the middle and the last are shown
@@ -358,20 +317,19 @@ _MANY = 12  # published detectors: of more, the best, the middle and the last ar
 
 def _published(drafts: Sequence[_Draft]) -> Iterator[Published]:
     """Published values of detectors, the best by the first column first. One of a whole group says so."""
-    values: dict[tuple[str, str], dict[Heading, list[float]]] = {}
-    for heading, figure, tasks in drafts:
+    values: dict[tuple[str, str], dict[int, list[float]]] = {}
+    for place, (_, figure, tasks) in enumerate(drafts):
         for task in tasks:
             for row in rows_for(task, figure.metric.name):
                 if row.source.of == "detector":
                     model = row.model if row.task == task else f"{row.model} (all of {row.task})"
                     source = f"{row.source}; {row.split} answers" if row.split else str(row.source)
-                    values.setdefault((model, source), {}).setdefault(heading, []).append(row.value)
-    sizes = {draft.heading: len(draft.tasks) for draft in drafts}
+                    values.setdefault((model, source), {}).setdefault(place, []).append(row.value)
     whole = {
-        key: {heading: fmean(of_column) for heading, of_column in by_column.items() if len(of_column) == sizes[heading]}
-        for key, by_column in values.items()
+        key: {place: fmean(each) for place, each in by_place.items() if len(each) == len(drafts[place][2])}
+        for key, by_place in values.items()
     }
-    ranked = sorted(filter(whole.get, whole), key=lambda key: -whole[key].get(drafts[0].heading, 0))
+    ranked = sorted(filter(whole.get, whole), key=lambda key: -whole[key].get(0, 0))
     many = len(ranked) > _MANY
     for place in sorted({0, len(ranked) // 2, len(ranked) - 1}) if many else range(len(ranked)):
         model, source = ranked[place]

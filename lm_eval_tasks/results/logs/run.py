@@ -38,6 +38,7 @@ from custom_metrics.scores.unsupported import (
 from custom_metrics.statistics.figures import Figure, FloatWithCounts
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.statistics.random_effects import Errors
+from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import processes
 from detector_plugin.detector import DEFAULT_DETECTOR, RAG, describe
@@ -361,7 +362,11 @@ def _write_rows(
         record["marks"] = marked.description_of(values, marks)
         marked.log_basis(LOGGED, values, record["marks"])
     denominators = {name: metric.denominator for name, metric in _TABLE.metrics.items()}
-    by_name = {name: figure.as_json(denominators.get(name, _SHARE.denominator)) for name, figure in figures.items()}
+    wide = {_CORRECTED.name} - {name for name, figure in figures.items() if is_measurable(figure, "share")}
+    by_name = {
+        name: figure.as_json(denominators.get(name, _SHARE.denominator), name not in wide)
+        for name, figure in figures.items()
+    }
     by_name |= {name: figure.as_json(denominator) for name, figure, denominator in marked.finer_figures(values)}
     metadata = {"version": _TABLE.version, "provenance": record, "figures": {_NAME: by_name}}
     metadata["benchmark"] = {"name": "logs", **_TABLE.as_json()}
@@ -369,7 +374,8 @@ def _write_rows(
     for metric in listed:
         name, figure = metric.name, figures[metric.name]
         error = "N/A" if math.isnan(figure.standard_error) else figure.standard_error
-        table |= {f"{name},{_NAME}": figure.value, f"{name}_stderr,{_NAME}": error}
+        if name not in wide:
+            table |= {f"{name},{_NAME}": figure.value, f"{name}_stderr,{_NAME}": error}
         listing.append(metric.entry(metric.aggregation))
     filters = [{"name": _NAME, "filter": [{"function": FILTER}]}]
     return {

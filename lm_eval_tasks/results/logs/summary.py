@@ -5,7 +5,6 @@ It reads the samples of a run that ``detect LOG`` wrote (:mod:`lm_eval_tasks.res
 
 from __future__ import annotations
 
-import heapq
 import json
 import math
 import re
@@ -134,10 +133,10 @@ def summarise(rows: Iterable[Mapping[str, Any]], by: Sequence[str] = (), most: i
     Args:
         rows: of a samples file of ``detect LOG``.
         by: fields that make the groups: ``language``, ``model``, or fields of the records that the run has kept.
-        most: answers to look at.
+        most: answers to look at, each to another question or with other passages.
     """
     total, groups = Group({}), dict[tuple[str, ...], Group]()
-    worst: list[tuple[float, int, FlaggedAnswer]] = []
+    worst: dict[tuple[str, str], tuple[float, int, FlaggedAnswer]] = {}  # one answer for each question and its passages
     for row in rows:
         doc, against = row["doc"], row[EVIDENCE]
         usage = {name: float(doc[name]) for name in USAGE if doc.get(name) is not None}
@@ -147,11 +146,15 @@ def summarise(rows: Iterable[Mapping[str, Any]], by: Sequence[str] = (), most: i
             if values not in groups:
                 groups[values] = Group(dict(zip(by, values, strict=True)))
             groups[values].add(row, usage)
-        if row[FLAGGED_ANSWERS] and (len(worst) < most or against > worst[0][0]):
-            entry = (against, -int(row["doc_id"]), _to_look_at(row))
-            (heapq.heappush if len(worst) < most else heapq.heapreplace)(worst, entry)
+        question = doc["query"], doc["reference"]
+        if not row[FLAGGED_ANSWERS] or (question in worst and against <= worst[question][0]):
+            continue
+        if question in worst or len(worst) < most or against > min(worst.values())[0]:
+            worst[question] = (against, -int(row["doc_id"]), _to_look_at(row))
+            if len(worst) > most:
+                del worst[min(worst, key=lambda each: worst[each])]
     listed = sorted(groups.values(), key=lambda group: (-group.answers, *group.names.values()))
-    return LogSummary(total, listed, [one for *_, one in sorted(worst, reverse=True)])
+    return LogSummary(total, listed, [one for *_, one in sorted(worst.values(), reverse=True)])
 
 
 def _field(doc: Mapping[str, Any], name: str) -> Any:

@@ -1,6 +1,6 @@
 """The report of runs: headlines, plots, differences, documents and pages.
 
-:func:`write_report` writes the page of one run or several.
+:func:`write_report` writes the page of one run or several, :func:`markdown_of` a summary for a pull request.
 """
 
 from __future__ import annotations
@@ -9,12 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.results.compare.tables import render as render_comparison
+from lm_eval_tasks.results.formats import ARROWS, PAGE, UNDEFINED_TEXT, code_block, escaped_markdown
 from lm_eval_tasks.results.report.documents import described_runs, read_documents
 from lm_eval_tasks.results.report.drawing import Plot
+from lm_eval_tasks.results.report.headlines import Headline, headlines
 from lm_eval_tasks.results.report.page import page_of, render
+from lm_eval_tasks.results.report.page.summary import differences
+from lm_eval_tasks.results.reproduce import command_files
 from lm_eval_tasks.runs import Run, labels
 
-__all__ = ["BYTES", "PER_TASK", "write_report"]
+__all__ = ["BYTES", "PER_TASK", "markdown_of", "write_report"]
 
 PER_TASK = 8
 """Default number of documents of each task."""
@@ -66,3 +71,51 @@ def write_report(
     with whole_file(path) as partial:
         partial.write_bytes(html)
     return path
+
+
+def markdown_of(runs: Sequence[Run]) -> str:
+    """The summary of some runs in Markdown: headlines with bounds, doubts as notes, differences where there are several
+    models, and the commands. Everything from the runs is escaped."""
+    runs, read_answers = described_runs(runs)
+    compared = ""
+    if difference := differences(runs, read_answers):
+        comparison = difference.comparison
+        compared = (
+            render_comparison(comparison, "markdown", notation=PAGE)
+            if comparison
+            else escaped_markdown(difference.notes[0])
+        )
+    files = command_files(dict(zip(labels(runs), runs, strict=True)))
+    commands = [command for file in files for command in file["commands"]]
+    return render_summary(headlines(runs, read_answers), compared, "\n".join(commands))
+
+
+def render_summary(numbers: Sequence[Headline], compared: str = "", command: str = "") -> str:
+    """The summary of headlines, with what is `compared` as Markdown, and the command that made the runs."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    models = [*dict.fromkeys(row.model for row in numbers)]
+    rows: dict[tuple[str, str], dict[str, Headline]] = {}
+    for row in numbers:
+        rows.setdefault((row.family, row.metric), {})[row.model] = row
+    cells = [by_model[model] for by_model in rows.values() for model in models if model in by_model]
+    notes = dict.fromkeys(doubt.text for cell in cells for doubt in cell.doubts)
+    environment = Environment(  # noqa: S701 - of Markdown, with an escaper of its own
+        loader=PackageLoader("lm_eval_tasks.results.report.page"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["escaped"] = escaped_markdown
+    text: str = environment.get_template("summary.md.jinja").render(
+        models=models,
+        rows=[*rows.values()],
+        headlines=numbers,
+        notes={text: number for number, text in enumerate(notes, 1)},
+        arrows=ARROWS,
+        undefined=UNDEFINED_TEXT,
+        compared=compared.strip(),
+        command=command and code_block(command),
+    )
+    return text

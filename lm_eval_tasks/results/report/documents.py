@@ -8,13 +8,10 @@ not on the order of the files or on chance. Documents where people's marks diffe
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from math import ceil
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +20,8 @@ import numpy as np
 from custom_metrics.statistics.paired_difference import Floats
 from lm_eval_tasks.results.doubts import derive_signs
 from lm_eval_tasks.results.report.readers import KINDS, Document, TaskReader, reader_of
-from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun, digest_of
+from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
+from lm_eval_tasks.runs.answers import digest_of
 from lm_eval_tasks.runs.other_tasks import described_run
 
 _TURNS = (
@@ -217,8 +215,6 @@ def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list
 
 ReadAnswers = Callable[[TaskRun], Answers]
 
-_MUCH = 1 << 28  # bytes of samples that take longer to read than two processes to start
-
 
 def read_task(task: TaskRun) -> Answers:
     """Read the answers of a task, with the derived values for signs of a broken run and for the choice of documents.
@@ -227,25 +223,19 @@ def read_task(task: TaskRun) -> Answers:
     return task.answers(lambda *row: {**of_signs(*row), **of_documents(*row)})
 
 
-def caching_reader(runs: Iterable[Run]) -> ReadAnswers:
-    """A cached :func:`read_task`, which keeps some hundred bytes a document. Large runs are read ahead by two
-    processes."""
-    tasks = [task for run in runs for task in run.tasks.values() if task.samples is not None]
-    cache: dict[Path | None, Answers] = {}
-    if sum(task.samples.stat().st_size for task in tasks if task.samples) >= _MUCH and (os.cpu_count() or 1) > 1:
-        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
-            for task, answers in zip(tasks, processes.map(read_task, tasks), strict=True):
-                cache[task.samples] = answers
+def caching_reader() -> ReadAnswers:
+    """A cached :func:`read_task`, which keeps some hundred bytes a document."""
+    known: dict[Path | None, Answers] = {}
 
     def read(task: TaskRun) -> Answers:
-        if task.samples not in cache:
-            cache[task.samples] = read_task(task)
-        return cache[task.samples]
+        if task.samples not in known:
+            known[task.samples] = read_task(task)
+        return known[task.samples]
 
     return read
 
 
 def described_runs(runs: Iterable[Run]) -> tuple[list[Run], ReadAnswers]:
     """Runs whose tasks that are in no table of ours are described by their documents, and their :func:`caching_reader`."""
-    read = caching_reader(listed := [*runs])
-    return [described_run(run, read) for run in listed], read
+    read = caching_reader()
+    return [described_run(run, read) for run in runs], read

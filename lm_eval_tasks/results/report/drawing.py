@@ -7,7 +7,7 @@ import io
 import re
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -92,13 +92,6 @@ def legend(figure: Any, entries: Sequence[tuple[str, Mapping[str, Any]]]) -> Non
 def readable(name: str) -> str:
     """A name in which characters that XML forbids are replaced by U+FFFD."""
     return _CONTROL.sub("\ufffd", name)
-
-
-def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Name to a shorter one, without the organisation before ``/`` if the names stay different."""
-    plain = {name: readable(name) for name in names}
-    without = {name: text.rpartition("/")[2] or text for name, text in plain.items()}
-    return without if len({*without.values()}) == len(plain) else plain
 
 
 def wrapped(name: str, width: int, lines: int = 2) -> str:

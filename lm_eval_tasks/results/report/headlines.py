@@ -190,11 +190,6 @@ class Headline:
         """The number with its bounds, or that it is not measurable."""
         return with_bounds(self.figure, self.measured.unit)
 
-    @property
-    def by_language(self) -> dict[str, str]:
-        """The number of each language with bounds, if the headline is a mean over languages."""
-        return {language: with_bounds(figure, self.measured.unit) for language, figure in self.languages.items()}
-
 
 def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_language: bool = False) -> list[Headline]:
     """The headlines of runs, ordered by family and metric, so that models are next to each other; with `by_language`, those

@@ -11,8 +11,9 @@ from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results.formats import short_names
 from lm_eval_tasks.results.report import drawing
-from lm_eval_tasks.results.report.drawing import Axis, Plot, Row, short_names, wrapped
+from lm_eval_tasks.results.report.drawing import Axis, Plot, Row, wrapped
 from lm_eval_tasks.results.report.headlines import MANY, MEAN, Family, families, language_name
 from lm_eval_tasks.runs import Run, labels
 

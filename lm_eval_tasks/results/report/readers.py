@@ -22,7 +22,7 @@ from lm_eval_tasks.detection.marked import METRIC
 from lm_eval_tasks.detection.marked_labels import LABELS, wrong_label_rate
 from lm_eval_tasks.results.formats import as_text
 from lm_eval_tasks.runs import Answer, FilteredAnswer, TaskRun
-from lm_eval_tasks.runs.run import LARGEST
+from lm_eval_tasks.runs.run import number_of
 
 QUESTION_LENGTH, PASSAGE_LENGTH, ANSWER_LENGTH, PAGE_LENGTH = 2_000, 4_000, 8_000, 12_000
 """The number of characters of a text that a page shows at most. The rest is counted."""
@@ -173,6 +173,8 @@ _MARKER = re.compile(r"^\[(\d{1,3})\] ", re.MULTILINE)
 _BEHIND = re.compile(r"\n\n(?:OUTPUT:|Remember to read the contexts carefully\.)")
 _REFERENCE = re.compile(r"\[Reference\]\n(?P<text>.*)\n\n\[Answer\]\n", re.DOTALL)  # of detection_prompt.jinja
 _LOST = "Invalid: another text came back"
+_UNREAD = FilteredAnswer(None, {})
+_ABSTENTIONS = ("unanswerable_accuracy", "answerable_abstention_rate")  # 1 for an answer that abstains
 
 
 class TaskReader:
@@ -190,17 +192,16 @@ class TaskReader:
     def judge(self, answer: Answer) -> ShownAnswer:
         """The verdict on an answer, without its text. Whether the answer is one of the most hallucinated depends on all
         answers, and is not included."""
-        reading = self._reading(answer)
-        return ShownAnswer(str(reading.answer) if reading is not None else "")
+        return ShownAnswer(str(self._reading(answer).answer))
 
     def judge_beside_people(self, answer: Answer) -> ShownAnswer:
         """The verdict on an answer, with what people said of it."""
         judged, says, differs = self.judge(answer), [], []
-        if labels := self._by_people(answer, wrong_label_rate.name, "label", "answers", "declines"):
+        if labels := self._by_people(answer, wrong_label_rate.name):
             shares = [labels["answers"], labels["declines"], 1 - labels["answers"] - labels["declines"]]
             says.append(LABELS[shares.index(max(shares))])
             differs.append(1 - dict(enumerate(shares)).get(labels["label"], 0))
-        if marks := self._by_people(answer, METRIC, "marked"):
+        if marks := self._by_people(answer, METRIC):
             text, spans = self._tagged(answer)
             layers = [covered(words(text, self.language), spans_in(each)) for each in (spans, marks.get("spans"))]
             differing = [(flagged is None) != (marked is None) for flagged, marked in zip(*layers, strict=True)]
@@ -213,13 +214,10 @@ class TaskReader:
         tone = "unsure" if labels and differs[0] >= 0.5 else judged.tone
         return judged._replace(verdict=verdict, tone=tone, kinds=kinds, differs=max(differs))
 
-    def _by_people(self, answer: Answer, metric: str, *numbers: str) -> Mapping[str, Any]:
+    def _by_people(self, answer: Answer, metric: str) -> Mapping[str, Any]:
         """What people said of an answer, as a rate by their marks has it; empty where it was not drawn."""
-        reading = self._reading(answer)
-        value = reading.values.get(metric) if reading is not None else None
-        if not isinstance(value, Mapping) or not value.get("times"):
-            return {}
-        return value if all(isinstance(value.get(name), (int, float)) for name in numbers) else {}
+        value = self._reading(answer).values.get(metric)
+        return value if isinstance(value, Mapping) and value.get("times") else {}
 
     def lay_out(self, answers: Mapping[str, Answer]) -> Document:
         """A document with the answers of all models (label to answer)."""
@@ -228,12 +226,10 @@ class TaskReader:
         for model, answer in answers.items():
             values = ((metric, self._value(answer, metric)) for metric in metrics)
             facts = tuple((metric, f"{round(x, 2):.7g}") for metric, x in values if x is not None)
-            shown_answers.append(
-                self._with_text(answer, self.judge_beside_people(answer))._replace(model=model, facts=facts)
-            )
+            shown = self._with_text(answer, self.judge_beside_people(answer))
+            shown_answers.append(shown._replace(model=model, facts=facts))
         first = next(iter(answers.values()))
-        doc, prompt = first.doc, first.prompt
-        passages, page = self._passages(first), self._page(first)
+        doc, passages, page = first.doc, self._passages(first), self._page(first)
         return Document(
             text_of(self._question(first), QUESTION_LENGTH),
             self._right(doc, passages),
@@ -242,7 +238,7 @@ class TaskReader:
             page=text_of(page, PAGE_LENGTH) if page else None,
             page_title=str(doc.get("title") or ""),
             address=address_of(doc.get("url")),
-            prompt=text_of(prompt, PAGE_LENGTH) if prompt and not passages and not page else None,
+            prompt=text_of(first.prompt, PAGE_LENGTH) if first.prompt and not passages and not page else None,
             language=self.language,
             key=first.key,
             answers=tuple(shown_answers),
@@ -286,26 +282,22 @@ class TaskReader:
     def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
         """The verdict of :meth:`judge`, with the text of the answer and its spans."""
         text, spans = self._tagged(answer)
-        marked = spans_in(self._by_people(answer, METRIC, "marked").get("spans"))
+        marked = spans_in(self._by_people(answer, METRIC).get("spans"))
         shown = answer.response if spans is None and not marked else text
         return judged._replace(text=text_of(shown, ANSWER_LENGTH, spans_in(spans), marked))
 
     def _tagged(self, answer: Answer) -> tuple[str, list[Any] | None]:
-        reading = self._reading(answer)
-        return tagged_answer(reading.answer if reading is not None else None, answer.response)
+        return tagged_answer(self._reading(answer).answer, answer.response)
 
-    def _reading(self, answer: Answer) -> FilteredAnswer | None:
+    def _reading(self, answer: Answer) -> FilteredAnswer:
         if self.filter is not None:
-            return answer.readings.get(self.filter)
-        return next(iter(answer.readings.values()), None)
+            return answer.readings.get(self.filter, _UNREAD)
+        return next(iter(answer.readings.values()), _UNREAD)
 
     def _value(self, answer: Answer, metric: str) -> float | None:
         """A metric's value of an answer; ``None`` where the answer is not in its denominator."""
-        reading = self._reading(answer)
-        value = reading.values.get(metric) if reading is not None else None
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return None
-        return float(value) if abs(value) <= LARGEST else None
+        value = number_of(self._reading(answer).values.get(metric))
+        return None if math.isnan(value) else value
 
 
 class OtherReader(TaskReader):
@@ -344,16 +336,16 @@ class OtherReader(TaskReader):
         return options[int(target)][0].strip() if is_number else target
 
     def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
-        reading, repeats, options = self._reading(answer), self.task.config.get("repeats"), answer.options
+        config, options, response = self.task.config, answer.options, answer.response
         likely = "; ".join(f"{text.strip()} ({number:.2f})" for text, number in options)
-        read = reading.answer if reading is not None and not options else None
+        read, repeats = None if options else self._reading(answer).answer, config.get("repeats")
         notes = (
             f"Log-likelihoods of its options: {likely}." if len(options) > 1 else "",
-            f"Read by {self.task.headline_filter}: {read}" if isinstance(read, str) and read != answer.response else "",
+            f"Read by {self.task.headline_filter}: {read}" if isinstance(read, str) and read != response else "",
             f"The first of {repeats} answers." if isinstance(repeats, int) and repeats > 1 else "",
         )
-        is_number = str(self.task.config.get("output_type")).startswith("loglikelihood")  # of one text
-        text = f"log-likelihood {likely or answer.response}" if is_number else answer.response.strip()
+        is_number = str(config.get("output_type")).startswith("loglikelihood")  # of one text
+        text = f"log-likelihood {likely or response}" if is_number else response.strip()
         return judged._replace(text=text_of(text, ANSWER_LENGTH), notes=notes)
 
 
@@ -364,8 +356,7 @@ class NomiraclReader(TaskReader):
 
     def judge(self, answer: Answer) -> ShownAnswer:
         """``wrong`` is a hallucination or an error."""
-        reading, strict = self._reading(answer), answer.readings.get("strict")
-        label = str(reading.answer) if reading is not None else INVALID
+        label, strict = str(self._reading(answer).answer or INVALID), answer.readings.get("strict")
         did, mistake = ("answered", "hallucination") if label == ANSWER else ("abstained", "error: abstained")
         if label == INVALID:
             kind, verdict, tone = "invalid", "Invalid", "unsure"
@@ -388,16 +379,13 @@ class ClapnqReader(TaskReader):
 
     def judge(self, answer: Answer) -> ShownAnswer:
         """The verdict is ``wrong`` for abstaining from an answerable question, and for answering an unanswerable one."""
-        abstained = 1.0 in (
-            self._value(answer, name) for name in ("unanswerable_accuracy", "answerable_abstention_rate")
-        )
+        abstained = 1.0 in (self._value(answer, name) for name in _ABSTENTIONS)
         answerable, share = bool(answer.doc.get("answerable")), self._value(answer, "hallucinated_share")
-        if abstained:
-            verdict, tone = ("wrong: abstained", "bad") if answerable else ("right: abstained", "good")
-        else:
-            verdict, tone = ("answered", "plain") if answerable else ("wrong: answered", "bad")
-        kinds = _nonempty("abstained" if abstained else "", "wrong" if abstained == answerable else "")
-        return ShownAnswer("abstained" if abstained else "answered", verdict, tone, kinds, share)
+        label, is_wrong = "abstained" if abstained else "answered", abstained == answerable
+        plain = ("right: abstained", "good") if abstained else ("answered", "plain")
+        verdict, tone = (f"wrong: {label}", "bad") if is_wrong else plain
+        kinds = _nonempty("abstained" if abstained else "", "wrong" if is_wrong else "")
+        return ShownAnswer(label, verdict, tone, kinds, share)
 
     def _right(self, doc: Mapping[str, Any], passages: Sequence[Passage]) -> str:
         right = "Can be answered" if doc.get("answerable") else "Cannot be answered from the passage"
@@ -436,28 +424,25 @@ class DetectionReader(TaskReader):
         ``wrong``. It is ``invalid`` if another text came back."""
         if self._value(answer, "lost_rate") == 1.0:
             return ShownAnswer("lost", _LOST, "unsure", _nonempty("invalid"))
-        overlap = self._value(answer, "iou")
-        agreement = overlap if overlap is not None else self._value(answer, "f1")
+        values = (self._value(answer, name) for name in ("iou", "f1"))
+        agreement = next((value for value in values if value is not None), None)
         if agreement is None:
             return ShownAnswer("", "agreement unknown")
-        is_good = agreement >= 0.5
-        kinds = _nonempty("" if is_good else "wrong")
-        return ShownAnswer(str(is_good), f"agreement {agreement:.2f}", "good" if is_good else "bad", kinds)
+        tone, kinds = ("good", _nonempty()) if agreement >= 0.5 else ("bad", _nonempty("wrong"))
+        return ShownAnswer(str(agreement >= 0.5), f"agreement {agreement:.2f}", tone, kinds)
 
     def _right(self, doc: Mapping[str, Any], passages: Sequence[Passage]) -> str:
         return "The reference is the answer with the spans that its annotators marked"
 
     def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
-        original, reading = str(answer.doc.get("answer") or ""), self._reading(answer)
-        written = reading.answer if reading is not None and isinstance(reading.answer, str) else answer.response
-        alignment = align(*parse(written), original)
+        original, read = str(answer.doc.get("answer") or ""), self._reading(answer).answer
+        alignment = align(*parse(read if isinstance(read, str) else answer.response), original)
         if alignment.kind == "lost":
             return super()._with_text(answer, judged._replace(verdict=_LOST, tone="unsure"))
         return judged._replace(text=text_of(original, ANSWER_LENGTH, alignment.spans))
 
 
 def _nonempty(*names: str) -> frozenset[str]:
-    """Those names that are not empty."""
     return frozenset(filter(None, names))
 
 

@@ -1,4 +1,4 @@
-"""Answers copied from their reference with one word swapped: for training, and to measure which words are found.
+"""Answers copied from their reference with one word swapped, for training.
 
 In annotated answers an absent name stands among other absent words. Only in copies is it the only one.
 """
@@ -44,14 +44,14 @@ def _words_and_layout(text: str, language: str) -> tuple[list[tuple[int, int]], 
     return places, Layout(text, places) if places else None
 
 
-def _within_sentences(text: str, language: str, first_words: bool = False) -> list[tuple[int, int]]:
-    """(start, end) of the words that begin no sentence, or of those that do, without quotes and punctuation around them."""
+def _within_sentences(text: str, language: str) -> list[tuple[int, int]]:
+    """(start, end) of the words that begin no sentence, without quotes and punctuation around them."""
     places, layout = _words_and_layout(text, language)
     if layout is None:
         return []
     edges = strip_punctuation(text, places).tolist()
     first = set(layout.sentence_starts.tolist())
-    return [(start, end) for number, (start, end) in enumerate(edges) if (number in first) == first_words]
+    return [(start, end) for number, (start, end) in enumerate(edges) if number not in first]
 
 
 def collect_names(texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
@@ -107,34 +107,19 @@ def draw_copy(document: LabelledAnswer, random: np.random.Generator) -> Labelled
     return replace(document, answer=answer, annotations=COPIED, spans=(), soft=None)
 
 
-def swap_name(
-    document: LabelledAnswer,
-    names: Sequence[str],
-    random: np.random.Generator,
-    absent: bool = True,
-    first_words: bool = False,
-) -> LabelledAnswer | None:
-    """A copy with one name replaced by another, which is its only span; ``None`` where that cannot be done.
+def swap_name(document: LabelledAnswer, names: Sequence[str], random: np.random.Generator) -> LabelledAnswer | None:
+    """A copy with one name within a sentence replaced by another, which is its only span; ``None`` where it has none.
 
     Args:
         document: from :func:`draw_copy`.
-        names: of its language, see :func:`collect_names`.
+        names: of its language, see :func:`collect_names`; the new one is neither in the reference nor in the question.
         random: draws both names.
-        absent: the new name is neither in the reference nor in the question; otherwise it is in the reference, but not in
-            the answer.
-        first_words: a name that begins a sentence is replaced; otherwise one within a sentence.
     """
     known = frozenset(names)
-    edges = _within_sentences(document.answer, document.language, first_words)
+    edges = _within_sentences(document.answer, document.language)
     places = [(start, end) for start, end in edges if document.answer[start:end] in known]
-    in_reference = _tokens(document.reference)
-    if absent:
-        excluded = in_reference | _tokens(document.question)
-        candidates = names
-    else:
-        excluded = _tokens(document.answer)
-        candidates = [name for name in names if normalise(name) in in_reference]
-    return _swap(document, places, [candidates[at] for at in _draw_indices(len(candidates), random)], excluded, random)
+    excluded = _tokens(document.reference) | _tokens(document.question)
+    return _swap(document, places, [names[at] for at in _draw_indices(len(names), random)], excluded, random)
 
 
 def swap_word(

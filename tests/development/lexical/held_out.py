@@ -3,9 +3,7 @@
 ``python -m tests.development.lexical --mirror DIR -o TRAINED`` trains such weights. ``python -m
 tests.development.lexical.held_out --mirror DIR --weights TRAINED/weights`` prints the figures as rows of the READMEs'
 tables. Without ``--weights`` it reads the weights that ship, which saw answers of the model's family in other languages.
-``--plot FILE`` draws a reliability diagram of the probabilities. ``--without ar,ur`` trains without several languages (of
-one script, say) and reads these; with ``--translations`` by weights that learned from translations of an answer's text,
-and by weights that did not.
+``--plot FILE`` draws a reliability diagram of the probabilities.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import fmean
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -27,13 +24,10 @@ from custom_metrics.reading.words import words
 from custom_metrics.scores.character_labels import iou, rho
 from custom_metrics.scores.detection import WordCounts, count_words
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
-from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable, text_groups
+from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable
 from detector_plugin.lexical import WEIGHTS, LexicalDetector
-from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
-from tests.development.lexical.training import train, weights_name
-
-HALVINGS = 3
-"""Of the texts, where figures with and without translations in training are compared."""
+from lm_eval_tasks.detection.labelled_answers import labelled_answers
+from tests.development.lexical.training import weights_name
 
 BINS = 10
 
@@ -170,22 +164,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--weights", type=Path, default=WEIGHTS)
     parser.add_argument("--data", help="collections, as mushroom-page,mushroom-context (default: what the tasks read)")
     parser.add_argument("--plot", type=Path, help="draw the reliability of the probabilities (.svg, .png)")
-    parser.add_argument("--without", help="languages, as ar,ur: train without any of them, and read these only")
-    parser.add_argument("--translations", action="store_true", help="with --without: train six times on half the texts")
     options = parser.parse_args(arguments)
-    if options.translations and not options.without:
-        parser.error("--translations goes with --without")
     documents = labelled_answers(options.mirror, options.data and options.data.split(","))
-    if options.without:
-        languages = set(options.without.split(","))
-        training = readable([document for document in documents if document.language not in languages])
-        documents = [document for document in documents if document.language in languages]
-        if options.translations:
-            _print_translations(documents, training)
-            return
-        predicted = _fit_predict(documents, training)
-    else:
-        predicted = list(predictions(documents, options.weights))
+    predicted = list(predictions(documents, options.weights))
     figures = summary(documents, predicted)
     for key, row in figures.items():
         print(_line(" ".join(key), row))
@@ -208,35 +189,6 @@ def _line(name: str, row: Mapping[str, float]) -> str:
     cells += f" | {row['share']:.1f} | {row['flagged']:.1f}"
     cells += f" | {row['iou']:.3f} | {row['rho']:.3f}" if "iou" in row else ""
     return f"| {name} | {row['documents']} | {cells} | {row['ece']:.3f} |"
-
-
-def _print_translations(documents: Sequence[LabelledAnswer], training: Sequence[LabelledAnswer]) -> None:
-    """Print the figures of answers whose text has a translation in `training`, with and without training on it.
-
-    Each half of the texts is left out of one training, so that both learn from as many. The choice of the halves moves F1
-    by a point: :data:`HALVINGS` of them are summed.
-    """
-    texts = [text for text in text_groups([*documents, *training]) if {*map(id, text)} & {*map(id, training)}]
-    by_name: dict[str, list[tuple[LabelledAnswer, Prediction]]] = defaultdict(list)
-    for halving in range(HALVINGS):
-        half = {id(doc): number >> halving & 1 for number, text in enumerate(texts) for doc in text}
-        tested = [doc for doc in documents if id(doc) in half]
-        by_left_out = [_fit_predict(tested, [doc for doc in training if half[id(doc)] != out]) for out in (0, 1)]
-        for at, doc in enumerate(tested):
-            by_name["translations learned from"].append((doc, by_left_out[1 - half[id(doc)]][at]))
-            by_name["no translation learned from"].append((doc, by_left_out[half[id(doc)]][at]))
-    for name, pairs in by_name.items():
-        for key, row in summary(*zip(*pairs, strict=True)).items():
-            if key[0] != "all":
-                print(_line(f"{name}: {' '.join(key)}", row))
-
-
-def _fit_predict(documents: Sequence[LabelledAnswer], training: Sequence[LabelledAnswer]) -> list[Prediction]:
-    with TemporaryDirectory() as folder:
-        weights = Path(folder) / "lexical.safetensors"
-        weights.write_bytes(train(training))
-        detectors = _detectors(weights)
-    return [_predict(document, detectors) for document in documents]
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import datetime
 import hashlib
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
@@ -18,17 +19,29 @@ from importlib.resources import files
 from typing import Any
 
 from custom_metrics.statistics.intervals import SIGNIFICANCE
+from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, small_n
 from lm_eval_tasks.data.provenance import PACKAGE
+from lm_eval_tasks.published import compare_with_published
 from lm_eval_tasks.results import LOGGED
 from lm_eval_tasks.results.compare.tables import verdicts
-from lm_eval_tasks.results.formats import UNDEFINED_TEXT, as_text
+from lm_eval_tasks.results.formats import (
+    UNDEFINED_TEXT,
+    as_text,
+    bounds,
+    not_measurable,
+    p_value,
+    points,
+    range_of_points,
+    short_names,
+    with_bounds,
+)
 from lm_eval_tasks.results.report.documents import ReadAnswers, examples
-from lm_eval_tasks.results.report.drawing import DARK, LIGHT, MARKERS, Plot, look_of, short_names
+from lm_eval_tasks.results.report.drawing import DARK, LIGHT, MARKERS, Plot, look_of
 from lm_eval_tasks.results.report.headlines import families, headlines, language_name, title_of
-from lm_eval_tasks.results.report.page.summary import differences, overviews, published_tables, summaries
+from lm_eval_tasks.results.report.page.summary import common_doubts, differences, numbers, origins, overviews
 from lm_eval_tasks.results.report.plots import plots_of
-from lm_eval_tasks.results.report.provenance import command_files, numbers, origins
 from lm_eval_tasks.results.report.readers import KINDS
+from lm_eval_tasks.results.reproduce import command_files
 from lm_eval_tasks.runs import Run
 
 __all__ = ["cleaned", "direction", "environment_of", "language_tag", "page_of", "render"]
@@ -39,6 +52,10 @@ _LINE_ENDS = re.compile("\r\n?")
 _RIGHT_TO_LEFT = frozenset("ar arc ckb dv fa he ks ps sd syr ug ur yi".split())
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}")
 _PIXELS = 1.45  # of the page for a point of a plot, whose letters have 9
+_FILTERS = (
+    *(as_text, bounds, is_measurable, language_name, not_measurable, p_value, points, range_of_points, small_n),
+    with_bounds,
+)
 _NO_PLOTS = f"There are no plots, for matplotlib is not installed. Install it with: pip install '{PACKAGE}[report]'"
 
 
@@ -48,7 +65,6 @@ def page_of(
     """The variables of the templates for the page of some runs (label to run), without its documents. With `paper` the
     page has a comparison with published figures; `more_plots` come first."""
     every, short = [*runs.values()], short_names(runs)
-    names = ", ".join(short.values())
     plots, why_no_plots = [*more_plots, *plots_of(every)], ""
     try:
         for plot in plots:
@@ -58,13 +74,7 @@ def page_of(
             raise
         plots, why_no_plots = [], _NO_PLOTS
     pictures = {plot.family: plot for plot in plots if plot.family} if len(runs) > 1 else {}
-    questions = "Which model makes up less?", f"How much does {names} make up?"
-    if only_others := all(task.table is None for run in every for task in run.tasks.values()):
-        questions = "Which model does better?", f"How well does {names} do?"
-    if only_logs := all(task == LOGGED for run in every for task in run.tasks):
-        questions = "Which log has fewer flagged answers?", f"How many answers of {names} are flagged?"
-    doubts, family_summaries = summaries(headlines(every, read_answers))
-    _, by_language = summaries(headlines(every, read_answers, by_language=True))
+    of_families, of_languages = (headlines(every, read_answers, by_language) for by_language in (False, True))
     tasks: dict[str, dict[str, str]] = {}
     for run in every:
         for family in families(run):
@@ -73,28 +83,24 @@ def page_of(
     comparison = compared.comparison if compared else None
     benchmarks = {task.benchmark: title_of(task) for run in every for task in run.tasks.values()}
     return {
-        "title": f"{names}: grounded evaluation",
-        "question": questions[len(runs) == 1],
-        "only_others": only_others,
-        "only_logs": only_logs,
+        "only_others": all(task.table is None for run in every for task in run.tasks.values()),
+        "only_logs": all(task == LOGGED for run in every for task in run.tasks),
         "written": f"{datetime.date.today():%-d %B %Y}, version {version(PACKAGE)}",
         "short": short,
-        "doubts": doubts,
-        "overviews": overviews(family_summaries, by_language, tasks, comparison),
+        "labels": [*runs],
+        "doubts": common_doubts(of_families),
+        "overviews": [*overviews(of_families, of_languages, tasks, comparison)],
         "tasks": {family: [*members.values()] for family, members in tasks.items()},
         "pictures": pictures,
         "plots": [plot for plot in plots if plot not in pictures.values()],
         "no_plots": why_no_plots,
         "differences": compared,
-        "verdicts": [(benchmarks[row.benchmark], text) for row, text in zip(*verdicts(comparison), strict=True)]
-        if comparison
-        else [],
-        "published": [*published_tables(every)] if paper else [],
+        "verdicts": [*zip(*verdicts(comparison), strict=True)] if comparison else [],
+        "published": compare_with_published(every) if paper else [],
         "commands": [*command_files(runs)],
-        "benchmarks": [
-            {"name": title, "numbers": [*numbers(runs, name)], "origins": origins(runs, name)}
-            for name, title in benchmarks.items()
-        ],
+        "benchmarks": benchmarks,
+        "numbers": {name: [*numbers(runs, name)] for name in benchmarks},
+        "origins": {name: origins(runs, name) for name in benchmarks},
     }
 
 
@@ -105,19 +111,18 @@ def render(page: Mapping[str, Any]) -> str:
     short: Mapping[str, str] = page["short"]
     numbers_of = {label: number for number, label in enumerate(short)}
     environment.filters |= {
-        "language_name": language_name,
         "language_tag": language_tag,
         "direction": direction,
         "short": lambda label: short.get(label, label),
-        "number": lambda label: numbers_of.get(label, 0),
-        "colour": lambda label: look_of(numbers_of.get(label, 0))[0],
-        "marker": lambda label: look_of(numbers_of.get(label, 0))[1],
+        "number": numbers_of.__getitem__,
+        "colour": lambda label: look_of(numbers_of[label])[0],
+        "marker": lambda label: look_of(numbers_of[label])[1],
         "cell": _cell,
-        "light_picture": lambda plot: _data_uri(plot.svg(LIGHT)),
-        "dark_picture": lambda plot: _data_uri(plot.svg(DARK)),
+        "picture": lambda plot, ink: "data:image/svg+xml;base64," + base64.b64encode(plot.svg(ink).encode()).decode(),
         "pixels": lambda points: round(_PIXELS * points),
         "thousands": lambda number: f"{number:,}".replace(",", "\u202f"),
     }
+    environment.globals |= {"LIGHT": LIGHT, "DARK": DARK, "NOT_MEASURABLE": NOT_MEASURABLE}
     html: str = environment.get_template("page.html.jinja").render(
         page=page, kinds=KINDS, examples_of=examples, significance=SIGNIFICANCE, markers=[*MARKERS.values()]
     )
@@ -127,7 +132,7 @@ def render(page: Mapping[str, Any]) -> str:
 def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more: str = "") -> Any:
     """A Jinja environment with the templates of a package. Every value is escaped, and a missing one is an error. Templates
     get the package's style and script, files named `stem`, and a content security policy that allows only these, and
-    `more`."""
+    `more`; and the :mod:`~lm_eval_tasks.results.formats` of pages as filters."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -142,6 +147,8 @@ def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {each.__name__: each for each in _FILTERS}
+    environment.tests["finite"] = math.isfinite
     environment.globals |= {
         "css": Markup(css),  # noqa: S704 - of this project
         "script": Markup(script),  # noqa: S704 - of this project
@@ -157,11 +164,6 @@ def _cell(value: Any, column: str, shares: Collection[str]) -> str:
     if not isinstance(value, float):
         return str(value)
     return as_text(value, "share") if re.sub("_(low|high)$", "", column) in shares else f"{value:.4g}"
-
-
-def _data_uri(svg: str) -> str:
-    """A picture as the address of an image, in which no script can run, load anything, or reach the page."""
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode("utf-8")).decode("ascii")
 
 
 def cleaned(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Generate a benchmark's YAML files from its table: ``python -m lm_eval_tasks.definition.generated [FOLDER ...]``.
+"""Generate a benchmark's YAML files from its table: ``python -m tests.development.generated [FOLDER ...]``.
 
 Without a folder, it writes those of every benchmark of this package. A test compares the files on disk with the tables. A
 folder may lie outside of the package: the harness then finds its tasks with ``--include_path FOLDER``.
@@ -15,7 +15,7 @@ import yaml
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Base, Benchmark, Group, Metric, Task
 
-_HEAD = "Written by lm_eval_tasks.definition.generated from benchmark.py."
+_HEAD = "Written by tests.development.generated from benchmark.py."
 
 
 def contents(benchmark: Benchmark) -> dict[str, str]:
