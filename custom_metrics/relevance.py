@@ -117,12 +117,12 @@ def robust_label(
         text = without_prompt(after_reasoning(response or ""), question, passages)
     if not _SUBSTANCE.search(text) or is_service_failure(text, question):
         return INVALID
+    again = text != final and (question or "").startswith(text.strip())  # the question, and its beginning
     text = legible(text)
     if _SAYS_PRESENT in text.lower():
         text = _ECHO.sub(" ", text)
     if text.strip(EDGE) in _LETTERS:
         return _LETTERS[text.strip(EDGE)]
-    again = text != legible(final) and (question or "").startswith(text.strip())  # the question, and its beginning
     if again or is_unfilled(text, question) or (text[:1] == "`" and no_answer(text, question, passages) == "code"):
         return INVALID
     lowered = _one_line(text).replace("’", "'").strip(" \"'*-_#")

@@ -261,6 +261,8 @@ def concluded_verdict(text: str, language: str | None = None) -> bool | None:
     be no", "With these passages: no". ``None`` where there is none."""
     for _, lexicon in lexicons(text, language):
         folded = lexicon.fold(excerpt(text))
+        if len(folded) > _LONGEST_CONCLUSION and not any(map(folded.__contains__, (*lexicon.no, *lexicon.yes))):
+            continue
         stated = stated_text(folded, lexicon).strip(EDGE)
         if stated in (*lexicon.no, *lexicon.yes) and stated != folded.strip(EDGE):
             return stated in lexicon.yes  # "On these texts, my verdict: no"

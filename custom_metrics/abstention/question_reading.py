@@ -26,6 +26,7 @@ _LONGEST = 400  # characters; a longer text without any number or name explains 
 _SHORT = 40  # characters of a sentence in front of a request: "Sure, I'd be happy to help!"
 _TITLE = 24  # characters; a shorter question may be one ("Quo vadis?")
 _LITTLE = 2  # letters
+_COURTEOUS = 120  # characters of a text that only greets
 _THANKS = 20  # characters of greetings that are no "of course"
 _NAME = 3  # words from which a text is no mere name ("Nada Surf")
 _BESIDE_INPUT = 18  # beside "I see no contexts": "in your message"
@@ -38,7 +39,7 @@ _NUMBER = re.compile(
 )
 _VALUE = re.compile(r"(?<![\d\[(])(?!10(?!\d))\d{2,}")  # "the 10 passages"
 _STATES = re.compile(r"[:：] ?\S")  # "I can help: Paris"
-_PREPARING = frozenset(("requests", "prepares", "restates", "greets", "unasked"))
+_PREPARING = frozenset(("requests", "prepares", "restates", "unasked"))
 _ASKING = frozenset(("asks", "asks_number", "asks_name", "asks_date"))
 _QUOTES = frozenset("'\"")
 _SAYING = frozenset(("tells", "affirms", "present", "some", "besides", "only", "part", "but", "although", "citing"))
@@ -69,7 +70,8 @@ def only_prepares(text: str, language: str | None) -> bool:
 
 
 def _only_prepares(text: str, lexicon: Lexicon) -> bool:
-    if "?" not in text and "؟" not in text and _PREPARING.isdisjoint(lexicon.details(text)):
+    found = lexicon.details(text) if "?" not in text and "؟" not in text else None
+    if found is not None and _PREPARING.isdisjoint(found) and ("greets" not in found or len(text) > _COURTEOUS):
         return False
     prepares, answers, greeted = False, False, 0
     for at, (sentence, asks) in enumerate(split(text)):
@@ -141,12 +143,14 @@ def breaks_off(text: str, language: str | None) -> bool:
         return False
     for _, lexicon in lexicons(text, language):
         (first, asks), *others = [*split(lexicon.fold(text.strip()).replace(":\n", ".\n"))] or [("", True)]
-        leads, begins = {} if asks else lexicon.details(first), lexicon.search(first)
+        leads = {} if asks else lexicon.details(first)
+        cut = text[-1:] in _UNFINISHED and bool(text)
+        if not cut and {"reviews", "prepares"}.isdisjoint(leads):
+            continue
         last = others[-1][0] if others else first
-        hits = lexicon.search(last)
+        hits, begins = lexicon.search(last), lexicon.search(first)
         named = ITEM.match(last) or sources_of(last, hits) or "ordinals" in lexicon.details(last)
         reviews = "reviews" in leads and "material" in hits
-        cut = text[-1:] in _UNFINISHED and bool(text)
         if not others:
             named, reviews = False, (reviews and not _STATES.search(text)) or (cut and only_openers(first, hits))
         elif cut and "reviews" in lexicon.details(last):

@@ -9,7 +9,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 
-from custom_metrics.abstention.folding import EDGE, is_boundary
+from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_boundary
 from custom_metrics.abstention.phrases import Lexicon
 from custom_metrics.abstention.sentence_reading import TRIGGERS, sources_of
 
@@ -138,18 +138,22 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
     before = _MARKS.split(before)[-1].strip()
     if match[0][1:-1].strip(EDGE) in (*lexicon.yes, *lexicon.no):
         return f" {match[0][1:-1]} "
-    rest = _MARKS.split(match.string[match.end() : match.end() + _CLOSES])[0]
     ends = not after or match.string[match.end() : match.end() + 1] in "\n.。"
-    ends = ends or (0, len(rest)) in lexicon.details(rest).get("verdict", ())  # "判定は「なし」**です**"
     quoted = match[0][1:-1]
-    denies = "denies" in lexicon.details(_PART_END.split(before)[-1])
+    clause = _PART_END.split(before)[-1]
     if ends and (
-        not before or (not denies and any(end == len(before) for _, end in lexicon.search(before).get("openers", ())))
+        not before
+        or (
+            any(end == len(before) for _, end in lexicon.search(before).get("openers", ()))
+            and "denies" not in lexicon.details(clause)
+        )
     ):
         return f" {quoted} "
+    if not ends and NO_SPACES.match(after):  # "判定は「なし」**です**"
+        rest = _MARKS.split(match.string[match.end() : match.end() + _CLOSES])[0]
+        ends = (0, len(rest)) in lexicon.details(rest).get("verdict", ())
     lead = match.string[: match.start()]
     if ends and '"' not in lead and lead.count("(") == lead.count(")"):  # `I would go with "I don't know"`
-        clause = _PART_END.split(before)[-1]
         details = lexicon.details(clause)
         if "verdict" in details and "denies" not in details and "offer" not in lexicon.search(clause):
             return f" {quoted} "

@@ -118,7 +118,7 @@ _COUNTS = re.compile(r"(?:\d+[.):]?\s+){10,}\d+\W*")
 def is_unfilled(text: str, question: str | None = None) -> bool:
     """Whether a text is a form with nothing in it: headings ("Passage 1:\\nPassage 2:"), with dots or what to write in
     brackets behind them, also with the question; or numbers of items."""
-    labels = _LABEL.findall(text)
+    labels = _LABEL.findall(text) if ":" in text or "：" in text else ()
     if not labels:
         return bool(_COUNTS.fullmatch(text))
     query = (question or "").strip().rstrip(_ASKING)
