@@ -84,10 +84,8 @@ class HallucinationSpans:
     answers.
 
     Args:
-        detector: for documents that name none (option ``detector`` of a task).
-        detector_args: its options.
-        reference: column of the reference of an answer: a text, or a list of texts or of passages with ``title`` and
-            ``text``.
+        detector, detector_args: for documents that name none (option ``detector`` of a task), and its options.
+        reference: column of a text, or of a list of texts or of passages with ``title`` and ``text``.
         question: column of the question, if the documents have one.
     """
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from typing import Any
 from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import align, parse
-from custom_metrics.usage.options import known_instead, refuse_unknown, signature_of
+from custom_metrics.usage.options import refuse_unknown
 from detector_plugin import processes
 from detector_plugin.detector import Languages, Texts, UnusableDetector, check_lengths
 
@@ -58,11 +57,6 @@ class LLMDetector(ABC):
         try:
             self.lm = model_class(**{"model" if "completions" in model else "pretrained": pretrained}, **options)
         except Exception as error:  # the harness's classes raise what their libraries raise
-            unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))  # of a class that takes any
-            signature = signature_of(model_class)
-            if unknown and unknown[1] in options and signature:
-                hint = known_instead(unknown[1], [*signature.parameters])
-                raise UnusableDetector(f"detector llm, model {model}: no option {unknown[1]!r}{hint}") from error
             raise UnusableDetector(
                 f"detector llm: model {model!r} with {pretrained!r} cannot be used: {error}"
             ) from error

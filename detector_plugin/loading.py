@@ -116,8 +116,6 @@ def _find_kind(name: str) -> _Kind:
     try:
         if offer := entry_points.find_offer(entry_points.DETECTORS, name):
             return _entry_point_kind(offer)
-    except UnusableDetector:
-        raise
     except UsageError as error:
         raise UnusableDetector(str(error)) from error
     if "/" not in name and name != AUTO and not Path(name).expanduser().is_dir():

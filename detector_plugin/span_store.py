@@ -32,7 +32,6 @@ class StoredDetector:
     once; what it has yielded is stored even if it fails. Others get :data:`CHUNK` answers at a time.
 
     Args:
-        detector: does the work.
         path: JSON lines; created where it is missing.
         options: that the detector was loaded with.
         others: files that other processes, each with a part of the work, have written.

@@ -33,8 +33,6 @@ GROUPS = {
     "What a run says": "compare report leaderboard agreement reproduce",
     "Detectors and data": "arena calibrate train make export",
 }
-_MOVED = {"separate": "export tasks", "--model-card": "export model-card", "--model_card": "export model-card"}
-"""What earlier releases took, to the command that does it now."""
 _EXAMPLES = "\n\nExamples:\n"
 
 
@@ -59,8 +57,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             subparser.epilog = f"examples:\n{examples.rstrip()}" if examples else None
             command.add_arguments(subparser)
             subparser.set_defaults(run=command.run)
-    if moved := next((word for word in (*argv[:1], *(argv if argv[0] == "report" else ())) if word in _MOVED), ""):
-        parser.error(f"{moved} is now `lm-eval-grounded {_MOVED[moved]}`")
     if not argv[0].startswith("-") and argv[0] not in command_names():
         parser.error(f"there is no command {argv[0]!r}{known_instead(argv[0], command_names())}")
     arguments, unknown = parser.parse_known_args(argv)

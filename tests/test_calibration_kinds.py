@@ -16,10 +16,10 @@ from custom_metrics.hallucination import estimate
 from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, expected_errors, measured_errors
 from detector_plugin import calibration as calibrations
 from detector_plugin.calibration import ANNOTATIONS, KINDS, Calibration, LanguageCalibration, from_counts, load
-from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.calibrate import calibration_from_runs
 from lm_eval_tasks.detection import calibrated
-from lm_eval_tasks.mfava import cells, dataset
+from lm_eval_tasks.mfava import dataset
+from tests.benchmarks import cells
 from tests.changed_runs import written_samples
 from tests.miniature import MINIATURE
 
@@ -72,7 +72,7 @@ def test_runs_on_real_answers_make_a_calibration(tmp_path: Path) -> None:
     docs = [{"language": "fi", "model": model, "answer": "x"} for model in ("a", "b", "a")]
     samples = written_samples(tmp_path, "mushroom_fi", values, docs)
     results = samples.with_name(samples.name.replace("samples_mushroom_fi", "results")).with_suffix(".json")
-    results.write_text(json.dumps({"config": {"detector": NAME}}), "utf-8")
+    results.write_text(json.dumps({"results": {}, "configs": {}, "config": {"detector": NAME}}), "utf-8")
     calibration = calibration_from_runs([tmp_path])
     assert calibration.detector == NAME
     assert list(calibration.languages["fi"]) == ["real"]
@@ -153,20 +153,6 @@ def test_the_bounds_hold_the_truth_of_nine_cells_in_ten_of_real_answers() -> Non
     assert cells.table(found).splitlines()[-4:] == page.split("mean of other languages")[0].splitlines()[-3:] + [
         line for line in page.splitlines() if line.startswith("mean of other languages")
     ]
-
-
-def test_the_check_of_a_calibration_prints_its_cells(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], calibration: str
-) -> None:
-    assert main(["calibrate", "--check", calibration]) == 0
-    printed = capsys.readouterr().out.splitlines()
-    assert len(printed) == 1 + 3 + 1 + 3 + 1  # three cells, three rates, and saying nothing
-    assert printed[1].split()[:3] == ["es", "b", "15"]
-    assert printed[-1].startswith("mean of other languages")
-    assert main(["calibrate", "--check", "mfava-llama-3-8b-multi-bidirect"]) == 2
-    assert "has real answers in fewer than three languages" in capsys.readouterr().err
-    assert main(["calibrate"]) == 2
-    assert "name the results of detection runs" in capsys.readouterr().err
 
 
 # In the harness

@@ -129,8 +129,6 @@ More:
             ["export", "tasks", "x"],
             "export tasks: error: the following arguments are required: -o/--output",
         ),
-        (["separate", "x", "-o", "y"], "separate is now `lm-eval-grounded export tasks`"),
-        (["report", "x", "--model-card"], "--model-card is now `lm-eval-grounded export model-card`"),
     ],
 )
 def test_what_the_command_line_does_not_know_is_an_error(

@@ -14,8 +14,7 @@ pytest.importorskip("transformers")
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.classifier import class_meanings, parse_labels
+from detector_plugin.transformers import TransformersDetector, class_meanings, parse_labels
 from detector_plugin.transformers.inputs import prompt
 from tests.test_transformers_detector import found
 from tests.tiny_models import write_lexicon, write_lookup
@@ -36,8 +35,12 @@ from tests.tiny_models import write_lexicon, write_lookup
         (["O", "entity", "ENT2"], {"ENT2": "entity"}, [None, "entity", "entity"]),
         (["good", "bad"], None, r"not clear what 'good', 'bad' stand for.*labels=good=O;bad=hallucination"),
         (["LABEL_0", "LABEL_1", "LABEL_2"], None, r"not clear what 'LABEL_0'"),
-        (["O", "supported"], None, r"none of them says that a token is hallucinated"),
-        (["entity", "relation"], None, r"none of them says that a token is borne out"),
+        (
+            ["O", "supported"],
+            None,
+            r"not clear what 'O', 'supported' stand for, and one must be borne out, one hallucinated",
+        ),
+        (["entity", "relation"], None, r"not clear what 'entity', 'relation' stand for"),
         (["O", "PER", "entity"], None, r"not clear what 'PER' stand.*for instance labels=PER=hallucination; a"),
         (["entity", "fine", "odd"], None, r"not clear what 'fine', 'odd' stand.*labels=fine=O;odd=hallucination; a"),
         (["good", "bad"], {"ugly": "O"}, r"names 'ugly', but the model's labels are 'good', 'bad'"),
@@ -106,16 +109,13 @@ def test_what_the_model_reads(lookup: Path, form: str, question: str | None, tex
     assert encoded.types.tolist() == [0] * (len(tokens) - second) + [1] * second
 
 
-@pytest.mark.parametrize(("separator", "between"), [(None, "</s>"), ("-", "-"), ("is the", "is the"), ("", "")])
-def test_paper_form_of_a_decoder(llama_classifier: Path, separator: str | None, between: str) -> None:
-    detector = TransformersDetector(str(llama_classifier), separator=separator)
+def test_paper_form_of_a_decoder(llama_classifier: Path) -> None:
+    detector = TransformersDetector(str(llama_classifier))
     assert detector.form == "paper"
     encoded = detector.encoder.encode("the moon", "a red sun", None, None)
     tokens = detector.encoder.tokenizer.convert_ids_to_tokens(encoded.ids.tolist())
-    assert " ".join(tokens) == " ".join(f"<s> the moon {between} a red sun".split())
+    assert " ".join(tokens) == " ".join("<s> the moon </s> a red sun".split())
     assert [tokens[place] for place in encoded.answer] == ["a", "red", "sun"]
-    with pytest.raises(UnusableDetector, match="option separator: only the form paper"):
-        TransformersDetector(str(llama_classifier), separator="-", form="pair")
 
 
 def test_form_by_name(tmp_path: Path) -> None:

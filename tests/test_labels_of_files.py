@@ -30,13 +30,13 @@ def lines(tmp_path: Path, *rows: dict[str, Any]) -> Path:
     ("change", "why"),
     [
         *(
-            ({key: 5}, f"{key} is int, not a text")
+            ({key: 5}, f"{key!r} is int, not a text")
             for key in ("reference", "answer", "language", "question", "model", "article", "group")
         ),
-        ({"annotations": 5}, "annotations is int, not a text"),
+        ({"annotations": 5}, "'annotations' is int, not a text"),
         ({"annotations": "human"}, "annotations is 'human', none of real, gold, silver, rag"),
         ({"language": " "}, "language is empty; it is an ISO 639 code such as de"),
-        ({"answer": None}, "answer is NoneType, not a text"),
+        ({"answer": None}, "'answer' is NoneType, not a text"),
         ({"spans": {}}, "spans is dict, not a list of [start, end, ...]"),
         ({"soft": {}}, "soft is dict, not a list of [start, end, ...]"),
         ({"spans": [LONG]}, f"spans hold {LONG[:80]}, not [start, end, category]"),

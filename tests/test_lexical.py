@@ -18,7 +18,7 @@ from custom_metrics.reading.words import words
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import Detector, lexical, load_detector
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.lexical import LexicalDetector, maximise_iou, model
+from detector_plugin.lexical import LexicalDetector, maximise_iou
 from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, answer_features
 from detector_plugin.lexical.reference import normalise, stem
 from tests.development.lexical.copies import (
@@ -47,7 +47,7 @@ def detector() -> LexicalDetector:
     return LexicalDetector()
 
 
-MAIN = model.from_bytes((lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes())
+MAIN = lexical.from_bytes((lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes())
 
 
 def flagged(detector: LexicalDetector, reference: str, answer: str, language: str | None) -> list[str]:
@@ -207,7 +207,7 @@ def test_the_weights_are_small_and_of_the_paper_languages() -> None:
     held_out = sorted(path.stem for path in (lexical.WEIGHTS / lexical.HELD_OUT).iterdir())
     assert held_out == "ar ca cs de en es eu fa fi fr id it ko la pl sr tr ur vi".split()
     for language in held_out:
-        trained = model.from_bytes(
+        trained = lexical.from_bytes(
             (lexical.WEIGHTS / lexical.HELD_OUT / f"{language}.safetensors").read_bytes()
         ).training
         assert trained["words"]
@@ -279,7 +279,7 @@ def test_the_readme_says_what_the_calibration_says() -> None:
         assert cells == [str(len(entry.documents)), f"{100 * entry.precision:.1f}", f"{100 * entry.recall:.1f}"]
 
 
-LEAF = model.LEAF
+LEAF = lexical.LEAF
 # One leaf that says 1; a split of the first column at 0.5 whose right child splits the second at 0.
 TREES = {
     "feature": np.array([LEAF, 0, LEAF, 1, LEAF, LEAF], np.uint8),
@@ -294,7 +294,7 @@ def written(**arrays: Any) -> bytes:
 
 
 def test_trees_say_the_sum_of_the_leaves() -> None:
-    forest = model.from_bytes(written())
+    forest = lexical.from_bytes(written())
     rows = np.array([[0.5, 9, -1], [0.6, 0, -1], [0.6, 0.1, -1]], np.float32)
     assert forest.trees.sums(rows).tolist() == [11, 21, 31]
     assert forest.trees.depth == 2

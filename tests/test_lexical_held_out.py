@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from detector_plugin import lexical
-from detector_plugin.lexical import features, model
+from detector_plugin.lexical import features
 
 pytestmark = pytest.mark.xdist_group("held_out")
 
@@ -106,7 +106,7 @@ def test_the_shipped_weights_are_those_of_the_public_data(
     from tests.development.lexical.__main__ import DATA
 
     shipped = (lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes()
-    if model.from_bytes(shipped).training["lightgbm"] != lightgbm.__version__:
+    if lexical.from_bytes(shipped).training["lightgbm"] != lightgbm.__version__:
         pytest.skip("another release of LightGBM than the weights were made with: its trees may differ in a bit")
     monkeypatch.setattr(training, "answer_features", read_once)
     assert training.train(readable(labelled_answers(hub, DATA))) == shipped

@@ -12,9 +12,9 @@ import pytest
 from custom_metrics.reading.spans import CATEGORIES, Span
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.make import collect
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.making import steps
-from lm_eval_tasks.making.collect import collect
 from lm_eval_tasks.making.dataset import TEXTS, load, read_rows
 from tests.conftest import command, figures_of, loaded_tasks, results_of, run
 from tests.shared_once import SharedOnce

@@ -385,4 +385,4 @@ def test_training_refuses_memerag_by_content(
 def test_the_digests_are_those_of_the_mirror(hub: str) -> None:
     """`python -m tests.development.test_set_digests memerag` would change nothing."""
     table = Path(dataset.__file__).with_name("contamination.tsv").read_text("utf-8").split()
-    assert table == ["digest", *sorted(dataset.digests_of_files(hub))]
+    assert table == ["digest", *sorted(dataset.TEST_SET.digests_of_files(hub))]

@@ -23,8 +23,7 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.catalogue import tables
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.ragtruth import dataset
-from lm_eval_tasks.ragtruth.dataset import BATCHES, FAITHBENCH, FAITHJUDGE, PARTS, disjoint
-from lm_eval_tasks.ragtruth.scores import process_results
+from lm_eval_tasks.ragtruth.dataset import BATCHES, FAITHBENCH, FAITHJUDGE, PARTS, disjoint, process_results
 from tests.logged_runs import in_this_process
 from tests.miniature import MINIATURE
 
@@ -361,7 +360,7 @@ def test_answers_of_the_training_split_that_begin_alike_are_taken(hub: str, tmp_
 def test_the_digests_are_those_of_the_mirror(hub: str) -> None:
     """`python -m tests.development.test_set_digests ragtruth` would change nothing."""
     table = Path(dataset.__file__).with_name("contamination.tsv").read_text("utf-8").split()
-    assert {*table} - {"digest"} <= dataset.digests_of_files(hub)
+    assert {*table} - {"digest"} <= dataset.TEST_SET.digests_of_files(hub)
     assert len(table) == 2003
 
 

@@ -348,7 +348,7 @@ def test_no_command_shows_or_writes_a_secret(
         ],
         "detect": [
             (0, ["--input", log, "-o", "out.jsonl", *reads]),
-            (0, ["--reference", "Die Katze ist blau.", "--answer", "Die Katze ist rot", "--html", "d.html", *reads]),
+            (0, ["--reference", "Die Katze ist blau.", "--answer", "Die Katze ist rot", *reads]),
             (2, ["--input", log, "-o", "failed.jsonl", "--detector", "llm", "--detector_args", f"api_key={KEY}"]),
         ],
         "export": [

@@ -100,14 +100,8 @@ FEATURE_NAMES: tuple[str, ...] = (
 
 
 def answer_features(reference: str, answer: str, language: str | None, question: str = "") -> Matrix:
-    """(words, len(FEATURE_NAMES)) features of an answer; no rows for an answer without words.
-
-    Args:
-        reference: with an empty one, all overlap is 0.
-        answer: any text.
-        language: ISO 639 code; decides how words are split.
-        question: empty where it is not known.
-    """
+    """(words, len(FEATURE_NAMES)) features of an answer; no rows for an answer without words. With an empty reference all
+    overlap is 0. The language, an ISO 639 code, decides how words are split; an unknown question is empty."""
     places = words(answer, language)
     if not places:
         return np.zeros((0, len(FEATURE_NAMES)), np.float32)

@@ -106,7 +106,7 @@ class Runner(Engine):
         self.padding = setup.model.config.pad_token_id if setup.model.of_texts else padding_of(tokenizer)
         self.types = reads_types(model, tokenizer)
         self.longest = learned_positions(model)
-        if self.bidirectional and (problem := bidirectional_problem(model, lambda ids: self._logits([ids])[0])):
+        if self.bidirectional and (problem := bidirectional_problem(model)):
             raise UnusableDetector(
                 f"detector {self.name}: a {type(model).__name__} cannot attend in both directions here ({problem}); "
                 "use attention=causal if it was trained so"
@@ -186,10 +186,10 @@ class Runner(Engine):
         )
         return [*self.probabilities(ids[:half], types[:half]), *self.probabilities(ids[half:], types[half:])]
 
-    def _logits(self, ids: Sequence[NDArray[np.int64]], types: Sequence[NDArray[np.int64]] | None = None) -> Any:
+    def _logits(self, ids: Sequence[NDArray[np.int64]], types: Sequence[NDArray[np.int64]]) -> Any:
         torch = library("torch")
         rows = {"input_ids": ids, "attention_mask": list(map(np.ones_like, ids))}
-        if self.types and types is not None:
+        if self.types:
             rows["token_type_ids"] = types
         inputs = {
             name: padded(values, torch.long, self.padding if values is ids else 0).to(self.device)
@@ -221,12 +221,20 @@ def bidirectional_mask(torch: Any, mask: Any, dtype: Any) -> Any:
     return hidden.expand(-1, 1, mask.shape[1], -1)
 
 
-def bidirectional_problem(model: Any, logits: Callable[[NDArray[np.int64]], Any]) -> str:
-    """Why a model cannot attend in both directions, empty where it can: nobody would notice that the first token does not
-    see the others. The model is in evaluation mode; `logits` takes an input's ids, masked by :func:`bidirectional_mask`.
-    """
+def bidirectional_problem(model: Any) -> str:
+    """Why a decoder in evaluation mode cannot attend in both directions, empty where it can: nobody would notice that the
+    first token does not see the others."""
+    torch = library("torch")
     try:
-        first, second = map(logits, direction_probe(model.get_input_embeddings().num_embeddings))
+        with torch.inference_mode():
+            first, second = (
+                model(
+                    input_ids=ids, attention_mask=bidirectional_mask(torch, torch.ones_like(ids), model.dtype)
+                ).logits[0]
+                for ids in torch.from_numpy(direction_probe(model.get_input_embeddings().num_embeddings))
+                .to(model.device)
+                .split(1)
+            )
         return "" if (first[0] != second[0]).any() else "its attention stays causal"
     except Exception as error:  # whatever the model makes of a mask that it does not expect
         return first_line(error)
@@ -253,14 +261,8 @@ def map_on_cores(
     A small model's operations have little to share: two cores on each operation read a document of 126 tokens with MiniLM
     1.3 times as fast as one core. Two cores with a document each are twice as fast as one. Torch releases Python's lock
     within its operations, so threads of one process suffice, and the weights are in memory once. Where there are fewer
-    batches than cores, all cores work on one batch after another, as torch does by itself.
-
-    Args:
-        work: on one batch; called by several threads at once.
-        batches: that are taken one by one, never many more than there are cores.
-        cores: that work at once.
-        size: of a batch.
-        room: the sizes of the batches that are worked on at once have this sum at most; a single one may have more.
+    batches than cores, all cores work on one batch after another, as torch does by itself. Batches are taken one by one;
+    the sizes of those that are worked on at once have the sum `room` at most, but for a single one.
     """
     remaining = iter(batches)
     first = list(islice(remaining, cores))

@@ -73,11 +73,11 @@ def _prompts() -> dict[str, dict[str, str]]:
 
 class Encoder:
     """Turns documents into tokens, with a fast tokenizer and in one of `FORMS`. `max_length` of an input, in tokens, limits
-    the question, no more. The separator stands between reference and answer in the form ``paper``; it is by default the
-    tokenizer's separator token, or the one that ends a text. UnusableDetector where there is neither.
+    the question, no more. In the form ``paper`` the tokenizer's separator token stands between reference and answer, or the
+    one that ends a text. UnusableDetector where there is neither.
     """
 
-    def __init__(self, tokenizer: Any, form: str, max_length: int, separator: str | None = None) -> None:
+    def __init__(self, tokenizer: Any, form: str, max_length: int) -> None:
         self.tokenizer = tokenizer
         self.form = form
         self.longest_question = max_length // _QUESTION_SHARE
@@ -85,9 +85,12 @@ class Encoder:
             tokens = tokenizer("a", verbose=False)  # the special tokens before and after a text
             inner = [index for index, text_number in enumerate(tokens.sequence_ids(0)) if text_number is not None]
             self._before, self._after = tokens["input_ids"][: inner[0]], tokens["input_ids"][inner[-1] + 1 :]
-            self._separator = self._separator_ids(separator)
-        elif separator is not None:
-            raise UnusableDetector(f"option separator: only the form paper has one, not {form}")
+            number = tokenizer.eos_token_id if tokenizer.sep_token_id is None else tokenizer.sep_token_id
+            if number is None:
+                raise UnusableDetector(
+                    "form=paper: the tokenizer has neither a separator token nor one that ends a text"
+                )
+            self._separator = [number]
 
     def encode(self, reference: str, answer: str, question: str | None, language: str | None) -> Encoded:
         """The tokens of a document of any length; where all fits into one window, just what the model was trained on."""
@@ -145,22 +148,6 @@ class Encoder:
         offsets = tokens["offset_mapping"]
         return question[: offsets[self.longest_question][0]] if len(offsets) > self.longest_question else question
 
-    def _separator_ids(self, separator: str | None) -> list[int]:
-        tokenizer = self.tokenizer
-        if separator is None:
-            number = tokenizer.eos_token_id if tokenizer.sep_token_id is None else tokenizer.sep_token_id
-            if number is None:
-                raise UnusableDetector(
-                    "the tokenizer has neither a separator token nor one that ends a text: say with the option separator "
-                    "what stands between reference and answer"
-                )
-        else:
-            number = tokenizer.get_vocab().get(separator)
-        if number is not None:
-            return [number]
-        ids: list[int] = tokenizer(separator, add_special_tokens=False, verbose=False)["input_ids"]
-        return ids
-
 
 # Windows
 
@@ -184,11 +171,8 @@ def window_bounds(
 ) -> tuple[list[tuple[int, int]], list[tuple[tuple[int, int], tuple[int, int]]]]:
     """The windows' parts of the reference; and of the answer, each with the part of it that it decides. Every part of the
     one is read with every part of the other. Where two parts of the answer overlap, each decides the half of the overlap it
-    has more context for. Where both texts are long, each has half of the room.
-
-    Args:
-        reference, answer: numbers of tokens.
-        room: tokens a window may hold of both together.
+    has more context for. Where both texts are long, each has half of the room. All arguments are numbers of tokens, `room`
+    of those that a window may hold of both together.
     """
     size = min(answer, max(room // 2, room - reference))
     answer_cuts = _even_windows(answer, size)

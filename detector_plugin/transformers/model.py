@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ class Repository:
         hub = library("huggingface_hub")
         try:
             return Path(hub.hf_hub_download(self.name, name, revision=self.revision))
-        except Exception:  # who needs the file says why: `_download_problem`
+        except Exception:  # who needs the file says why: `check_configuration`
             return None
 
     def json(self, name: str) -> dict[str, Any]:
@@ -131,20 +131,11 @@ class StoredSettings:
     labels: tuple[str, ...] | None = None
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any], name: str) -> StoredSettings:
-        """From the file's content; unknown keys are passed over. UnusableDetector where a value is of the wrong kind;
-        `name` is the detector's."""
-        kinds = {"form": str, "attention": str, "threshold": float, "max_length": int, "labels": list}
-        values = {key: content[key] for key in kinds if content.get(key) is not None}
-        for key, value in values.items():
-            kind = kinds[key]
-            if not isinstance(value, (float, int) if kind is float else kind) or isinstance(value, bool):
-                raise UnusableDetector(
-                    f"detector {name}: {DETECTOR_FILE} has {key}={value!r}, which is not {kind.__name__}"
-                )
-        if "labels" in values:
-            values["labels"] = tuple(map(str, values["labels"]))
-        return cls(**values)
+    def of(cls, repository: Repository) -> StoredSettings:
+        """Those of a repository; unknown keys are passed over. The detector checks the values."""
+        content = repository.json(DETECTOR_FILE)
+        values = {each.name: content[each.name] for each in fields(cls) if content.get(each.name) is not None}
+        return cls(**values | ({"labels": tuple(map(str, values["labels"]))} if "labels" in values else {}))
 
     def save(self, folder: Path) -> None:
         content = {key: value for key, value in asdict(self).items() if value is not None}
@@ -167,36 +158,20 @@ def check_configuration(repository: Repository, adapter: Repository | None) -> N
     hub, errors = library("huggingface_hub"), library("huggingface_hub.errors")
     try:
         hub.hf_hub_download(repository.name, "config.json", revision=repository.revision)
-    except (errors.HFValidationError, errors.EntryNotFoundError, errors.HfHubHTTPError, OSError) as error:
-        raise UnusableDetector(f"{what} {_download_problem(repository, error, errors)}") from error
-
-
-def _download_problem(repository: Repository, error: Exception, errors: Any) -> str:
-    """Why a file of the hub cannot be had, and what to do. `errors` are the hub's, of which some are kinds of others."""
-    page = f"https://huggingface.co/{repository.name}"
-    if isinstance(error, errors.HFValidationError):
-        folder = Path(repository.name).expanduser().resolve()
-        return f"is neither a folder ({folder}) nor a name that the hub could have ({first_line(error)})"
-    if isinstance(error, errors.GatedRepoError):
-        return f"is gated: ask for access at {page}, then log in (hf auth login, or HF_TOKEN)"
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return (
-            f"there is no such model at {page} (or it is private and HF_TOKEN is not set), no folder of that name here, "
-            f"and the detectors with a name of their own are {', '.join(names(DETECTORS))}"
-        )
-    if isinstance(error, errors.RevisionNotFoundError):
-        return f"has no revision {repository.revision!r}; see {page}/commits/main"
-    if isinstance(error, (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)):
-        offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-        return (
-            f"is not a folder here, is not in the cache {library('huggingface_hub.constants').HF_HUB_CACHE}, and cannot be "
-            f"fetched ({'HF_HUB_OFFLINE is set' if offline else 'the hub cannot be reached'}). On a machine with a "
-            f"connection, run 'hf download {repository.name}' and copy it here, or name its folder. "
-            f"Detectors with a name of their own are {', '.join(names(DETECTORS))}."
-        )
-    if isinstance(error, errors.EntryNotFoundError):
-        return f"has no config.json at {page}: it is not a model of transformers"
-    return f"cannot be fetched from {page}: {first_line(error)}"
+    except (errors.HFValidationError, errors.HfHubHTTPError, OSError) as error:
+        why = f"cannot be fetched from https://huggingface.co/{repository.name}: {' '.join(str(error).split())[:400]}"
+        if isinstance(error, errors.HFValidationError):
+            folder = Path(repository.name).expanduser().resolve()
+            why = f"is neither a folder ({folder}) nor a name that the hub could have ({first_line(error)})"
+        elif isinstance(error, (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)):
+            offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+            why = (
+                f"is not a folder here, is not in the cache {library('huggingface_hub.constants').HF_HUB_CACHE}, and "
+                f"cannot be fetched ({'HF_HUB_OFFLINE is set' if offline else 'the hub cannot be reached'}). On a machine "
+                f"with a connection, run 'hf download {repository.name}' and copy it here, or name its folder"
+            )
+        known = ", ".join(names(DETECTORS))
+        raise UnusableDetector(f"{what} {why}. Detectors with a name of their own are {known}.") from error
 
 
 def find_repositories(name: str, revision: str | None, base_model: str | None) -> tuple[Repository, Repository]:
@@ -253,20 +228,33 @@ class ModelDescription:
 
     @property
     def decoder(self) -> bool:
-        """Whether it was made to predict the next token."""
-        return is_decoder(self.config)
+        """Whether models of this kind predict the next token, and no masked ones."""
+        auto = library("transformers.models.auto.modeling_auto")
+        kind = getattr(self.config, "model_type", None)
+        return kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 
 def describe_model(
-    name: str, revision: str | None = None, base_model: str | None = None, trust_remote_code: bool = False
+    name: str,
+    revision: str | None = None,
+    base_model: str | None = None,
+    trust_remote_code: bool = False,
+    trained: bool = True,
 ) -> ModelDescription:
     """What is known of a classifier, or of the PEFT adapter of one, without its weights. Arguments are options of
-    :class:`detector_plugin.transformers.TransformersDetector`. UnusableDetector where there is none of tokens or texts."""
+    :class:`detector_plugin.transformers.TransformersDetector`. UnusableDetector where there is none of tokens or texts; any
+    model will do that is not `trained` yet."""
     library("torch")  # says what to install
+    transformers = library("transformers")
     own, weights = find_repositories(name, revision, base_model)
     with _as_unusable(name, "its configuration cannot be read"):
-        config = load_configuration(weights, trust_remote_code)
-    stored = StoredSettings.from_json(own.json(DETECTOR_FILE), name)
+        config = transformers.AutoConfig.from_pretrained(
+            weights.source, revision=weights.revision, trust_remote_code=trust_remote_code
+        )
+    if hasattr(config, "reference_compile"):
+        config.reference_compile = False  # ModernBERT would compile itself in transformers before 5
+    config.use_cache = False
+    stored = StoredSettings.of(own)
     adapter, head_size = own is not weights, None
     architectures = getattr(config, "architectures", None) or []
     of_texts = any(_OF_TEXTS in kind for kind in architectures)
@@ -275,7 +263,7 @@ def describe_model(
         head_size = _head_size(own)
         if head_size and config.num_labels != head_size:
             config.num_labels = head_size
-    elif architectures and not of_texts and not any(_OF_TOKENS in kind for kind in architectures):
+    elif trained and architectures and not of_texts and not any(_OF_TOKENS in kind for kind in architectures):
         raise UnusableDetector(
             f"detector {name}: is a {' and '.join(architectures)}, not a classifier of tokens or texts (config.json: "
             f"architectures). Name a model whose card says token or text classification; for a generative model use "
@@ -288,31 +276,22 @@ def describe_model(
             labels = [str(given[str(index)]) for index in range(len(labels))]
         elif stored.labels and len(stored.labels) == len(labels):
             labels = list(stored.labels)
-    tokenizer = fast_tokenizer([own, weights] if adapter else [own], trust_remote_code, name)
+    place = own if any(map(own.file, ("tokenizer.json", "tokenizer_config.json"))) else weights
+    with _as_unusable(name, f"its tokenizer cannot be loaded from {place.source}"):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            place.source, revision=place.revision, trust_remote_code=trust_remote_code, use_fast=True
+        )
+    if not getattr(tokenizer, "is_fast", False):
+        raise UnusableDetector(
+            f"detector {name}: its tokenizer ({type(tokenizer).__name__}) is not a fast one and cannot say where a token "
+            "stands in the text; the repository needs a tokenizer.json"
+        )
     if of_texts and config.pad_token_id is None:  # a decoder's class is that of the last token which is not padding
         config.pad_token_id = padding_of(tokenizer)
     version = f"{own.version()}+base.{weights.version()}" if adapter else own.version()
     return ModelDescription(
         *(name, own, weights, config, tokenizer, labels, of_texts, version, stored, bool(head_size), trust_remote_code)
     )
-
-
-def load_configuration(repository: Repository, trust_remote_code: bool = False) -> Any:
-    """transformers' configuration of a model that reads an input at once."""
-    config = library("transformers").AutoConfig.from_pretrained(
-        repository.source, revision=repository.revision, trust_remote_code=trust_remote_code
-    )
-    if hasattr(config, "reference_compile"):
-        config.reference_compile = False  # ModernBERT would compile itself in transformers before 5
-    config.use_cache = False
-    return config
-
-
-def is_decoder(config: Any) -> bool:
-    """Whether models of this kind predict the next token, and no masked ones."""
-    auto = library("transformers.models.auto.modeling_auto")
-    kind = getattr(config, "model_type", None)
-    return kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 
 def _head_size(own: Repository) -> int | None:
@@ -326,23 +305,6 @@ def _head_size(own: Repository) -> int | None:
     with library("safetensors").safe_open(str(file), framework="np") as weights:
         head = next((key for key in weights.keys() if _HEAD.search(key)), None)  # noqa: SIM118 - it is not a mapping
         return int(weights.get_slice(head).get_shape()[0]) if head else None
-
-
-def fast_tokenizer(repositories: Sequence[Repository], trust_remote_code: bool, name: str) -> Any:
-    """The tokenizer of the first place that has one; UnusableDetector where it cannot be loaded, or cannot say where a
-    token stands in a text."""
-    files = ("tokenizer.json", "tokenizer_config.json")
-    repository = next((place for place in repositories if any(map(place.file, files))), repositories[-1])
-    with _as_unusable(name, f"its tokenizer cannot be loaded from {repository.source}"):
-        tokenizer = library("transformers").AutoTokenizer.from_pretrained(
-            repository.source, revision=repository.revision, trust_remote_code=trust_remote_code, use_fast=True
-        )
-    if not getattr(tokenizer, "is_fast", False):
-        raise UnusableDetector(
-            f"detector {name}: its tokenizer ({type(tokenizer).__name__}) is not a fast one and cannot say where a token "
-            "stands in the text; the repository needs a tokenizer.json"
-        )
-    return tokenizer
 
 
 def padding_of(tokenizer: Any) -> int:
@@ -398,10 +360,9 @@ def load_model(described: ModelDescription, device: str, dtype: str) -> Any:
         modern = on_gpu and torch.cuda.get_device_capability(torch_device) >= (8, 0)
         dtype = "bfloat16" if modern else "float16" if on_gpu else "float32"
     torch_dtype = getattr(torch, dtype)
-    release = tuple(int(part) for part in re.findall(r"\d+", library("transformers").__version__)[:2])
     options = {
         "config": config,
-        "dtype" if release >= (4, 56) else "torch_dtype": torch_dtype,
+        "dtype": torch_dtype,
         "revision": repository.revision,
         "trust_remote_code": described.trust_remote_code,
         "output_loading_info": True,

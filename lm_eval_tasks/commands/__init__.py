@@ -21,10 +21,13 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from custom_metrics.usage.printable import printable
 from detector_plugin.detector import DEFAULT_DETECTOR
+
+if TYPE_CHECKING:
+    from lm_eval_tasks.runs import Run
 
 _OF_RETRIEVER = "retriever_"  # prefix of the retrievers' options, one of which is `run`
 
@@ -63,6 +66,21 @@ def add_detector(parser: argparse.ArgumentParser) -> None:
         help=f"lexical, llm, auto, one of another package, or a Hugging Face model (default: {DEFAULT_DETECTOR})",
     )
     parser.add_argument("--detector_args", "--detector-args", metavar="NAME=VALUE,...", help="the detector's options")
+
+
+def add_runs(parser: argparse.ArgumentParser, what: str = "") -> None:
+    """Add the runs that :func:`runs_of` reads, and ``--cost``. `what` ends the help."""
+    help_text = f"folder, results file or samples file{what}"
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=help_text)
+    add_cost(parser)
+
+
+def runs_of(arguments: argparse.Namespace) -> list[Run]:
+    """The runs of a command line, their balanced errors by its ``--cost``."""
+    from lm_eval_tasks.runs import read_runs
+    from lm_eval_tasks.runs.run import with_cost
+
+    return [with_cost(run, arguments.cost) for run in read_runs(arguments.runs)]
 
 
 def add_cost(parser: argparse.ArgumentParser) -> None:

@@ -18,9 +18,7 @@ from lm_eval_tasks.commands import say
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", metavar="TEXT", help="the answer; `-` reads standard input")
-    parser.add_argument(
-        "--language", help="ISO 639 code, e.g. de (default: the two languages that the answer most looks like)"
-    )
+    parser.add_argument("--language", help="ISO 639 code (default: the two languages that the answer most looks like)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -44,27 +44,16 @@ _ALL = "all aspects"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help=".jsonl, .jsonl.gz, .json, .csv or .tsv, or a samples file of `lm_eval --log_samples`; one for each rater",
-    )
+    files = ".jsonl, .jsonl.gz, .json, .csv or .tsv, or a samples file of `lm_eval --log_samples`; one for each rater"
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help=files)
     parser.add_argument("--kind", choices=tuple(KINDS), default="ratings", help="default: ratings")
     parser.add_argument("--id", metavar="NAME", help="column that says which item a row is of (default: id)")
+    column = "column of ratings (default: rating) or tagged texts (default: annotated): one for all or each file"
+    parser.add_argument("--column", nargs="+", default=[], metavar="NAME", help=column)
+    text = "column of the text that was tagged (default: the first rater's, without tags)"
+    parser.add_argument("--text", metavar="NAME", help=text)
     parser.add_argument(
-        "--column",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="column of the ratings (default: rating) or tagged texts (default: annotated): one for all or each file",
-    )
-    parser.add_argument(
-        "--text", metavar="NAME", help="column of the text that was tagged (default: the first rater's, without tags)"
-    )
-    parser.add_argument(
-        "--language", help="of the tagged texts; decides what a word is (default: what the column `language` says)"
+        "--language", help="of the tagged texts; decides what a word is (default: the column `language`)"
     )
 
 

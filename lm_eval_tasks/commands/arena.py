@@ -50,12 +50,8 @@ _WEIGHTS = ("*.safetensors", "*.bin", "*")  # the first that finds a file: a rep
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "detectors",
-        nargs="*",
-        metavar="NAME_OR_PATH[,OPTION=VALUE...]",
-        help="detectors with their options, as in --model_args detector=...",
-    )
+    detectors = "with their options, as in --model_args detector=..."
+    parser.add_argument("detectors", nargs="*", metavar="NAME_OR_PATH[,OPTION=VALUE...]", help=detectors)
     parser.add_argument("--tasks", metavar="TASK,...", help="some detection tasks or groups, not all sets")
     parser.add_argument("--limit", type=int, metavar="N", help="the first N answers of each task, to try the command")
     add_mirror(parser)

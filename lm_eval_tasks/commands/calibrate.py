@@ -5,7 +5,7 @@ counts of each document, by language. The answers of a file of marks (JSON lines
 
 Examples:
   lm-eval-grounded calibrate results/detector-lexical -o calibration.json
-  lm-eval-grounded calibrate --check lexical
+  lm-eval-grounded calibrate marks-anna.jsonl --detector my/detector -o calibration.json
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.secrets import blank
 from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.commands import add_detector, add_output, say
 
 if TYPE_CHECKING:
     from detector_plugin.calibration import Calibration, LanguageCalibration
-    from detector_plugin.labelled import LabelledAnswer
+    from lm_eval_tasks.runs import Run
 
     # Path, language, kind of annotations, the detector's errors, and its name, version and licence.
     Measured = tuple[Path, str, str, LanguageCalibration, dict[str, str]]
@@ -40,43 +40,14 @@ FEW = 50  # documents; the public sets have 245 and more
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "results",
-        type=Path,
-        nargs="*",
-        metavar="RESULTS",
-        help="folders or samples files of the runs, or files of marks",
-    )
+    results = "folders or samples files of the runs, or files of marks"
+    parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS", help=results)
     add_detector(parser)
-    add_output(parser, "FILE")
-    parser.add_argument(
-        "--check",
-        metavar="CALIBRATION",
-        help="instead: hold the estimates with a calibration (file, or detector whose ships) against its real answers",
-    )
+    add_output(parser, "FILE", required=True)
     parser.add_argument("--note", default="", help="kept in the file")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.check:
-        if arguments.results or arguments.output is not None or arguments.note:
-            raise ValueError(
-                f"calibrate --check {arguments.check} reads that calibration alone, and writes none. Leave out the "
-                f"results, -o and --note; or write a calibration of the results (-o FILE), then --check FILE"
-            )
-        from detector_plugin.calibration import load
-        from lm_eval_tasks.mfava import cells
-
-        compared = cells.cells(load(arguments.check))
-        if not compared:
-            raise ValueError(
-                f"{arguments.check} has real answers in fewer than three languages, or no model with {cells.FEWEST} of "
-                f"them; measure them with `lm_eval --model hallucination-detector --tasks mushroom ...`"
-            )
-        say(cells.table(compared))
-        return 0
-    if not arguments.results or arguments.output is None:
-        raise ValueError("calibrate: name the results of detection runs, and the file to write with -o")
     from lm_eval_tasks.data.atomic import whole_file
 
     calibration = calibration_from_runs(arguments.results, arguments.note, arguments.detector, arguments.detector_args)
@@ -92,12 +63,7 @@ def calibration_from_runs(
 ) -> Calibration:
     """Calibrate a detector from folders or samples files of runs of ``mfava_detection_*``, ``mushroom_*``, ``memerag_*``,
     ``ragtruth_qa`` with ``--log_samples``, of which the newest samples of a task count; or from files of marks, whose
-    answers the named detector reads now.
-
-    Raises:
-        MissingSource: there are no samples.
-        CorruptSource: a file of marks is damaged.
-        CalibrationError: there are no samples of a detection task, or runs of several detectors.
+    answers the named detector reads now. CalibrationError without samples of a detection task, or with several detectors.
     """
     from detector_plugin.calibration import Calibration, CalibrationError, why_too_few
     from lm_eval_tasks.data.samples import task_of
@@ -142,49 +108,40 @@ def _of_runs(place: Path, skipped: set[str]) -> Iterator[Measured]:
     """The errors in detection runs. Names of other tasks are added to `skipped`."""
     from detector_plugin.calibration import CalibrationError, from_counts
     from detector_plugin.detector import RAG
-    from lm_eval_tasks.data.samples import read_samples, samples_files
+    from lm_eval_tasks.data.samples import read_samples
+    from lm_eval_tasks.runs import read_runs
     from lm_eval_tasks.runs.answers import cluster_of
 
-    for task, path in (entry for files in samples_files(place).values() for entry in files.items()):
-        detection = _DETECTION.fullmatch(task)
-        if detection is None:
-            skipped.add(task)
-            continue
-        kind = RAG if detection["rag"] else detection["kind"] or "real"
-        detector = _read_detector(path, is_learned=kind != RAG)
-        samples = list(read_samples(path))
-        if not samples:
-            raise CalibrationError(f"{path}: no sample can be read")
-        counts = [_word_counts(sample, path) for sample in samples]
-        models = [str(sample["doc"].get("model") or "") for sample in samples] if kind == "real" else ()
-        clusters = [cluster_of(sample["doc"]) or number for number, sample in enumerate(samples)]
-        yield path, samples[0]["doc"]["language"], kind, from_counts(counts, task, models, clusters), detector
+    for run in read_runs([place]):
+        for name, task in run.tasks.items():
+            detection = _DETECTION.fullmatch(name)
+            if detection is None or task.samples is None:
+                skipped.add(name)
+                continue
+            kind = RAG if detection["rag"] else detection["kind"] or "real"
+            detector = _detector_of(run, task.samples, is_learned=kind != RAG)
+            samples = list(read_samples(task.samples))
+            if not samples:
+                raise CalibrationError(f"{task.samples}: no sample can be read")
+            counts = [_word_counts(sample, task.samples) for sample in samples]
+            models = [str(sample["doc"].get("model") or "") for sample in samples] if kind == "real" else ()
+            clusters = [cluster_of(sample["doc"]) or number for number, sample in enumerate(samples)]
+            errors = from_counts(counts, name, models, clusters)
+            yield task.samples, samples[0]["doc"]["language"], kind, errors, detector
 
 
 def _of_lines(path: Path, detector: str, detector_args: str | None) -> Iterator[Measured]:
     """The errors of a detector on the annotated answers of a file, such as one of marks."""
-    from custom_metrics.scores.detection import count_words
-    from detector_plugin.calibration import from_counts
     from detector_plugin.detector import describe
     from detector_plugin.filters import shared_detector
+    from detector_plugin.transformers.training.measuring import measure
     from lm_eval_tasks.definition.metadata import pairs
     from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
 
     documents = read_labelled_lines(path, Counter())
     reader = shared_detector(detector, json.dumps(pairs("detector_args", detector_args, "calibrate"), sort_keys=True))
-    columns = ("reference", "answer", "language", "question")
-    spans = reader.detect(*([getattr(document, column) for document in documents] for column in columns))
-    groups: dict[tuple[str, str], list[tuple[LabelledAnswer, Sequence[int]]]] = {}
-    for document, flagged in zip(documents, spans, strict=True):
-        if flagged is not None:
-            counts = count_words(document.answer, document.language, document.spans, flagged)
-            groups.setdefault((document.language, document.annotations), []).append((document, counts))
-    for (language, kind), group in groups.items():
-        answers, counts_of_answers = zip(*group, strict=True)
-        models = [answer.model for answer in answers] if kind == "real" else ()
-        clusters = [answer.article or answer.reference for answer in answers]
-        errors = from_counts(counts_of_answers, path.name, models, clusters)
-        yield path, language, kind, errors, describe(reader)
+    for row in measure(reader, documents, "measured"):
+        yield path, row.language, row.annotations, replace(row.errors, source=path.name), describe(reader)
 
 
 def _word_counts(sample: dict[str, Any], path: Path) -> list[int]:
@@ -196,27 +153,21 @@ def _word_counts(sample: dict[str, Any], path: Path) -> list[int]:
     return counts
 
 
-def _read_detector(samples: Path, is_learned: bool) -> dict[str, str]:
+def _detector_of(run: Run, samples: Path, is_learned: bool) -> dict[str, str]:
     """Name, version and licence of the evaluated detector, or of the prompted language model. `is_learned` is whether our
     weights were trained on these documents."""
     from detector_plugin.lexical import HELD_OUT_SUFFIX
     from detector_plugin.llm import PROMPT_VERSION
     from lm_eval_tasks.models.answering import options_of
 
-    results = samples.with_name(f"results_{samples.stem.rsplit('_', 1)[-1]}.json")
-    try:
-        config = blank(json.loads(results.read_text("utf-8"))["config"])
-        if not isinstance(config, dict):
-            raise TypeError("config is not an object")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    if not run.config:
         raise UsageError(
-            f"{results}: the results file that was written with {samples.name} is needed to know which detector it is of "
-            f"({type(error).__name__}: {error})"
-        ) from error
-    detector = config.get("detector")
+            f"{samples}: the results file that was written with it is needed to know which detector it is of"
+        )
+    detector = run.config.get("detector")
     if not isinstance(detector, dict):
-        arguments = options_of(config.get("model_args"))
-        name = arguments.get("pretrained") or arguments.get("model") or config.get("model", "")
+        arguments = options_of(run.config.get("model_args"))
+        name = arguments.get("pretrained") or arguments.get("model") or run.config.get("model", "")
         return {"name": f"llm:{name}", "version": PROMPT_VERSION, "licence": "unknown"}
     described = {key: str(detector.get(key, "")) for key in ("name", "version", "licence")}
     if is_learned and described["name"] == "lexical" and HELD_OUT_SUFFIX not in described["version"]:

@@ -42,13 +42,8 @@ _HEAD, _TAIL = 1000, 400  # characters of a prompt that are shown
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that are not the harness's."""
     parser.usage = "lm-eval-grounded check --tasks TASK[,TASK...] [--speed N] [--full] [any option of lm_eval]"
-    parser.add_argument(
-        "--speed",
-        type=_speed,
-        metavar="N",
-        help="tokens a second of prompts and answers together (as `vllm bench throughput` prints it), or e.g. 3requests: "
-        "says how long the run takes at most",
-    )
+    speed = "tokens a second (as `vllm bench throughput` prints it), or 3requests: says how long the run takes at most"
+    parser.add_argument("--speed", type=_speed, metavar="N", help=speed)
     parser.add_argument("--full", action="store_true", help="show prompts whole, not their beginning and end")
     parser.allow_abbrev = False
     parser.set_defaults(unknown=[])

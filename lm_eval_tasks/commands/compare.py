@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
-from lm_eval_tasks.commands import add_cost, add_output, print_or_write, split_names
+from lm_eval_tasks.commands import add_output, add_runs, print_or_write, runs_of, split_names
 
 if TYPE_CHECKING:
     from lm_eval_tasks.published import PublishedComparison, PublishedRow
@@ -35,41 +35,24 @@ FORMATS = ("text", "markdown", "latex", "csv", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "runs",
-        type=Path,
-        nargs="+",
-        metavar="RUN",
-        help="folder, results file or samples file; two runs or more in all",
+    add_runs(parser, "; two runs or more in all")
+    settings = (
+        "prompt, system_instruction, template (chat template), shots, retriever, detector, generation, all, model"
     )
-    parser.add_argument(
-        "--across",
-        metavar="S,...",
-        help="compare runs of one model that differ in these settings alone: prompt, system_instruction, template (chat "
-        "template), shots, retriever, detector, generation, or all; model: also of several models",
-    )
-    parser.add_argument(
-        "--pair", metavar="A=B", action="append", default=[], help="compare task A with task B; repeatable"
-    )
+    parser.add_argument("--across", metavar="S,...", help=f"runs may differ in these settings alone: {settings}")
+    parser.add_argument("--pair", metavar="A=B", action="append", default=[], help="compare task A with B; repeatable")
     parser.add_argument("--tasks", metavar="T,...", help="tasks and groups (default: all that two runs have)")
     parser.add_argument("--metrics", metavar="M,...", help="default: the headline metrics of each benchmark")
     parser.add_argument("--all", action="store_true", help="all metrics")
     parser.add_argument("--filter", metavar="NAME", help="such as strict (default: robust, else a task's first)")
     parser.add_argument("--calibration", type=Path, metavar="FILE", help="file that the runs' rates were corrected by")
+    parser.add_argument("--paper", action="store_true", help="published figures beside (--format csv: these alone)")
     parser.add_argument(
-        "--paper",
-        action="store_true",
-        help="put the published figures beside; their difference where a run was measured as they were, else why there is "
-        "none (--format csv: these alone)",
+        "--plan", type=float, metavar="D", help="how many documents a difference of D needs (power 80 %%)"
     )
-    plan_help = "how many documents a difference of D needs (power 80 %%), by the answers seen; one run is enough"
-    parser.add_argument("--plan", type=float, metavar="D", help=plan_help)
-    parser.add_argument(
-        "--short", action="store_true", help="one row for each benchmark and language, and the verdict on it"
-    )
+    parser.add_argument("--short", action="store_true", help="one row and a verdict for each benchmark and language")
     parser.add_argument("--pairs", action="store_true", help="of three models or more, every pair and language")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
-    add_cost(parser)
     add_output(parser, metavar="FILE", help="default: standard output")
 
 
@@ -81,13 +64,12 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.compare.tables import render, short_table
     from lm_eval_tasks.results.formats import render_sections
     from lm_eval_tasks.results.joining import check_across
-    from lm_eval_tasks.runs import labels, read_runs
-    from lm_eval_tasks.runs.run import with_cost
+    from lm_eval_tasks.runs import labels
 
     across = check_across(split_names(arguments.across))
     if arguments.calibration is not None:
         calibration.load(str(arguments.calibration))
-    runs = [with_cost(run, arguments.cost) for run in read_runs(arguments.runs)]
+    runs = runs_of(arguments)
     tasks, metrics = split_names(arguments.tasks) or None, split_names(arguments.metrics) or None
     if arguments.paper and (across or arguments.pair or arguments.plan is not None):
         raise UsageError("--paper goes without --across, --pair and --plan: published figures are of one setting")

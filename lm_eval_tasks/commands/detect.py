@@ -24,7 +24,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from html import escape
 from itertools import pairwise
 from pathlib import Path
 
@@ -36,45 +35,33 @@ from lm_eval_tasks.commands import add_detector, add_output, print_or_write, say
 
 # Colours of the terminal's own palette, readable on dark and light backgrounds; underlined for those who see no colour.
 _ANSI = dict(zip((*CATEGORIES, HALLUCINATION), (31, 35, 33, 91, 36, 34, 31), strict=True))
-_SHADES = ("#ffd6d6", "#ecd9ff", "#ffe4c2", "#ffc9de", "#d3ecff", "#dcdfff", "#ffd6d6")
-_CSS = dict(zip((*CATEGORIES, HALLUCINATION), _SHADES, strict=True))
-
-
 _VERDICTS = ("passed", "FAILED", "undecided")  # by exit status
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "logs", nargs="*", metavar="LOG", help="logs of answers, in place of one answer; `-` reads a pipe"
-    )
+    parser.add_argument("logs", nargs="*", metavar="LOG", help="logs, in place of one answer; `-` reads a pipe")
     parser.add_argument("--reference", metavar="FILE|TEXT", help="text to hold the answer against")
     parser.add_argument("--answer", metavar="FILE|TEXT", help="the answer; `-` reads standard input")
     parser.add_argument("--input", action="append", default=[], metavar="LOG", help="the same as LOG")
     add_output(
-        parser,
-        "FILE.jsonl",
-        "of logs: spans of each answer; the folder of this name gets the run (default: LOG_detected.jsonl, here)",
+        parser, "FILE.jsonl", "of logs: spans; the folder of this name gets the run (default: LOG_detected.jsonl)"
     )
     parser.add_argument("--fields", metavar="ROLE=PATH,...", help="where a log has its answer, passages, question, ...")
     parser.add_argument("--follow", action="store_true", help="read on while the log grows, until Ctrl-C")
     parser.add_argument("--by", default="", metavar="FIELD,...", help="groups of a log: language, model, any label")
     parser.add_argument("--fail-over", metavar="SHARE", help="exit 1 if more answers are flagged, 2 if undecided: 5%%")
     parser.add_argument(
-        "--baseline", type=Path, metavar="RUN", help="exit 1 if more answers are flagged than in this older run"
+        "--baseline", type=Path, metavar="RUN", help="exit 1 if more are flagged than in this older run"
     )
-    parser.add_argument(
-        "--margin", default="5%", metavar="SHARE", help="excess that must not pass unseen (default: 5%%)"
-    )
+    parser.add_argument("--margin", default="5%", metavar="SHARE", help="excess that must be seen (default: 5%%)")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="the checks as JUnit XML")
     parser.add_argument("--calibration", metavar="FILE", help="corrects the rate of a log in one language")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes for a log (default: 1)")
     parser.add_argument("--question", default="", help="what was asked, for detectors that read it")
     parser.add_argument(
-        "--language",
-        help="BCP 47 tag of the answer, e.g. de or zh-Hant: decides what a word is (default: guessed, offline)",
+        "--language", help="BCP 47 tag of the answer: decides what a word is (default: guessed, offline)"
     )
     add_detector(parser)
-    parser.add_argument("--html", nargs="?", const="-", metavar="FILE", help="an HTML page, printed or written to FILE")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
 
 
@@ -106,15 +93,6 @@ def run(arguments: argparse.Namespace) -> int:
     (spans,) = detector.detect([reference], [answer], [language], [arguments.question])
     if spans is None:
         raise UsageError(f"detector {detector.name}: the answer cannot be read")
-    if arguments.html is not None:
-        against = Path(arguments.reference).name if os.path.isfile(arguments.reference) else "a text"
-        caption = f"Marked by detector {detector.name}, version {detector.version}, against {against}."
-        page = as_html(answer, spans, arguments.language or language, "Answer with hallucinated spans marked", caption)
-        if arguments.html in ("-", ""):
-            sys.stdout.write(f"{page}\n")  # a file's content, as it is
-        else:
-            Path(arguments.html).write_text(page, "utf-8")
-        return 0
     tagged = render(answer, spans)
     text = as_ansi(answer, spans) if _is_coloured(arguments) else printable(tagged) if sys.stdout.isatty() else tagged
     sys.stdout.write(f"{text}\n")  # with colours, or as data for another program
@@ -137,8 +115,8 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.logs.text import summary_text
     from lm_eval_tasks.runs import read_runs
 
-    if arguments.reference or arguments.answer or arguments.question or arguments.html:
-        raise UsageError("a log goes without --reference, --answer, --question and --html")
+    if arguments.reference or arguments.answer or arguments.question:
+        raise UsageError("a log goes without --reference, --answer and --question")
     language = arguments.language and code_of(arguments.language)
     options = (arguments.detector, arguments.detector_args, arguments.calibration, language, arguments.workers)
     given, names = given_fields(arguments.fields), [*arguments.logs, *arguments.input]
@@ -225,42 +203,15 @@ def _text_of(value: str, option: str) -> str:
         raise ValueError(f"{value} is not UTF-8 text: {error}") from error
 
 
-def _segments(text: str, spans: Sequence[Span]) -> list[tuple[str, str | None]]:
-    """The text split where a span begins or ends: segments with their category."""
-    edges = sorted({0, len(text), *(min(at, len(text)) for span in spans for at in span[:2])})
-    places = [(start, end) for start, end in pairwise(edges) if start < end]
-    return [(text[start:end], kind) for (start, end), kind in zip(places, covered(places, spans), strict=True)]
-
-
 def as_ansi(text: str, spans: Sequence[Span]) -> str:
     """The text with escape sequences for a terminal, and a legend of the colours."""
 
     def marked(segment: str, kind: str | None) -> str:
         return printable(segment) if kind is None else f"\x1b[4;{_ANSI.get(kind, 31)}m{printable(segment)}\x1b[0m"
 
-    body = "".join(marked(segment, kind) for segment, kind in _segments(text, spans))
+    edges = sorted({0, len(text), *(min(at, len(text)) for span in spans for at in span[:2])})
+    places = [*pairwise(edges)]
+    kinds = covered(places, spans)
+    body = "".join(marked(text[start:end], kind) for (start, end), kind in zip(places, kinds, strict=True))
     legend = "  ".join(marked(kind, kind) for kind in dict.fromkeys(span.category for span in spans))
     return body + (f"\n\n{legend}" if legend else "")
-
-
-def as_html(text: str, spans: Sequence[Span], language: str | None, title: str, caption: str) -> str:
-    """The text as an HTML page without scripts and external content. Text and names are escaped."""
-
-    def marked(segment: str, kind: str | None) -> str:
-        style = f'title="{escape(kind)}" style="background:{_CSS.get(kind, "#ffd6d6")}"' if kind is not None else ""
-        return f"<mark {style}>{escape(segment)}</mark>" if style else escape(segment)
-
-    body = "".join(marked(segment, kind) for segment, kind in _segments(text, spans))
-    legend = " ".join(marked(kind, kind) for kind in dict.fromkeys(span.category for span in spans))
-    lang = f' lang="{escape(language)}"' if language else ""
-    return f"""<!doctype html>
-<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>
-<style>
-body {{ max-width: 46rem; margin: 2.5rem auto; padding: 0 1rem; font: 1.05rem/1.7 system-ui, sans-serif; }}
-div {{ white-space: pre-wrap; overflow-wrap: anywhere; }} mark {{ border-bottom: 2px solid #b3261e; color: inherit; }}
-</style>
-<h1>{escape(title)}</h1>
-<div dir="auto"{lang}>{body}</div>
-<p>{legend}</p>
-<p>{escape(caption)}</p>
-"""

@@ -37,13 +37,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.commands import (
-    add_cost,
     add_mirror,
     add_output,
     add_retriever_options,
+    add_runs,
     print_or_write,
     retriever_options,
+    runs_of,
     say,
+    split_names,
 )
 
 if TYPE_CHECKING:
@@ -63,53 +65,38 @@ Document = dict[str, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
     figures = kinds.add_parser("figures", help="a row for each figure of runs")
-    figures.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder, results file or samples file")
-    add_cost(figures)
+    add_runs(figures)
     add_output(figures, "FILE", "the table, .csv or .json", required=True)
     card = kinds.add_parser("model-card", help="the block model-index of a model's card")
-    card.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="folder, results file or samples file of one run"
-    )
-    add_cost(card)
+    add_runs(card, " of one run")
     add_output(card, "FILE", "default: standard output")
     tasks = kinds.add_parser("tasks", help="a folder for each task, for a leaderboard's converter")
     tasks.add_argument("path", type=Path, metavar="PATH", help="results file, or folder of them")
     add_output(tasks, required=True)
-    _add_clapnq(kinds.add_parser("clapnq", help="training examples of CLAPnq"))
-
-
-def _add_clapnq(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--split", default="train", help="train (the default) or validation (also dev)")
-    parser.add_argument(
-        "--setting",
-        default="gold",
-        choices=SETTINGS,
-        help="gold: the gold passage (the default); rag: the retrieved passages; rag-gold: these with the gold one at a "
-        "random place",
-    )
-    parser.add_argument("--prompt", default="flan", choices=tuple(PROMPTS), help="default: flan")
-    parser.add_argument(
-        "--columns",
-        default=",".join(COLUMNS),
-        metavar="NAME,...",
-        help="which of prompt, completion and messages to write (default: all)",
-    )
-    parser.add_argument("--retriever", metavar="NAME", help="rag: who finds the passages (default: bm25)")
-    parser.add_argument("--top_k", "--top-k", type=int, default=3, help="passages of a prompt with rag (default: 3)")
-    parser.add_argument("--seed", type=int, default=1234, help="rag-gold: of the gold passages' places (default: 1234)")
-    add_output(parser, "FILE", "where examples go", required=True)
-    add_mirror(parser, "folder of the public files, or `sample`")
-    add_retriever_options(parser)
+    clapnq = kinds.add_parser("clapnq", help="training examples of CLAPnq")
+    clapnq.add_argument("--split", default="train", help="train (the default) or validation (also dev)")
+    setting = "gold passage (the default); retrieved ones; these with the gold one at a random place"
+    clapnq.add_argument("--setting", default="gold", choices=SETTINGS, help=setting)
+    clapnq.add_argument("--prompt", default="flan", choices=tuple(PROMPTS), help="default: flan")
+    columns = ",".join(COLUMNS)
+    clapnq.add_argument("--columns", default=columns, metavar="NAME,...", help=f"which to write (default: {columns})")
+    clapnq.add_argument("--retriever", metavar="NAME", help="rag: who finds the passages (default: bm25)")
+    clapnq.add_argument("--top_k", "--top-k", type=int, default=3, help="passages of a prompt with rag (default: 3)")
+    clapnq.add_argument("--seed", type=int, default=1234, help="rag-gold: of the gold passages' places (default: 1234)")
+    add_output(clapnq, "FILE", "where examples go", required=True)
+    add_mirror(clapnq, "folder of the public files, or `sample`")
+    add_retriever_options(clapnq)
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.kind == "figures":
-        say(f"{export_figures(arguments.runs, arguments.output, arguments.cost)} figures", arguments.output)
+        if arguments.output.suffix not in (".csv", ".json"):
+            raise UsageError(f"{_WHO} figures: {arguments.output}: the name of a table ends in .csv or .json")
+        say(f"{export_figures(runs_of(arguments), arguments.output)} figures", arguments.output)
     elif arguments.kind == "model-card":
-        from lm_eval_tasks.runs import labels, read_runs
-        from lm_eval_tasks.runs.run import with_cost
+        from lm_eval_tasks.runs import labels
 
-        runs = [with_cost(run, arguments.cost) for run in read_runs(arguments.runs)]
+        runs = runs_of(arguments)
         if len(runs) != 1:
             raise UsageError(f"a model card is of one model; here are {len(runs)}: {', '.join(labels(runs))}")
         print_or_write(model_card(runs[0]), arguments.output)
@@ -126,7 +113,7 @@ def _run_clapnq(arguments: argparse.Namespace) -> None:
     names = ("output", "split", "setting", "prompt", "retriever", "top_k", "seed", "mirror")
     exported = export_clapnq(
         **{name: getattr(arguments, name) for name in names},
-        columns=[name.strip() for name in arguments.columns.split(",")],
+        columns=split_names(arguments.columns),
         options=retriever_options(arguments),
     )
     say(", ".join(f"{number} {kind} questions" for kind, number in exported.examples.items()))
@@ -137,19 +124,15 @@ def _run_clapnq(arguments: argparse.Namespace) -> None:
     say(arguments.output, sidecar_of(arguments.output))
 
 
-def export_figures(places: Sequence[Path], output: Path, cost: float = 1.0) -> int:
-    """Write the figures of runs (:func:`lm_eval_tasks.results.tidy.figure_rows`) as CSV or JSON, as the name ends; a
-    UsageError for another ending. `cost`: see :func:`lm_eval_tasks.runs.run.with_cost`. Returns how many there are."""
+def export_figures(runs: Sequence[Run], output: Path) -> int:
+    """Write the figures of runs (:func:`lm_eval_tasks.results.tidy.figure_rows`) as CSV or JSON, as the name ends.
+    Returns how many there are."""
     from lm_eval_tasks.results.formats import csv_of, json_of
     from lm_eval_tasks.results.tidy import figure_rows
-    from lm_eval_tasks.runs import read_runs
-    from lm_eval_tasks.runs.run import with_cost
 
-    if output.suffix not in (".csv", ".json"):
-        raise UsageError(f"{_WHO} figures: {output}: the name of a table ends in .csv or .json")
-    rows = [*figure_rows(with_cost(run, cost) for run in read_runs(places))]
+    rows = [*figure_rows(runs)]
     if not rows:
-        raise UsageError(f"{_WHO} figures: no results file has a figure in {', '.join(map(str, places))}")
+        raise UsageError(f"{_WHO} figures: no results file has a figure")
     print_or_write(csv_of(rows) if output.suffix == ".csv" else json_of({"figures": rows}), output)
     return len(rows)
 
@@ -262,17 +245,8 @@ def export_tasks(place: Path, output: Path) -> list[Path]:
 
     Each folder has a results file with only that task, and its samples of the same run, as a hard link if the file system
     has links, and written anew if their settings hold secrets. A group's results file has what the configurations of its
-    tasks share, such as their data set. Results of ``--predict_only`` have no score and are skipped.
-
-    Existing files of the same runs are replaced.
-
-    Returns:
-        The results files that were written.
-
-    Raises:
-        MissingSource: there is no results file, or none with a score.
-        ValueError: a results file cannot be read, or holds ``NaN``; or `output` is below `place`, where the next call would
-            read its files as results.
+    tasks share, such as their data set. Results of ``--predict_only`` have no score and are skipped. Existing files of the
+    same runs are replaced. Returns the results files that were written.
     """
     from lm_eval_tasks.data.atomic import finished
     from lm_eval_tasks.data.sources import MissingSource
@@ -303,7 +277,10 @@ def _export_file(file: Path, output: Path) -> Iterator[Path]:
     match = _DATE.search(file.name)
     date = match["date"] if match else file.stem
     for name, scores in results["results"].items():
-        if not any(_is_score(key, value) for key, value in scores.items()):
+        if not any(
+            isinstance(value, (int, float)) and not metric.endswith("_stderr") and metric not in _NOT_METRICS
+            for metric, value in ((key.partition(",")[0], value) for key, value in scores.items())
+        ):
             continue
         is_task = name in results["configs"]
         separated = dict(results)
@@ -335,11 +312,6 @@ def _export_file(file: Path, output: Path) -> Iterator[Path]:
         yield written
 
 
-def _is_score(key: str, value: Any) -> bool:
-    metric = key.partition(",")[0]
-    return isinstance(value, (int, float)) and not metric.endswith("_stderr") and metric not in _NOT_METRICS
-
-
 # -------------------------------------------------------------------------------------------- training examples of CLAPnq
 
 
@@ -369,11 +341,6 @@ def export_clapnq(
     text, to be put one after the other), ``messages`` (the turns of a chat, the last one the assistant's). The arguments
     are the command's; `options` are the retriever's. ``rag-gold`` is the paper's E5-G-CLAPnq-T5-lg. The place of each gold
     passage follows from `seed` and the question alone, not from the order of the questions.
-
-    Raises:
-        ValueError: an unknown split, setting, prompt, retriever or column; `top_k` is no whole number or too large; an
-            option of another retriever, or a retriever with the setting ``"gold"``.
-        MissingSource, CorruptSource: a file is missing or damaged.
     """
     from lm_eval_tasks.clapnq import dataset, retrieval
     from lm_eval_tasks.data import provenance, sources

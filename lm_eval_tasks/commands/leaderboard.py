@@ -19,13 +19,9 @@ from lm_eval_tasks.commands import add_cost, add_output, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "folders", type=Path, nargs="+", metavar="FOLDER", help="folder of runs; one that is in several counts once"
-    )
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="of runs; one in several counts once")
     parser.add_argument("--reports", action="store_true", help="write a report of each run too (some seconds each)")
-    parser.add_argument(
-        "--tags", type=Path, metavar="CSV", help="columns model and others (size, licence, ...) to show"
-    )
+    parser.add_argument("--tags", type=Path, metavar="CSV", help="columns model and others (size, ...) to show")
     parser.add_argument("--url", default="", help="address the site will have: links to it then show a picture")
     add_cost(parser)
     add_output(parser, "SITE", "folder of the site", required=True)

@@ -35,44 +35,21 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder, results file or samples file")
-    parser.add_argument(
-        "--tasks", metavar="T,...", help="tasks and groups whose answers are drawn (default: the only one of a run)"
-    )
-    parser.add_argument(
-        "--answers",
-        type=int,
-        default=50,
-        metavar="N",
-        help="how many different answers to mark, of each run (default: 50)",
-    )
+    parser.add_argument("--tasks", metavar="T,...", help="whose answers are drawn (default: the only task of a run)")
+    parser.add_argument("--answers", type=int, default=50, metavar="N", help="to mark, of each run (default: 50)")
     parser.add_argument("--seed", type=int, default=1234, help="of the draw (default: 1234)")
-    parser.add_argument(
-        "--kind",
-        choices=("spans", "ratings", "preferences", "labels"),
-        default="spans",
-        help="spans: people mark what is made up; of clapnq_* also ratings of an answer, from 1 to 4, and preferences "
-        "between the answers of two runs; of nomiracl_* and clapnq_* labels: whether an answer answers or declines "
-        "(default: spans)",
-    )
+    kinds = "spans: people mark what is made up (the default); of clapnq_* also ratings of an answer, from 1 to 4, and "
+    kinds += "preferences between answers of two runs; of nomiracl_* and clapnq_* labels: it answers or declines"
+    choices = ("spans", "ratings", "preferences", "labels")
+    parser.add_argument("--kind", choices=choices, default="spans", help=kinds)
     parser.add_argument("--categories", action="store_true", help="mark parts with mFAVA's six categories")
     parser.add_argument("--suggest", action="store_true", help="show the detector's spans first; the marks say so")
-    parser.add_argument(
-        "--instructions", type=Path, metavar="FILE.md", help="instructions for annotators, instead of ours"
-    )
-    parser.add_argument(
-        "--marks",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="of an earlier session: says how long marking takes",
-    )
+    parser.add_argument("--instructions", type=Path, metavar="FILE.md", help="for annotators, instead of ours")
+    earlier = "of an earlier session: says how long marking takes"
+    parser.add_argument("--marks", type=Path, nargs="+", default=[], metavar="FILE", help=earlier)
     parser.add_argument("--format", choices=("page", "label-studio"), default="page", help="default: page")
-    parser.add_argument(
-        "--serve",
-        action="store_true",
-        help="serve the pages on 127.0.0.1 instead, and save marks in the folder as one goes; Ctrl-C ends",
-    )
+    serve = "serve the pages on 127.0.0.1 instead, and save marks in the folder as one goes; Ctrl-C ends"
+    parser.add_argument("--serve", action="store_true", help=serve)
     add_output(parser, required=True)
 
 

@@ -14,33 +14,21 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_cost, add_output, print_or_write, say
+from lm_eval_tasks.commands import add_output, add_runs, print_or_write, runs_of, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        type=Path,
-        metavar="RUN",
-        help="folder, results file or samples file; several for several models",
-    )
+    add_runs(parser, "; several for several models")
     add_output(parser, "FILE", "the page (default: report.html; markdown: standard output)")
-    parser.add_argument(
-        "--documents",
-        type=_parse_number,
-        default=argparse.SUPPRESS,
-        metavar="N",
-        help="how many documents of each task to show, or `all` (default: 8, fewer where the page would exceed 4.8 MB)",
-    )
-    add_cost(parser)
+    documents = "how many of each task to show, or `all` (default: 8, fewer where the page would exceed 4.8 MB)"
+    parser.add_argument("--documents", type=_number, default=argparse.SUPPRESS, metavar="N", help=documents)
     parser.add_argument("--paper", action="store_true", help="published figures beside those of the runs")
     parser.add_argument("--png", type=Path, metavar="DIR", help="also write the plots as PNG")
     parser.add_argument("--svg", type=Path, metavar="DIR", help="also write the plots as SVG")
     parser.add_argument("--format", choices=("html", "markdown"), default="html", help="default: html")
 
 
-def _parse_number(text: str) -> int | None:
+def _number(text: str) -> int | None:
     if text == "all":
         return None
     if not text.isdecimal():
@@ -54,8 +42,6 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.report import markdown_of, write_report
     from lm_eval_tasks.results.report.drawing import save
     from lm_eval_tasks.results.report.plots import plots_of
-    from lm_eval_tasks.runs import read_runs
-    from lm_eval_tasks.runs.run import with_cost
 
     printed = arguments.format == "markdown"
     path = arguments.output or Path("report.html")
@@ -64,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     for folder in (arguments.svg, arguments.png):
         if folder is not None:
             check_writable(folder)
-    runs = [with_cost(run, arguments.cost) for run in read_runs(arguments.runs)]
+    runs = runs_of(arguments)
     if arguments.png or arguments.svg:
         try:
             say(*save(plots_of(runs), arguments.svg, arguments.png))

@@ -60,10 +60,6 @@ def retrieve(
     """Rank the passages for every question of a split, write them as a TREC run, and score them.
 
     The arguments are the command's. The figures are over the first ten passages, whatever `k` is.
-
-    Raises:
-        ValueError: an unknown retriever or split; k is no whole number or larger than the corpus.
-        MissingSource, CorruptSource: a file or model is missing or damaged.
     """
     from custom_metrics.scores.aggregations import defined_mean
     from custom_metrics.scores.grounding import CUTOFFS, retrieval_quality

@@ -23,39 +23,18 @@ from lm_eval_tasks.commands import add_detector, add_output, say
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", type=Path, metavar="PATH", help="samples file, or folder of them")
     add_detector(parser)
-    parser.add_argument(
-        "--calibration", help="file of `calibrate`, name of a detector whose calibration ships, or `none`"
+    parser.add_argument("--calibration", help="file of `calibrate`, a detector whose calibration ships, or `none`")
+    which = "which calibration (default: the first of these that there is for the language; of clapnq_* rag alone)"
+    parser.add_argument("--annotations", choices=("real", "pooled", "gold", "silver", "rag"), help=which)
+    workers = "processes that share the tagging, one a GPU if there are any (default: 1); or use `accelerate launch`"
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help=workers)
+    marks = "people's marks of some answers, as the page of `mark` saves them: adds marked_rate; with ratings or "
+    marks += (
+        "preferences (PATH: clapnq_judge*) marked_faithfulness and so on; with labels marked_balanced_error and so on"
     )
-    parser.add_argument(
-        "--annotations",
-        choices=("real", "pooled", "gold", "silver", "rag"),
-        help="which calibration (default: the first of these that there is for the language; of clapnq_* rag alone)",
-    )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=1,
-        metavar="N",
-        help="processes that share the tagging, one a GPU where there are GPUs (default: 1); or start the command with "
-        "`accelerate launch`",
-    )
-    parser.add_argument(
-        "--marks",
-        type=Path,
-        nargs="+",
-        default=(),
-        metavar="FILE",
-        help="people's marks of some answers, as the page of `mark` saves them: adds marked_rate; with ratings "
-        "or preferences PATH is a run of clapnq_judge or clapnq_judge_pairs: adds marked_faithfulness and so on; with "
-        "labels of nomiracl_* or clapnq_*: adds marked_balanced_error and so on to its results",
-    )
-    parser.add_argument(
-        "--complete-to",
-        "--complete_to",
-        type=int,
-        metavar="N",
-        help="count the first N draws of the marks only, where later ones are not marked",
-    )
+    parser.add_argument("--marks", type=Path, nargs="+", default=(), metavar="FILE", help=marks)
+    draws = "count the first N draws of the marks only, where later ones are not marked"
+    parser.add_argument("--complete-to", "--complete_to", type=int, metavar="N", help=draws)
     add_output(parser, help="default: the folder of the samples")
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import fnmatch
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,12 +23,8 @@ from lm_eval_tasks.commands import add_mirror, say
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_mirror(parser, "folder to look in, or `sample`")
     parser.add_argument("--missing", action="store_true", help="list only what is missing or unreadable")
-    parser.add_argument(
-        "--fetch",
-        nargs="+",
-        metavar="PATTERN",
-        help="download the files whose REPOSITORY/PATH matches, e.g. '*/german/*'",
-    )
+    fetch = "download the files whose REPOSITORY/PATH matches, e.g. '*/german/*'"
+    parser.add_argument("--fetch", nargs="+", metavar="PATTERN", help=fetch)
     parser.add_argument("--into", type=Path, metavar="DIR", help="with --fetch: lay them out there as a mirror")
 
 
@@ -38,20 +35,16 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("--mirror is read, never written; to fill a mirror say --fetch PATTERN --into DIR")
     if arguments.fetch:
         return _fetch(arguments.fetch, arguments.into)
-    return _list(arguments.mirror, arguments.missing)
-
-
-def _list(mirror: str | None, missing: bool) -> int:
     from lm_eval_tasks.data import sources
 
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for file in sources.files():
-        state, local = sources.state(file, mirror)
-        counts[state] = counts.get(state, 0) + 1
-        if not missing or state in {"missing", "unreadable"}:
+        state, local = sources.state(file, arguments.mirror)
+        counts[state] += 1
+        if not arguments.missing or state in {"missing", "unreadable"}:
             say(f"{state:10} {file.host:6} {file.repository}@{file.revision[:12]}  {file.path}  {local or ''}".rstrip())
     say("; ".join(f"{number} {state}" for state, number in sorted(counts.items())))
-    return 1 if counts.get("unreadable") else 0
+    return 1 if counts["unreadable"] else 0
 
 
 def _hint(pattern: str) -> str:

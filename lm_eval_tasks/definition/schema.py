@@ -272,7 +272,7 @@ class Benchmark:
         more_metrics: metrics that tasks add at run time, or that hand-written YAML files list.
         labelled: dotted name of a mapping of names to its :class:`lm_eval_tasks.detection.labelled_answers.Collection`;
             empty where it has no answers to train detectors on.
-        not_learned: dotted name of a function of labelled answers, their file's name and a mirror, which refuses answers of
+        not_learned: dotted name of a :class:`lm_eval_tasks.detection.labelled_answers.TestSet`, of
             the benchmark that no detector may be trained on; empty where there are none.
     """
 

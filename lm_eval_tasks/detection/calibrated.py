@@ -47,7 +47,7 @@ NO_CALIBRATION = "none"
 
 
 # Options that no model of the harness has: among other arguments they were meant for the detector.
-_OPTIONS_OF_DETECTORS = {*"form labels attention threshold held_out batch_tokens separator base_model".split()}
+_OPTIONS_OF_DETECTORS = {*"form labels attention threshold held_out batch_tokens base_model".split()}
 
 
 def settings_of(
@@ -60,10 +60,12 @@ def settings_of(
     language: str | None = None,
     kinds: Sequence[str] = calibrations.KINDS,
 ) -> dict[str, str]:
-    """The columns that filter, metrics and results read. They are checked now, before any answer is generated.
+    """The columns that filter, metrics and results read, a text for each of
+    :data:`lm_eval_tasks.definition.metadata.OF_DETECTION`: the detector's name, its options as JSON without secrets, the
+    calibration's identity, the kind of annotation (empty where any will do). They are checked now, before any answer is
+    generated: a UsageError where an option, the detector or its calibration cannot be used.
 
     Args:
-        task: for messages.
         detector, detector_args: the detector that tags the answers (:func:`detector_plugin.load_detector`), its options.
         calibration: file of ``lm-eval-grounded calibrate``, or the name of a detector whose calibration ships; default what
             ships for the detector, or lies in its folder; ``"none"``: no corrected rates.
@@ -71,15 +73,6 @@ def settings_of(
         other_arguments: everything else that the user named, mixed with the model's arguments.
         language: of the task, by which ``detector=auto`` chooses (:func:`detector_plugin.loading.resolve`).
         kinds: kinds of calibration that fit the task's answers.
-
-    Returns:
-        A text for each of :data:`lm_eval_tasks.definition.metadata.OF_DETECTION`: the detector's name, its options as
-        JSON without secrets, the calibration's identity, the kind of annotation (empty where any will do).
-
-    Raises:
-        ValueError: an unknown option, or one outside ``detector_args``.
-        UnusableDetector: there is no such detector, as far as this is known without loading weights.
-        CalibrationError: the calibration cannot be read, or is of another detector.
     """
     for name, value in (("detector", detector), ("calibration", calibration)):
         if isinstance(value, (list, dict)):

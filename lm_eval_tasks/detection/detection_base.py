@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from detector_plugin.llm import template_text
-from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Metric, Step
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Metric, Step
 
 _WORDS = "all answers; counted in words"
 _F1 = Metric(
@@ -23,6 +23,34 @@ _F1 = Metric(
     sentence="It finds {recall} of the hallucinated words, and {precision} of what it flags is hallucinated: F1 is {value}",
     counted="answers",
 )
+IOU = Metric(
+    "iou",
+    DEFINED_MEAN,
+    True,
+    "all answers",
+    definition="overlap of the characters that people and the detector mark",
+    unit="score",
+    label="IoU",
+    title="Agrees with people on what is hallucinated",
+    sentence="The characters that it flags and those that people marked overlap by {value} on average, as intersection "
+    "over union",
+    counted="answers",
+    headline=True,
+    prominence=2,
+)
+RHO = Metric(
+    "rho",
+    DEFINED_MEAN,
+    True,
+    "all answers",
+    definition="rank correlation of the detector's probabilities with the annotators' votes, over characters",
+    unit="correlation",
+    title="Ranks characters as people do",
+    sentence="Its probabilities rank characters as the annotators' votes do with a correlation of {value} on average",
+    counted="answers",
+    headline=True,
+)
+"""Metrics over characters that several tables have (:mod:`custom_metrics.scores.character_labels`)."""
 _COUNTED_IN_WORDS = {
     "precision": "share of the flagged words that are hallucinated",
     "recall": "share of the hallucinated words that are flagged",

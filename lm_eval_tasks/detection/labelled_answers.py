@@ -1,4 +1,4 @@
-"""Labelled answers of the benchmarks and of files, for detectors to be trained on.
+"""Labelled answers of the benchmarks and of files, for detectors to be trained on; and test sets, which are not.
 
 The table of a benchmark that has some names its collections (``Benchmark.labelled``).
 
@@ -11,18 +11,22 @@ lines; those with ``cannot_tell`` are left out.
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, span_of
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.calibration import ANNOTATIONS
 from detector_plugin.labelled import LabelledAnswer, is_unreadable
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource, mirror_folder
-from lm_eval_tasks.data.tables import read_json_lines
+from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import catalogue
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -111,31 +115,24 @@ def read_labelled_lines(path: Path, left_out: Counter[str]) -> list[LabelledAnsw
 
 
 def _document(row: Mapping[str, Any]) -> LabelledAnswer:
-    answer, language = _text(row, "answer"), _text(row, "language").strip()
-    annotations = _text(row, "annotations", needed=False) or _USUAL
+    answer, language = text_of(row, "answer"), text_of(row, "language").strip()
+    annotations = text_of(row, "annotations", needed=False) or _USUAL
     if annotations not in ANNOTATIONS:
         raise ValueError(f"annotations is {annotations!r}, none of {', '.join(ANNOTATIONS)}")
     if not language:
         raise ValueError("language is empty; it is an ISO 639 code such as de")
     return LabelledAnswer(
-        reference=_text(row, "reference"),
+        reference=text_of(row, "reference"),
         answer=answer,
         language=language,
         annotations=annotations,
         spans=_spans(row, "spans", len(answer)),
-        question=_text(row, "question", needed=False),
-        model=_text(row, "model", needed=False),
+        question=text_of(row, "question", needed=False),
+        model=text_of(row, "model", needed=False),
         soft=None if row.get("soft") is None else _spans(row, "soft", len(answer)),
-        article=_text(row, "article", needed=False),
-        group=_text(row, "group", needed=False).strip(),
+        article=text_of(row, "article", needed=False),
+        group=text_of(row, "group", needed=False).strip(),
     )
-
-
-def _text(row: Mapping[str, Any], key: str, needed: bool = True) -> str:
-    value = row.get(key)
-    if not isinstance(value, str) and (needed or value is not None):
-        raise ValueError(f"{key} is {type(value).__name__}, not a text")
-    return value or ""
 
 
 def _spans(row: Mapping[str, Any], key: str, length: int) -> tuple[Span, ...]:
@@ -158,3 +155,70 @@ def _spans(row: Mapping[str, Any], key: str, length: int) -> tuple[Span, ...]:
             raise ValueError(f"category {span.category!r} is none of {', '.join((*CATEGORIES, HALLUCINATION))}")
         spans.append(span)
     return tuple(spans)
+
+
+# ------------------------------------------------------------------------------------------- test sets in training data
+#
+# They are known by digests of their answers, and of their questions with a passage. A digest says nothing of its text.
+# A benchmark ships those of its public files as a table with the column ``digest``, and compares other files where they are
+# in the mirror in force or in the cache.
+
+_LETTERS = 40  # that begin a text; more would miss a copy that was cut
+_FEWEST = 16  # letters of an answer; many answers begin with fewer
+_LINES = 50  # of a reference, in which the first of five passages begins
+
+
+class TestSet(NamedTuple):
+    """Answers that nothing is to be trained on (``Benchmark.not_learned``)."""
+
+    package: str  # whose ``contamination.tsv`` has digests of public files
+    texts: Callable[
+        [Path | None], Iterator[tuple[str, str, str]]
+    ]  # question, passage and answer, of the files in a mirror
+    what: str  # whose the answers are, and what to do, for messages
+    advice: str
+    letters: int = _LETTERS  # of each text that are compared
+
+    def digests_of_files(self, mirror: str | None) -> set[str]:
+        """The digests of all answers in a mirror, or without one in the cache."""
+        rows = self.texts(mirror_folder(mirror))
+        return {digest for row in rows for digest in digests(*row, self.letters)}
+
+    def refuse(self, documents: Sequence[LabelledAnswer], name: str, mirror: str | None = None) -> None:
+        """Refuse training data, by its name in ``--data``, with an answer of the test set, or with one to its questions
+        from its passages, by a UsageError."""
+        known = {row["digest"] for row in shipped_rows(self.package, "contamination.tsv")} | self.digests_of_files(
+            mirror
+        )
+        copied = []
+        for document in documents:
+            found = {*digests(document.question, document.reference, document.answer, self.letters)}
+            found.update(digests("", document.reference, "", self.letters))  # of a text that is asked no question
+            copied += [document.answer] if found & known else []
+        if copied:
+            raise UsageError(
+                f"--data {name}: {len(copied)} of its {len(documents)} answers are {self.what}, such as "
+                f"{copied[0][:60]!r}. {self.advice}"
+            )
+
+
+def refuse_test_sets(documents: Sequence[LabelledAnswer], name: str, mirror: str | None = None) -> None:
+    """Refuse training data with answers of a benchmark's :class:`TestSet`, by a UsageError."""
+    for table in filter(lambda table: table.not_learned, catalogue.tables().values()):
+        module, _, constant = table.not_learned.rpartition(".")
+        getattr(import_module(module), constant).refuse(documents, name, mirror)
+
+
+def digests(question: str, reference: str, answer: str, letters: int = _LETTERS) -> Iterator[str]:
+    """Forty bits for the first `letters` of an answer, and for a question with those of each line that may begin a passage:
+    enough that a hundred thousand lines of other data meet a thousand digests by chance once in ten thousand times."""
+    asked, told = _start(question), _start(answer, letters)
+    texts = [told] if len(told) >= _FEWEST else []
+    texts += [f"{asked} {_start(line, letters)}" for line in reference.splitlines()[:_LINES]]
+    return (hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:10] for text in texts)
+
+
+def _start(text: str, letters: int = _LETTERS) -> str:
+    """The letters and digits that begin a text, without case."""
+    plain = unicodedata.normalize("NFKC", text[: 3 * letters]).casefold()
+    return "".join(filter(str.isalnum, plain))[:letters]

@@ -128,17 +128,10 @@ def shared_draw(draws: Iterable[str]) -> str:
 def value_of(
     doc: Mapping[str, Any], tagged: Mapping[str, Any], marks: MarksOfTask, counts: bool = True
 ) -> dict[str, Any] | None:
-    """The value of the metric for a document, from its answer as the filter ``hallucination_spans`` returns it.
-
-    Args:
-        doc: the document.
-        tagged: its answer.
-        marks: of the task.
-        counts: whether the answer's words count; those of one that abstains do not.
-
-    Returns:
-        What the answer adds to the rate (:data:`FIELDS`), its article and people's spans, without what is ``None``.
-        ``None`` where no word counts, unless the answer was drawn: it then keeps its place among the draws, with weight 0.
+    """What a document's answer, as the filter ``hallucination_spans`` returns it, adds to the rate (:data:`FIELDS`), with
+    its article and people's spans, without what is ``None``. `counts` is whether the answer's words do; those of one that
+    abstains do not. ``None`` where no word counts, unless the answer was drawn: it then keeps its place among the draws,
+    with weight 0.
     """
     answer, language = tagged["answer"], doc["language"]
     number = len(words(answer, language)) if counts else 0

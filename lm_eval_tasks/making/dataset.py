@@ -61,10 +61,6 @@ def load(
         ``end``, ``category``); of inserted errors also ``passage`` (the answer with its tags) and ``categories``; of a
         translation also ``part``, ``parts``, ``text`` (with tags), ``tagged``, ``source_language``, ``source_name``,
         ``chat`` and ``translation_prefix``, and only the first part has the row's own texts.
-
-    Raises:
-        UsageError: no file is named, an option is unknown, or no row can be used.
-        MissingSource, CorruptSource: the file does not exist, or is damaged.
     """
     metadata.choice("step", step, steps.STEPS, "making")
     task = steps.task_name(step, language)

@@ -48,12 +48,9 @@ def _rejected(reason: str) -> ParsedReply:
 
 
 def other_language(text: str, language: str, beside: str = "") -> str | None:
-    """The language, or else the script, of a text that is almost certainly not in `language`; ``None`` for all others.
-
-    Args:
-        text: of the length of a question or longer; shorter texts are seldom identified with enough probability.
-        language: ISO 639 code. A language that py3langid does not know (Sindhi) is judged by its script alone.
-        beside: a text in that language, for its scripts.
+    """The language, or else the script, of a text that is almost certainly not in `language`; ``None`` for all others, and
+    for most that are shorter than a question. A language that py3langid does not know (Sindhi) is judged by its script
+    alone. `beside` is a text in that language, for its scripts.
     """
     counts, expected = scripts(text), scripts(beside)
     if len(counts) > _MOST_SCRIPTS:

@@ -124,5 +124,5 @@ BENCHMARK = Benchmark(
     },
     task_type="text-classification",
     detection="memerag",
-    not_learned="lm_eval_tasks.memerag.dataset.refuse_content",
+    not_learned="lm_eval_tasks.memerag.dataset.TEST_SET",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,13 +13,11 @@ from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED, Span, as_colu
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import quote
-from custom_metrics.usage.shipped_tables import shipped_rows
-from detector_plugin.labelled import LabelledAnswer
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
-from lm_eval_tasks.detection import contamination
+from lm_eval_tasks.detection.labelled_answers import TestSet
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -198,7 +196,6 @@ def _judged_answer(row: Mapping[str, Any], counts: Counter[str]) -> JudgedAnswer
 # the answers, and of the questions with their first passage, of the German and Spanish files. Files of other languages are
 # compared where they are in the mirror in force or in the cache. A digest says nothing of its text.
 
-_TABLE = "contamination.tsv"
 _ASKS = "MEMERAG asks not to be trained on, so that it can measure (CC BY-NC 4.0, https://github.com/amazon-science/MEMERAG)"
 
 
@@ -208,20 +205,14 @@ def refuse_name(name: str) -> None:
         raise UsageError(f"--data {name}: {_ASKS}; `lm-eval-grounded calibrate` reads runs of memerag_<language>")
 
 
-def refuse_content(documents: Sequence[LabelledAnswer], name: str, mirror: str | None = None) -> None:
-    """Refuse training data with answers of MEMERAG, or answers to its questions from its passages, by a UsageError."""
-    known = {row["digest"] for row in shipped_rows(__package__, _TABLE)} | digests_of_files(mirror)
-    what = "MEMERAG's, or to its questions from its passages"
-    contamination.refuse_content(documents, name, known, what, f"{_ASKS}; leave them out")
-
-
-def digests_of_files(mirror: str | None) -> set[str]:
-    """The digests of all files of MEMERAG in a mirror, or without one in the cache; damaged files have none."""
-    folder = sources.mirror_folder(mirror)
-    digests: set[str] = set()
+def _texts(folder: Path | None) -> Iterator[tuple[str, str, str]]:
     for name in (file_of(language, annotators) for language in LANGUAGES for annotators in FOLDERS):
         path = sources.local_copy(sources.source_file(REPOSITORY, name), folder)
-        with suppress(sources.CorruptSource, OSError):
+        with suppress(sources.CorruptSource, OSError):  # a damaged file
             for row in judged_answers(path, Counter()) if path else ():
-                digests.update(contamination.digests(row.question, row.passages[0].partition("\n")[0], row.answer))
-    return digests
+                yield row.question, row.passages[0].partition("\n")[0], row.answer
+
+
+TEST_SET = TestSet(
+    "lm_eval_tasks.memerag", _texts, "MEMERAG's, or to its questions from its passages", f"{_ASKS}; leave them out"
+)

@@ -22,6 +22,7 @@ from custom_metrics.reading.tagged_text import parse as parse  # a promised name
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import TRANSLATED, UNREADABLE, LabelledAnswer, is_unreadable
 from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data.tables import text_of
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 from lm_eval_tasks.detection.labelled_answers import Collection
@@ -128,14 +129,12 @@ def _rows(language: str, path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     columns = ["references", "generated_text", "silver_annotations"]
     columns += ["gold_annotations", "language"] if entry.gold else []
     for number, row in enumerate(_records(path)):
-        where = f"{path}, document {number}"
-        if not isinstance(row, Mapping):
-            raise sources.CorruptSource(f"{where}: expected an object, found {type(row).__name__}")
-        for column in columns:
-            if not isinstance(row.get(column), str):
-                raise sources.CorruptSource(f"{where}: {column!r} is {type(row.get(column)).__name__}, not a text")
-        if not entry.gold or row["language"].strip().lower() in (entry.name.lower(), entry.code):
-            yield number, dict(row)
+        try:
+            texts = {column: text_of(row, column) for column in columns}
+        except (AttributeError, ValueError) as error:
+            raise sources.CorruptSource(f"{path}, document {number}: {error}") from error
+        if not entry.gold or texts["language"].strip().lower() in (entry.name.lower(), entry.code):
+            yield number, texts
 
 
 @lru_cache(maxsize=1)  # the gold file holds five languages, twice annotated

@@ -7,7 +7,7 @@ import logging
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby, pairwise
@@ -200,8 +200,10 @@ def _answers(
                 "answer": answer,
             }
             url = decoded(text_of(row, "wikipedia_url", needed=False))
-        except ValueError as error:
-            raise sources.CorruptSource(f"{path}, line {number}: no annotated answer of Mu-SHROOM: {error}") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise sources.CorruptSource(
+                f"{path}, line {number}: no annotated answer of Mu-SHROOM: {error!r}"
+            ) from error
         reference = references.get(url if kind == PAGE else document["id"])
         if not answer.strip():
             counts[BLANK] += 1
@@ -257,45 +259,33 @@ OVERLAPPING = "answers with labels that overlap, made disjoint"
 
 
 def hard_spans(labels: Any, length: int, repairs: Counter[str]) -> list[Span]:
-    """Hard labels (``[[start, end], ...]``, else a ValueError) of an answer of that length as disjoint spans in order."""
-    spans = []
-    for label in _listed(labels, "hard_labels"):
-        if not isinstance(label, list) or len(label) != 2:
-            raise ValueError(f"hard_labels hold {str(label)[:80]}, not [start, end]")
-        if place := _cut_to_answer(label[0], label[1], length, repairs):
-            spans.append(Span(*place))
-    if _overlap((span.start, span.end) for span in spans):
+    """Hard labels (``[[start, end], ...]``, else a TypeError or ValueError) of an answer of that length as disjoint spans
+    in order."""
+    places = [_cut_to_answer(start, end, length, repairs) for start, end in labels]
+    spans = [Span(*place) for place in places if place]
+    if any(first.end > second.start for first, second in pairwise(sorted(spans))):
         repairs[OVERLAPPING] += 1
     return merged(spans)
 
 
 def soft_labels(labels: Any, length: int, repairs: Counter[str]) -> list[dict[str, Any]]:
-    """Soft labels (``{"start", "end", "prob"}``) of an answer of that length as disjoint ones, in order.
-
-    Where some overlap, the last one in the file holds, as in the shared task's scorer.
-
-    Raises:
-        ValueError: it is no such list, or a probability is not in [0, 1].
+    """Soft labels (``{"start", "end", "prob"}``, else a KeyError, TypeError or ValueError) of an answer of that length as
+    disjoint ones, in order. Where some overlap, the last one in the file holds, as in the shared task's scorer.
     """
-    disjoint: list[tuple[int, int, float]] = []
-    for label in _listed(labels, "soft_labels"):
-        if not isinstance(label, dict) or not {"start", "end", "prob"} <= label.keys():
-            raise ValueError(f"soft_labels hold {str(label)[:80]}, no start, end and prob")
+    shares: list[tuple[int, float] | None] = [None] * length  # of each character: the last label, and its share
+    overlapping = False
+    for number, label in enumerate(labels):
         probability = label["prob"]
         if isinstance(probability, bool) or not isinstance(probability, (int, float)) or not 0 <= probability <= 1:
             raise ValueError(f"a soft label's prob is {probability!r}, no number from 0 to 1")
         if place := _cut_to_answer(label["start"], label["end"], length, repairs):
-            disjoint.append((*place, float(probability)))
-    if _overlap((start, end) for start, end, _ in disjoint):
+            start, end = place
+            overlapping = overlapping or any(shares[start:end])
+            shares[start:end] = [(number, float(probability))] * (end - start)
+    if overlapping:
         repairs[OVERLAPPING] += 1
-        disjoint = _without_overlap(disjoint, length)
-    return [{"start": start, "end": end, "prob": probability} for start, end, probability in sorted(disjoint)]
-
-
-def _listed(labels: Any, name: str) -> list[Any]:
-    if not isinstance(labels, list):
-        raise ValueError(f"{name} is {type(labels).__name__}, not a list")
-    return labels
+    runs = ((value, [at for at, _ in run]) for value, run in groupby(enumerate(shares), key=lambda pair: pair[1]))
+    return [{"start": at[0], "end": at[-1] + 1, "prob": value[1]} for value, at in runs if value]
 
 
 def _cut_to_answer(start: Any, end: Any, length: int, repairs: Counter[str]) -> tuple[int, int] | None:
@@ -310,19 +300,6 @@ def _cut_to_answer(start: Any, end: Any, length: int, repairs: Counter[str]) -> 
         repairs[BEYOND] += 1
     place = max(0, int(start)), min(length, int(end))
     return place if place[0] < place[1] else None
-
-
-def _overlap(places: Iterable[tuple[int, int]]) -> bool:
-    return any(start < end for (_, end), (start, _) in pairwise(sorted(places)))
-
-
-def _without_overlap(labels: list[tuple[int, int, float]], length: int) -> list[tuple[int, int, float]]:
-    """Labels made disjoint: on each character the last one holds."""
-    characters: list[float | None] = [None] * length
-    for start, end, probability in labels:
-        characters[start:end] = [probability] * (end - start)
-    runs = ((value, [at for at, _ in run]) for value, run in groupby(enumerate(characters), key=lambda pair: pair[1]))
-    return [(places[0], places[-1] + 1, value) for value, places in runs if value is not None]
 
 
 # --------------------------------------------------------------------------------------------------------- labelled answers

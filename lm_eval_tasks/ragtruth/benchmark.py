@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lm_eval_tasks.definition.schema import DEFINED_MEAN, Benchmark, Group, Metric, Task
-from lm_eval_tasks.detection.detection_base import detection_base
+from lm_eval_tasks.definition.schema import Benchmark, Group, Metric, Task
+from lm_eval_tasks.detection.detection_base import IOU, RHO, detection_base
 from lm_eval_tasks.ragtruth.dataset import PARTS
 
 _COUNTED, _ANSWERS = "custom_metrics.scores.detection", "all answers"
@@ -19,7 +19,7 @@ What all RAGTruth tasks share: passages, an article or a record, an answer that 
 tags around what people marked as unsupported.""",
     documents="lm_eval_tasks.ragtruth.dataset.load_task",
     dataset_path="ParticleMedia/RAGTruth",
-    process_results="lm_eval_tasks.ragtruth.scores.process_results",
+    process_results="lm_eval_tasks.ragtruth.dataset.process_results",
     reply="copied_answer",
     metrics=(
         Metric(
@@ -48,22 +48,8 @@ tags around what people marked as unsupported.""",
             "guess)",
             **_HEADLINE,
         ),
-        Metric(
-            *("iou", DEFINED_MEAN, True, _ANSWERS),
-            definition="overlap of the characters that people and the detector mark",
-            label="IoU",
-            title="Agrees with people on what is unsupported",
-            sentence="The characters that it flags and those that people marked overlap by {value} on average, as "
-            "intersection over union",
-            **_HEADLINE,
-        ),
-        Metric(
-            *("rho", DEFINED_MEAN, True, _ANSWERS),
-            definition="rank correlation of the detector's probabilities with the annotators' votes, over characters",
-            title="Ranks characters as people do",
-            sentence="Its probabilities rank characters as people's labels do with a correlation of {value} on average",
-            **{**_HEADLINE, "unit": "correlation"},
-        ),
+        replace(IOU, title="Agrees with people on what is unsupported", prominence=0),
+        RHO,
         Metric(
             *("example_precision", f"{_COUNTED}.precision", True, _ANSWERS),
             definition="share of the flagged answers that have a marked span",
@@ -97,5 +83,5 @@ BENCHMARK = Benchmark(
     questions={"ragtruth": _QUESTION, "faithbench": _QUESTION},
     task_type="token-classification",
     detection="ragtruth",
-    not_learned="lm_eval_tasks.ragtruth.dataset.refuse_content",
+    not_learned="lm_eval_tasks.ragtruth.dataset.TEST_SET",
 )

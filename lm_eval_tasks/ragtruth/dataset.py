@@ -1,5 +1,5 @@
 """Documents of RAGTruth and FaithBench: what a model wrote from passages, a record or an article, and the spans of it that
-people marked as unsupported."""
+people marked as unsupported; and the scores of a detector on them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.reading.spans import Span, as_columns
 from custom_metrics.reading.tagged_text import merged, render
+from custom_metrics.scores import character_labels, detection
+from custom_metrics.scores.unsupported import evidence
+from custom_metrics.statistics.figures import CountsOfCluster
 from custom_metrics.usage.printable import without_surrogates
-from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.detector import DEFAULT_DETECTOR
-from detector_plugin.labelled import LabelledAnswer
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
-from lm_eval_tasks.detection import contamination
+from lm_eval_tasks.detection.labelled_answers import TestSet
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -307,32 +308,57 @@ def _place(value: Any) -> int:
     return value
 
 
+# ----------------------------------------------------------------------------------------------------------------- scores
+#
+# Those of Mu-SHROOM, and those that the field reports on RAGTruth, of whole answers and of characters.
+
+EXAMPLE = ("example_f1", "example_precision", "example_recall")
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """Per-document values of a RAGTruth task.
+
+    Returns:
+        ``example_f1``, ``example_precision``, ``example_recall``: whether the answer has a marked and a flagged span, as
+        ``[tp, fp, fn, tn]`` of one answer; ``span_f1``: the same of its characters; ``answer_auc``: the evidence of all
+        flagged words (:func:`custom_metrics.scores.unsupported.evidence`) with whether people marked any; and the values
+        of :func:`custom_metrics.scores.character_labels.process_results`.
+    """
+    gold, predicted, _ = detection.annotated_and_predicted(doc, results)
+    marked, flagged = ({at for span in spans for at in range(*span[:2])} for spans in (gold, predicted))
+    pair = bool(gold), bool(predicted)
+    example = [int(pair == cell) for cell in ((True, True), (False, True), (True, False), (False, False))]
+    both = len(marked & flagged)
+    characters = [both, len(flagged) - both, len(marked) - both, len(doc["answer"]) - len(marked | flagged)]
+    against = evidence(doc["answer"], predicted, doc["language"])
+    return {
+        **dict.fromkeys(EXAMPLE, CountsOfCluster(example, doc["passage"])),
+        "span_f1": CountsOfCluster(characters, doc["passage"]),
+        "answer_auc": CountsOfCluster([[against, float(bool(gold))]], doc["passage"]),
+        **character_labels.process_results(doc, results),
+    }
+
+
 # ---------------------------------------------------------------------------------------- the test set in training data
 #
 # RAGTruth has answers to train on: its split "train". The test answers are known by digests of their first letters, and of
 # what they were written from. Answers of one model often begin alike, so many letters are compared. ``contamination.tsv``
 # has the digests of question answering and data to text; summaries are compared where the files are there.
 
-_LETTERS = 400
 
-
-def refuse_content(documents: Sequence[LabelledAnswer], name: str, mirror: str | None = None) -> None:
-    """Refuse training data with answers of RAGTruth's test set, or about its sources, by a UsageError."""
-    known = {row["digest"] for row in shipped_rows(__package__, "contamination.tsv")} | digests_of_files(mirror)
-    what = "of RAGTruth's test set, or about its sources"
-    advice = 'Leave them out; the split "train" of the authors\' files is for training'
-    contamination.refuse_content(documents, name, known, what, advice, _LETTERS)
-
-
-def digests_of_files(mirror: str | None) -> set[str]:
-    """The digests of all test answers and their sources in a mirror, or without one in the cache."""
-    folder = sources.mirror_folder(mirror)
-    digests: set[str] = set()
+def _texts(folder: Path | None) -> Iterator[tuple[str, str, str]]:
     for part in PARTS:
         for form, read in (("authors", read_authors), ("faithjudge", read_faithjudge)):
             paths = [sources.local_copy(sources.source_file(*place), folder) for place in _places(part, form)]
-            with suppress(sources.CorruptSource, OSError):
+            with suppress(sources.CorruptSource, OSError):  # a damaged file
                 for row in read([path for path in paths if path], Counter(), part) if all(paths) else ():
-                    first = row.reference.partition("\n")[0]
-                    digests.update(contamination.digests(row.question, first, row.answer, _LETTERS))
-    return digests
+                    yield row.question, row.reference.partition("\n")[0], row.answer
+
+
+TEST_SET = TestSet(
+    "lm_eval_tasks.ragtruth",
+    _texts,
+    "of RAGTruth's test set, or about its sources",
+    'Leave them out; the split "train" of the authors\' files is for training',
+    letters=400,
+)

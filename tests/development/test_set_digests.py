@@ -8,4 +8,4 @@ from importlib import import_module
 
 if __name__ == "__main__":
     dataset = import_module(f"lm_eval_tasks.{sys.argv[1]}.dataset")
-    print(*("digest", *sorted(dataset.digests_of_files(None))), sep="\n")
+    print(*("digest", *sorted(dataset.TEST_SET.digests_of_files(None))), sep="\n")

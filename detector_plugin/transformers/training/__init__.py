@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
-from collections import Counter
+import shutil
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
-from detector_plugin.transformers.classifier import TransformersDetector
+from custom_metrics.usage.secrets import blank
+from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.inputs import Encoder
-from detector_plugin.transformers.model import library
-from detector_plugin.transformers.training import measuring, saving, trainer
-from detector_plugin.transformers.training.examples import LABELS, examples_of
+from detector_plugin.transformers.model import describe_model, library
+from detector_plugin.transformers.training import measuring, trainer
+from detector_plugin.transformers.training.data import LABELS, Parts, examples_of, synthetic
+from detector_plugin.transformers.training.measuring import Row
 from detector_plugin.transformers.training.recipe import Recipe
-from detector_plugin.transformers.training.saving import Ingredient, Trained
-from detector_plugin.transformers.training.splitting import Parts, synthetic
 
-__all__ = ["train_detector"]
+__all__ = ["Ingredient", "Trained", "train_detector"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_CHECKPOINTS = "checkpoints"  # folder of an unfinished training, below the detector's
+_RECORD = "training.json"  # written last: settings, counts, the curve of the loss, the held-out figures
+
+
+class Ingredient(NamedTuple):
+    """A collection or file that went into a detector."""
+
+    name: str  # as ``--data`` has it
+    source: str  # who made it; empty for a file of the user
+    licence: str
+    documents: int  # labelled answers that were read
+
+
+class Trained(NamedTuple):
+    """A finished training."""
+
+    folder: Path
+    threshold: float
+    rows: list[Row]  # the held-out figures
 
 
 def train_detector(
@@ -29,41 +54,39 @@ def train_detector(
     recipe: Recipe,
     folder: Path,
     *,
-    seed: int,
     made_up: int = 0,
     without: Sequence[str] = (),
     ingredients: Sequence[Ingredient] = (),
     calibrate: bool = False,
 ) -> Trained | None:
-    """Train a detector, choose its threshold, measure it, and write its folder.
+    """Train a detector, choose its threshold, measure it, and write its folder. ``None`` in the other processes of
+    ``accelerate launch``, which do not measure.
 
     Args:
-        parts: of :func:`detector_plugin.transformers.training.splitting.split`.
-        recipe: what to train, and how.
-        folder: of the detector.
-        seed: of weights, dropout and the order of examples.
-        made_up: documents to make of others, see :func:`detector_plugin.transformers.training.splitting.synthetic`.
+        parts: of :func:`detector_plugin.transformers.training.data.split`.
+        made_up: documents to make of others, see :func:`detector_plugin.transformers.training.data.synthetic`.
         without, ingredients: what was left out whole, and what went in, for the card.
         calibrate: write ``calibration.json``, of the rows that are measured.
 
-    Returns:
-        What was made; ``None`` in the other processes of ``accelerate launch``, which do not measure.
-
     Raises:
         UsageError: the recipe does not fit the data, the model or the machine, or the folder holds files.
-        TrainingFailed: the loss is not a number, memory runs out at one example at once, or a checkpoint cannot be written.
+        TrainingFailed: the loss is not a number, memory runs out at one example at once, or a file cannot be written.
     """
     for needed in ("torch", "transformers", "accelerate", *(("peft",) if recipe.adapter == "lora" else ())):
         library(needed, "train")
     if calibrate and not parts.measure and not parts.left_out:
         raise UsageError("--calibrate: nothing is held out or left out to be measured; set --held_out or --without")
     torch = library("torch")
-    made = synthetic(parts.learn, made_up, recipe.split_seed) if made_up else []
-    arguments = trainer.arguments_of(recipe, folder / saving.CHECKPOINTS, seed, parts.choose)
+    made = synthetic(parts.learn, made_up) if made_up else []
+    arguments = trainer.arguments_of(recipe, folder / _CHECKPOINTS, parts.choose)
     with arguments.main_process_first():
-        if arguments.should_save:
-            saving.check_unused(folder)
-    library("transformers").set_seed(seed)
+        if arguments.should_save and (
+            file := next((path for path in sorted(folder.rglob("*")) if path.is_file()), None)
+        ):
+            raise UsageError(
+                f"{folder} holds files already ({file.relative_to(folder)}); name another folder with -o, or remove it"
+            )
+    library("transformers").set_seed(arguments.seed)
     base = trainer.load_base(recipe, arguments)
     form, longest = base.settings.form, base.settings.max_length
     assert form is not None and longest is not None  # noqa: PT018 - load_base says both
@@ -72,11 +95,6 @@ def train_detector(
         examples_of(documents, encoder, longest, recipe, arguments.should_save)
         for documents in ([*parts.learn, *made], parts.choose)
     )
-    cut = ", ".join(f"{number} {what}" for what, number in learn.counts.items()) or "none cut or left out"
-    if not learn.all:
-        raise UsageError(
-            f"none of the labelled answers can be learned from ({cut}); set --max_length, or --too_long cut"
-        )
     if not learn.tokens[0] or not sum(learn.tokens[1:]):
         lacking = "hallucinated" if learn.tokens[0] else "supported"
         raise UsageError(f"no token of the labelled answers is {lacking}: there is nothing to tell apart")
@@ -84,13 +102,17 @@ def train_detector(
     if never := [name for name in LABELS[recipe.labels] if not tokens[name]]:
         log.warning("never in the labelled answers, so that the detector will not find it: %s", ", ".join(never))
     log.info(
-        "%s: %d examples of %d answers to learn from (%s), %d to choose by; tokens: %s",
-        *(recipe.base, len(learn.all), len(parts.learn) + len(made), cut, len(choose.all)),
+        "%s: %d examples of %d answers to learn from (%d longer than %d tokens, cut), %d to choose by; tokens: %s",
+        *(recipe.base, len(learn.all), len(parts.learn) + len(made), learn.cut, longest, len(choose.all)),
         ", ".join(f"{name} {number}" for name, number in tokens.items() if number),
     )
     fitted = trainer.fit(base, recipe, arguments, learn, choose)
     curve = fitted.state.log_history
-    saving.save(fitted, base, folder)
+    fitted.save_model(str(folder))  # in every process: parts of a model may lie in each
+    if arguments.should_save:
+        (folder / "training_args.bin").unlink(missing_ok=True)  # pickled
+        base.tokenizer.save_pretrained(folder)
+        base.settings.save(folder)
     fitted.accelerator.free_memory()
     # Measuring takes one process, and the others would wait for it longer than they may.
     if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -102,23 +124,124 @@ def train_detector(
     base = base._replace(model=None)
     gc.collect()
     torch.cuda.empty_cache()
-    counts = Counter(parts.counts)
-    counts.update({f"learned from, {what}": number for what, number in learn.counts.items()})
-    choose_by, measured, left_out = (
-        measuring.short_enough(documents, encoder, longest, counts)
-        for documents in (parts.choose, parts.measure, parts.left_out)
-    )
-    parts = replace(parts, choose=choose_by, measure=measured, left_out=left_out)
-    if counts[measuring.TOO_LONG]:
-        log.warning("%s: %d", measuring.TOO_LONG, counts[measuring.TOO_LONG])
     detector = TransformersDetector(str(folder), device="cpu" if arguments.use_cpu else "auto")
-    detector.threshold = measuring.best_threshold(detector, choose_by)
-    if not choose_by:
+    detector.threshold = measuring.best_threshold(detector, parts.choose)
+    if not parts.choose:
         log.warning("no document was held out to choose a threshold by; it is %s", detector.threshold)
-    rows = measuring.measure(detector, left_out, "left out") + measuring.measure(detector, measured, "measured")
-    replace(base.settings, threshold=detector.threshold).save(folder)
-    trained = Trained(
-        *(folder, recipe, seed, base, ingredients, parts, made, without, dict(+counts), detector.threshold, rows, curve)
+    rows = measuring.measure(detector, parts.left_out, "left out") + measuring.measure(
+        detector, parts.measure, "measured"
     )
-    saving.write_results(trained, calibrate)
-    return trained
+    settings = replace(base.settings, threshold=detector.threshold)
+    settings.save(folder)
+    used: dict[str, Any] = {
+        "recipe": recipe.name,
+        "source": recipe.source,
+        "values": {**recipe.values, "trainer": blank(dict(recipe.trainer))},
+        "base": {"name": recipe.base, "version": base.version, "licence": base.licence},
+        "detector": {**asdict(settings), "labels": [*LABELS[recipe.labels]]},
+        "documents": {
+            **{name: len(getattr(parts, name)) for name in ("learn", "choose", "measure", "left_out")},
+            **{"made_up": len(made), "learned_from_cut": learn.cut},
+        },
+        "texts": dict(parts.texts),
+        "not_used": dict(parts.counts),
+        "libraries": {name: version(name) for name in ("lm-eval-grounded", "torch", "transformers", "accelerate")},
+    }
+    _write_results(
+        folder, used, sorted({document.language for document in parts.learn}), without, ingredients, rows, calibrate
+    )
+    content = {**used, "held_out": [row.as_json() for row in rows], "curve": curve}
+    # JSON has no word for NaN: null
+    content = json.loads(json.dumps(content), parse_constant=lambda _: None)
+    (folder / _RECORD).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    shutil.rmtree(folder / _CHECKPOINTS, ignore_errors=True)
+    return Trained(folder, detector.threshold, rows)
+
+
+def _write_results(
+    folder: Path,
+    used: dict[str, Any],
+    languages: Sequence[str],
+    without: Sequence[str],
+    ingredients: Sequence[Ingredient],
+    rows: Sequence[Row],
+    calibrate: bool,
+) -> None:
+    """Write the model card, and the calibration of the rows that make one."""
+    reasons = [why for row in rows if (why := row.why_not_calibrated)]
+    calibrated = calibrate and len(reasons) < len(rows)
+    card = _card(used, languages, without, ingredients, rows, calibrated)
+    (folder / "README.md").write_text(card, "utf-8")
+    if calibrate and reasons:
+        some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
+        log.warning("%s: %d of %d rows are not calibrated: %s", folder, len(reasons), len(rows), some)
+    if calibrated:  # after the card and the settings, which decide the version
+        known = describe_model(str(folder))
+        described = {"name": known.name, "version": known.version, "licence": known.own.licence()}
+        note = "Measured by lm-eval-grounded train on texts that were not learned from in any language; "
+        note += f"left out whole: {', '.join(without)}." if without else "no language or model was left out whole."
+        measuring.calibration_of(rows, described, note).save(folder / "calibration.json")
+
+
+def _card(
+    used: dict[str, Any],
+    languages: Sequence[str],
+    without: Sequence[str],
+    ingredients: Sequence[Ingredient],
+    rows: Sequence[Row],
+    calibrated: bool,
+) -> str:
+    """The model card: what the detector is, what went in, and how good it is on what it has not seen. `calibrated` says
+    whether ``calibration.json`` lies beside it."""
+    base = used["base"]
+    lora = used["values"]["adapter"] == "lora"
+    licences = [f"{base['name']}: {base['licence']}", *(f"{data.name}: {data.licence}" for data in ingredients)]
+    front = {
+        "library_name": "peft" if lora else "transformers",
+        "pipeline_tag": "token-classification",
+        "license": "other",
+        "license_name": "; ".join(dict.fromkeys(licences)),
+        "base_model": base["name"],
+        "language": languages,
+        "tags": ["hallucination-detection", "lm-eval-grounded"],
+    }
+    head, conditions = (yaml.safe_dump(content, allow_unicode=True, sort_keys=False) for content in (front, used))
+    number = f", num_labels={len(used['detector']['labels'])}" if lora else ""
+    causal = "; its attention mask is then causal" if used["detector"]["attention"] == "bidirectional" else ""
+    data_rows = [
+        f"| {data.name} | {data.documents} | {data.source or 'own'} | {data.licence} |\n" for data in ingredients
+    ]
+    return f"""---
+{head}---
+
+# A hallucination detector
+
+Token classifier over {base["name"]}, trained by `lm-eval-grounded train`. It reads a reference and an answer and
+flags the tokens of the answer that the reference does not bear out.
+
+```bash
+lm_eval --tasks mfava_de --model ... --metadata '{{"detector": "THIS_FOLDER"}}'
+```
+
+`AutoModelForTokenClassification.from_pretrained(THIS_FOLDER{number})` loads it without this package{causal}.
+
+## Held-out figures
+
+In percent of words, counts summed over documents before dividing, with the threshold of `detector.json`.
+`left out`: languages or models that were left out whole ({", ".join(without) or "none"}). `measured`: texts that were
+neither learned from nor used to choose the threshold, in languages that were learned from.
+`real`: people marked what a model wrote on its own; `gold` and `silver`: people or GPT-4 marked inserted errors,
+which says little of real answers.
+
+{measuring.table(rows) if rows else "Nothing was held out, so nothing is known of its errors."}
+
+{"`calibration.json` has the counts behind these rows." if calibrated else "There is no calibration."}
+
+## What went in
+
+| data | documents read | source | licence |
+|---|---|---|---|
+{"".join(data_rows)}
+```yaml
+{conditions}```
+"""

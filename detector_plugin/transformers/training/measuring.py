@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,20 +15,14 @@ from custom_metrics.reading.words import words
 from custom_metrics.scores.character_labels import iou
 from custom_metrics.scores.detection import WordCounts, count_words
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
-from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, from_counts, why_too_few
+from detector_plugin.calibration import Calibration, LanguageCalibration, from_counts, why_too_few
 from detector_plugin.labelled import REAL, LabelledAnswer
-from detector_plugin.transformers.inputs import Encoder, room_for, window_bounds
 
 USUAL_THRESHOLD = 0.5
 """The threshold where no document can choose one."""
 
 _THRESHOLDS = np.round(np.arange(0.02, 0.99, 0.01), 2)
 _AS_GOOD = 0.001  # of F1, within which a threshold is as good as the best
-
-MOST_WINDOWS = 4096
-"""Of a document that is measured. Each window of the answer is read with each of the reference, so that the time grows
-with both. A reference and an answer of some 12,000 tokens each have as many, at 512 tokens."""
-TOO_LONG = f"too long to choose the threshold by or to measure, more than {MOST_WINDOWS} windows"
 
 
 class Row(NamedTuple):
@@ -45,6 +39,11 @@ class Row(NamedTuple):
     def total(self) -> WordCounts:
         """Summed over the documents."""
         return WordCounts(*map(int, self.counts.sum(axis=0)))
+
+    def as_json(self) -> dict[str, Any]:
+        """For the record of a training."""
+        named = {"part": self.part, "language": self.language, "annotations": self.annotations}
+        return {**named, "documents": len(self.documents), **self.total._asdict()}
 
     @property
     def iou(self) -> float:
@@ -77,27 +76,9 @@ class Row(NamedTuple):
     @property
     def why_not_calibrated(self) -> str:
         """Why the row makes no calibration; empty where it makes one."""
-        if self.annotations not in ANNOTATIONS:
-            return f"{self.language} {self.annotations}: not a kind that a calibration has"
         if not self.total.precision > 0:
             return f"{self.language} {self.annotations}: the detector flags no hallucinated word of what was held out"
         return why_too_few(self.errors)
-
-
-def short_enough(
-    documents: Sequence[LabelledAnswer], encoder: Encoder, max_length: int, counts: Counter[str]
-) -> list[LabelledAnswer]:
-    """The documents that `MOST_WINDOWS` suffice for; `counts` gets the number of the others."""
-    kept = []
-    for document in documents:
-        encoded = encoder.encode(document.reference, document.answer, document.question, document.language)
-        room = room_for(encoded, max_length)
-        of_reference, of_answer = window_bounds(len(encoded.reference), len(encoded.answer), room)
-        if len(of_reference) * len(of_answer) <= MOST_WINDOWS:
-            kept.append(document)
-        else:
-            counts[TOO_LONG] += 1
-    return kept
 
 
 def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
@@ -143,9 +124,11 @@ def f1_at(
 
 
 def measure(detector: Any, documents: Sequence[LabelledAnswer], part: str) -> list[Row]:
-    """A detector's errors on documents that it has not learned from, by language and kind of annotation."""
+    """The errors of any detector on documents that it has not learned from, by language and kind of annotation."""
     groups: dict[tuple[str, str], list[tuple[LabelledAnswer, WordCounts, float]]] = defaultdict(list)
     for document, spans in zip(documents, detector.detect(*_columns(documents)), strict=True):
+        if spans is None:  # the detector failed on it
+            continue
         counts = count_words(document.answer, document.language, document.spans, spans)
         overlap = iou(((s.start, s.end) for s in document.spans), ((s.start, s.end) for s in spans))
         groups[document.language, document.annotations].append((document, counts, overlap))

@@ -11,14 +11,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from custom_metrics.usage import entry_points
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import metadata
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from lm_eval_tasks.clapnq.corpus import Corpus
 
 __all__ = [
@@ -204,6 +204,8 @@ def top_k(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
         scores: (rows,), none of them ``nan``.
         k: from 1 to the number of rows.
     """
+    import numpy as np  # here: the options of `export` and `retrieve` stand in this module
+
     groups = len(scores) // _ROWS
     least: Any = -np.inf  # a score that at least k rows reach, and usually few more
     if k <= groups:
@@ -216,4 +218,6 @@ def top_k(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
 
 def _kth(scores: NDArray[np.floating[Any]], k: int) -> Any:
     """The k-th largest score, which does not depend on the order after the selection."""
+    import numpy as np
+
     return np.partition(scores, len(scores) - k)[len(scores) - k]

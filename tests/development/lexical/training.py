@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import Span, covered
 from custom_metrics.reading.words import words
+from detector_plugin import lexical
 from detector_plugin.labelled import REAL, LabelledAnswer, annotator_shares, text_groups, without_spans
-from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, model, strip_punctuation
+from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, strip_punctuation
 from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, Matrix, answer_features
 from detector_plugin.lexical.reference import TOKEN
 from tests.development.lexical.copies import (
@@ -240,7 +241,7 @@ def _train(samples: _Words, seed: int) -> bytes:
     }
     weights = _export(trees, training)
     sample = samples.x[:: max(len(samples.x) // 1000, 1)]
-    if not np.allclose(model.from_bytes(weights).trees.sums(sample), _log_odds(trees, sample), atol=1e-2):
+    if not np.allclose(lexical.from_bytes(weights).trees.sums(sample), _log_odds(trees, sample), atol=1e-2):
         raise AssertionError("the exported trees do not say what LightGBM's do")
     return weights
 
@@ -319,7 +320,7 @@ def _export(trees: _Boosters, training: Mapping[str, Any]) -> bytes:
         order: list[dict[str, Any]] = [root]  # breadth first, children side by side
         for node in order:
             if "leaf_value" in node:
-                feature.append(model.LEAF)
+                feature.append(lexical.LEAF)
                 number.append(np.float16(node["leaf_value"]))
                 continue
             split = np.float16(node["threshold"])
@@ -348,14 +349,14 @@ def to_bytes(
         threshold, spread, names, training: see ``Forest``.
     """
     metadata = {
-        "format": model.FORMAT,
+        "format": lexical.FORMAT,
         "threshold": repr(threshold),
         "spread": repr(spread),
         "features": " ".join(names),
     }
     metadata["training"] = json.dumps(training, sort_keys=True, separators=(",", ":"))
     header: dict[str, Any] = {"__metadata__": metadata}
-    kinds = {np.dtype(kind).newbyteorder("<"): name for name, kind in model.TYPES.items()}
+    kinds = {np.dtype(kind).newbyteorder("<"): name for name, kind in lexical.TYPES.items()}
     body = b""
     for name, array in sorted(arrays.items()):
         kind = array.dtype.newbyteorder("<")

@@ -2,11 +2,13 @@
 
 A *cell* is the answers of one model in one language. It is corrected by a calibration that has seen neither the language
 nor the model, and its rates are compared with what people marked.
+`python -m tests.benchmarks.cells CALIBRATION` (a file, or a detector whose ships) prints the table.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
@@ -15,7 +17,7 @@ import numpy as np
 
 from custom_metrics.hallucination import RATES, Estimates, estimate
 from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, expected_errors
-from detector_plugin.calibration import Calibration
+from detector_plugin.calibration import Calibration, load
 
 FEWEST = 15  # answers, to be a cell
 
@@ -85,3 +87,7 @@ def table(cells: Sequence[Cell]) -> str:
     baseline = [cell.mean_of_others - cell.truth for cell in cells]
     lines.append(f"{'mean of other languages':28}{fmean(baseline):>+8.2f}{fmean(map(abs, baseline)):>8.2f}")
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table(cells(load(sys.argv[1]))))
