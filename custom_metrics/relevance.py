@@ -29,9 +29,9 @@ from custom_metrics.abstention import (
     retracts_verdict,
 )
 from custom_metrics.abstention.folding import EDGE, legible
-from custom_metrics.abstention.question_reading import breaks_off, leaves_open, only_prepares
+from custom_metrics.abstention.question_reading import breaks_off, leaves_open, only_names_material, only_prepares
 from custom_metrics.abstention.sentence_splitting import MASK, denies_quotation, split, without_quotations
-from custom_metrics.reading.no_answer import is_service_failure, is_unrelated, no_answer, without_prompt
+from custom_metrics.reading.no_answer import is_service_failure, is_unfilled, is_unrelated, no_answer, without_prompt
 from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.statistics.figures import outcome
 
@@ -117,11 +117,14 @@ def robust_label(
         text = without_prompt(after_reasoning(response or ""), question, passages)
     if not _SUBSTANCE.search(text) or is_service_failure(text, question):
         return INVALID
+    again = text != final and (question or "").startswith(text.strip())  # the question, and its beginning
     text = legible(text)
     if _SAYS_PRESENT in text.lower():
         text = _ECHO.sub(" ", text)
     if text.strip(EDGE) in _LETTERS:
         return _LETTERS[text.strip(EDGE)]
+    if again or is_unfilled(text, question) or (text[:1] == "`" and no_answer(text, question, passages) == "code"):
+        return INVALID
     lowered = _one_line(text).replace("’", "'").strip(" \"'*-_#")
     opens_with_phrase = lowered.startswith((ANSWER.lower(), NO_ANSWER.lower()))
     verdict = None if opens_with_phrase or _ASKS_BACK.match(lowered) else labelled_verdict(text, language)
@@ -150,7 +153,9 @@ def robust_label(
         return NO_ANSWER
     if no_answer(text, question, passages) or is_unrelated(text, question, passages):
         return INVALID
-    return NO_ANSWER if leaves_open(text, language, question) else ANSWER
+    if leaves_open(text, language, question):
+        return NO_ANSWER
+    return INVALID if only_names_material(text, language, question) else ANSWER
 
 
 def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | None:
@@ -173,6 +178,14 @@ def _label_of_phrases(text: str, lowered: str, language: str | None) -> str | No
         unquoted = "\n".join(sentence for sentence, _ in split(own) if MASK not in sentence)
         return INVALID if has_both and not is_abstention(unquoted, language, partial=False) else None  # the instruction
     labels = [ANSWER if match[0][0] == "y" else NO_ANSWER for match in mentions]
+    between = _PHRASES.sub("", own)
+    if (
+        ANSWER in labels
+        and NO_ANSWER in labels
+        and not _SUBSTANCE.search(between)
+        and (len(labels) > 3 or "/" in between)
+    ):
+        return INVALID  # the two take turns, or as in the instruction
     if _REFUSES.search(own, 0, mentions[0].start()) and labels[0] == ANSWER:
         return NO_ANSWER
     for at in range(len(mentions) - 1, 0, -1):

@@ -25,7 +25,6 @@ from itertools import islice
 
 from custom_metrics.abstention.clause_reading import (
     abstains_in_clauses,
-    denies_question,
     one_answers,
     tells_something_else,
 )
@@ -76,7 +75,7 @@ _IN_BRACKETS = re.compile(r"\([^()]*\)?")
 _COLON = re.compile(r".{20}[:：]\s?\S.{20}")
 _SHORT_NO = 2  # letters
 _LONGEST_CONCLUSION = 120
-_LEADS = (":", "-", ",", "、")
+_LEADS = (":", "-", ",", "、", "،")
 _SHORT_LEAD = 24  # characters: "In short, no"
 _NEAR_WORDS, _NEAR_UNSPACED = 5, 8  # between what names a verdict and the verdict
 _LONGEST_VERDICT = 60  # characters under a label; more is an explanation
@@ -222,7 +221,8 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
                 not TRIGGERS.isdisjoint(kinds) or is_bare(label, kinds)
                 for label, kinds in zip(labels, hits, strict=True)
             )
-            verdicts.append(verdict is not negative)
+            # "It cannot be told: no passage names it" says it twice
+            verdicts.append(verdict is not (negative and (verdict or _is_particle(field.value, tables))))
     if verdicts:
         return verdicts[0] if text[:1] in "{[<`" else verdicts[-1]
     if len(by_passage) == 1 and len(labelled[0].value) > _SHORT_VALUE:
@@ -232,6 +232,10 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
     if by_passage and not (len(labelled) <= 3 and {"yes", "i d"} <= listed):
         return None if None in by_passage and True not in by_passage else True in by_passage
     return False if nothing else None
+
+
+def _is_particle(value: str, tables: list[tuple[str, Lexicon]]) -> bool:
+    return any(lexicon.fold(value).strip(EDGE) in lexicon.no for _, lexicon in tables)
 
 
 def _verdict(value: str, lexicon: Lexicon) -> bool | None:
@@ -256,7 +260,8 @@ def concluded_verdict(text: str, language: str | None = None) -> bool | None:
     """The "yes" or "no" that a short sentence at the front or at the end of an answer concludes with: "So the verdict would
     be no", "With these passages: no". ``None`` where there is none."""
     for _, lexicon in lexicons(text, language):
-        if not any(map((folded := lexicon.fold(excerpt(text))).__contains__, (*lexicon.no, *lexicon.yes))):
+        folded = lexicon.fold(excerpt(text))
+        if len(folded) > _LONGEST_CONCLUSION and not any(map(folded.__contains__, (*lexicon.no, *lexicon.yes))):
             continue
         stated = stated_text(folded, lexicon).strip(EDGE)
         if stated in (*lexicon.no, *lexicon.yes) and stated != folded.strip(EDGE):
@@ -274,7 +279,10 @@ def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
         return None
     verdicts = lexicon.details(text).get("verdict", [])
     stop = len(text)
-    while starts := [start for start, end in verdicts if end == stop]:  # "いいえ**となります**"
+    hits = lexicon.search(text)
+    particles = (*lexicon.yes, *lexicon.no)
+    behind = [*verdicts, *(place for place in hits.get("openers", ()) if text[slice(*place)] not in particles)]
+    while starts := [start for start, end in behind if end == stop]:  # "いいえ**となります**", "no, **unfortunately**"
         stop = len(text[: min(starts)].rstrip(EDGE))
     ends = [
         (len(particle), verdict)
@@ -282,26 +290,32 @@ def _concludes(sentence: str, lexicon: Lexicon) -> bool | None:
         for particle in particles
         if text.endswith(particle, 0, stop)
     ]
-    if not ends:
-        return None
-    if "untrue" in lexicon.search(text):
+    if not ends and "but" not in hits:  # "Going by these texts, not given"
+        ends = [(end - start, False) for start, end in hits.get("bare", ()) if end == stop and start]
+        verdicts = []
+    if not ends or "untrue" in hits:
         return None
     longest, verdict = max(ends)  # "ไม่ใช่" ends with "ใช่"
     start = stop - longest
     other = lexicon.no if verdict else lexicon.yes
-    choice = not {word.strip(EDGE) for word in text[: max(0, start)].split()}.isdisjoint(other)  # "yes or no"
+    lead = text[: max(0, start)]
+    for first, last in verdicts:  # Serbian "rekao bih **da** ne"
+        lead = lead[:first] + " " * (min(last, len(lead)) - first) + lead[last:]
+    choice = not {word.strip(EDGE) for word in lead.split()}.isdisjoint(other)  # "yes or no"
     if not start and stop < len(text):
         return verdict  # "Hayır derdim", "いいえです"
     if start <= 0 or choice or not is_boundary(text[start - 1], text[start]):
         return None
-    return verdict if _leads_to(text[:start], lexicon.search(text), verdicts) else None
+    return verdict if _leads_to(text[:start], hits, verdicts) else None
 
 
 def _leads_to(text: str, hits: Hits, verdicts: list[tuple[int, int]]) -> bool:
     """Whether the text in front of a particle names a verdict, or the material and then a mark, a few words before it; and
     neither abstains nor reports what others said. `hits` and `verdicts` are those of the sentence."""
-    if any(end <= len(text) for kind in TRIGGERS for _, end in hits.get(kind, ())) or sources_of(text, hits):
+    if any(end <= len(text) for kind in TRIGGERS for _, end in hits.get(kind, ())) or sources_of(text, {}):
         return False
+    if any(end == len(text.rstrip()) for _, end in hits.get("citing", ())) and "material" in hits:
+        return True  # "Going by these ten texts no"
     if any(  # "he said no", but "I would have said no"
         not any(first <= start and end <= last for first, last in verdicts) for start, end in hits.get("reported", ())
     ):
@@ -369,11 +383,7 @@ def decide(
         material = "material" in sentence.hits
         replies = asked and sentence.is_short()  # to the question of the sentence before: "The year? Nowhere."
         label = sentence.classify(spoke_of_material or replies)
-        if (
-            label is NOTHING_SAID
-            and not (partial or statements)
-            and (tells_something_else(sentence, lexicon) or (replies and denies_question(sentence, lexicon)))
-        ):
+        if label is NOTHING_SAID and not (partial or statements) and tells_something_else(sentence, lexicon):
             label = SOMETHING_ELSE
         asked = sentence.asks and not partial
         reason = label.why

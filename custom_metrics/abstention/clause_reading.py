@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_boundary, is_word
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon
-from custom_metrics.abstention.sentence_reading import CITED_PASSAGE, TRIGGERS, Sentence, ordinal, sources_of
+from custom_metrics.abstention.sentence_reading import CITED_PASSAGE, ITEM, TRIGGERS, Sentence, ordinal, sources_of
 from custom_metrics.abstention.sentence_splitting import MASK
 
 _SILENT = ("abstains", "silent", "lacks")
@@ -24,6 +23,7 @@ _BREAK = re.compile(r"[,;،؛、](?! ?\d)| - ")
 _RANGE = re.compile(r"(?<!\d)(\d{1,2})(?!\d)\W{0,3}(?:[^\W\d]{1,7}\W{1,3}|[^\W\d]{1,3})?(\d{1,2})(?!\d|[ ,.]\d{3})")
 _NUMBER = re.compile(r"\d+")
 _VALUE = re.compile(r"(?<![\d\[(])\d{2,}")
+_REVIEWED = 3  # items that name what passages are about
 _NEAR = 20  # characters between "only" or "except" and its passage
 _SHORT = 16  # characters beside the passage's name: "It's in passage 7", "[2] 1932"
 _NEXT_TO = 4  # between "not" and "given"
@@ -41,6 +41,7 @@ def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
     ):
         return False  # no passage is named
     answering: set[str] = set()
+    reviewed = sum(bool(ITEM.match(sentence.text)) for sentence in sentences) >= _REVIEWED
     singled_out = False
     about = ALL
     for sentence in sentences:
@@ -86,7 +87,7 @@ def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
                 if not excepts:  # "no passage, except passage 8, gives the year"
                     return False
             elif triggers or _ends_within(sentence.hits, start, end) or _denied(hits):
-                if about == ALL and not (excepts and "abstains" not in hits):
+                if (about == ALL and not (excepts and "abstains" not in hits)) or (reviewed and not start):
                     return False
                 answering.discard(about)
             elif about not in (ALL, SOME) and "tells" in hits and _VALUE.search(text):
@@ -122,7 +123,7 @@ def tells_something_else(sentence: Sentence, lexicon: Lexicon) -> bool:
         turned = any(0 <= start - turn <= 1 for turn in (cut, *turns))
         if start >= cut and (turned or any(0 <= verb - end <= _NEXT_TO for verb in verbs)):
             return True
-    return _ends_in_denial(text, lexicon, cut)
+    return ends_in_denial(text, lexicon, cut)
 
 
 def _telling(hits: Hits, details: Hits, breaks: Iterable[int]) -> list[tuple[int, int]]:
@@ -163,22 +164,22 @@ def _parted(one: tuple[int, int], other: tuple[int, int], breaks: Iterable[int])
 
 
 def abstains_in_clauses(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
-    """Whether any of the sentences may abstain by :func:`tells_something_else`, as the first one does, or by
-    :func:`denies_question`."""
+    """Whether the first of the sentences may abstain by :func:`tells_something_else`."""
     first = next((sentence for sentence in sentences if not sentence.asks and len(sentence.text) >= _FEW), None)
-    return (first is not None and tells_something_else(first, lexicon)) or any(
-        before.asks and reply.is_short() and denies_question(reply, lexicon) for before, reply in pairwise(sentences)
+    return first is not None and tells_something_else(first, lexicon)
+
+
+def denies_telling(details: Hits) -> bool:
+    """Whether a "not" stands beside a verb of telling."""
+    tells = details.get("tells", ())
+    return any(
+        0 <= verb - end <= _NEAR or 0 <= start - last <= _NEXT_TO
+        for start, end in details.get("denies", ())
+        for verb, last in tells
     )
 
 
-def denies_question(sentence: Sentence, lexicon: Lexicon) -> bool:
-    """Whether a sentence behind a question denies it ("Is it in there? Sadly it isn't"); a bare "no" and a choice ("yes or
-    no") do not."""
-    words = {word.strip(EDGE) for word in sentence.text.split()}
-    return len(words) > 1 and words.isdisjoint(lexicon.yes) and _ends_in_denial(sentence.text, lexicon)
-
-
-def _ends_in_denial(text: str, lexicon: Lexicon, start: int = 0) -> bool:
+def ends_in_denial(text: str, lexicon: Lexicon, start: int = 0) -> bool:
     """Whether a folded sentence ends with a "not" or a "no" that begins at `start` or later ("the date is not")."""
     stop = len(text.rstrip(EDGE))
     if any(end == stop and first >= start for first, end in lexicon.details(text).get("denies", ())):

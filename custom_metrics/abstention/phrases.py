@@ -33,7 +33,7 @@ LANGUAGES: tuple[str, ...] = tuple(
 
 UNSPECIFIC = (
     *("ordinals", "requests", "reviews", "asks", "asks_number", "asks_name", "asks_date"),
-    *("greets", "prepares", "restates", "missing", "elsewhere"),
+    *("greets", "prepares", "restates", "unasked", "missing", "elsewhere"),
 )
 """Keys whose words say little of the language of a text: those of questions, which answers repeat, and of any text."""
 
@@ -58,6 +58,7 @@ class Lexicon:
     fold: Callable[[str], str]  # folds a text as the phrases were folded
     yes: tuple[str, ...]
     no: tuple[str, ...]
+    answers: tuple[str, ...]  # "answer" and the like
     answer_marker: re.Pattern[str]
 
 
@@ -133,6 +134,7 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
         fold=folded,
         yes=tuple(words["yes"]),
         no=tuple(words["no"]),
+        answers=tuple(words["answer_marker"]),
         answer_marker=re.compile(rf"(?:{markers})\s?:\s?" if markers else r"(?!)"),
     )
 

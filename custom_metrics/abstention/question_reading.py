@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 import re
+from difflib import SequenceMatcher
 from functools import cache
 
 from custom_metrics.abstention import lexicons
-from custom_metrics.abstention.clause_reading import tells_something_else
-from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_word
+from custom_metrics.abstention.clause_reading import denies_telling, ends_in_denial
+from custom_metrics.abstention.folding import EDGE, NO_SPACES, fold, is_word
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon, lexicon_of, phrase_table, supported_language
-from custom_metrics.abstention.sentence_reading import ITEM, TRIGGERS, Sentence, length, numbered, sources_of
+from custom_metrics.abstention.sentence_reading import (
+    ITEM,
+    TRIGGERS,
+    Sentence,
+    length,
+    numbered,
+    only_openers,
+    sources_of,
+)
 from custom_metrics.abstention.sentence_splitting import MASK, split, without_quotations
 
 _LONGEST = 400  # characters; a longer text without any number or name explains something
 _SHORT = 40  # characters of a sentence in front of a request: "Sure, I'd be happy to help!"
+_TITLE = 24  # characters; a shorter question may be one ("Quo vadis?")
+_LITTLE = 2  # letters
+_COURTEOUS = 120  # characters of a text that only greets
+_THANKS = 20  # characters of greetings that are no "of course"
 _NAME = 3  # words from which a text is no mere name ("Nada Surf")
 _BESIDE_INPUT = 18  # beside "I see no contexts": "in your message"
 _TURNED = 8  # between "but" and the "not" of what it is instead
+_FEW, _MOST = 3, 0.55  # letters, and their share, by which a word of the question is known in another form
 _STEM = 5  # characters by which a name is known in another case: "Budapešti", "Budapeští"
+_BRIEF = 54  # characters
 _NUMBER = re.compile(
     r"[\d½¼¾]|[〇零一二三四五六七八九十百千万萬億亿]{2,}|[一二三四五六七八九十百千万](?=[年月日歳岁世個个人名座本])"
 )
 _VALUE = re.compile(r"(?<![\d\[(])(?!10(?!\d))\d{2,}")  # "the 10 passages"
 _STATES = re.compile(r"[:：] ?\S")  # "I can help: Paris"
-_PREPARING = frozenset(("requests", "prepares", "restates"))
+_PREPARING = frozenset(("requests", "prepares", "restates", "unasked"))
 _ASKING = frozenset(("asks", "asks_number", "asks_name", "asks_date"))
+_QUOTES = frozenset("'\"")
+_SAYING = frozenset(("tells", "affirms", "present", "some", "besides", "only", "part", "but", "although", "citing"))
+_ABOUT = frozenset(("material", "tells", "offer", "beside", "reviews"))
 _UNIT = (
     r"[\s\-]?(?:[ck]?m(?![\w.])|km|[%€$]|met(?:er|r)|mèt|mét|мет|км|м(?![\w.])|kilom|килом|米|公里|公尺|キロ|メートル|미터|킬로|متر|ميٽر|میٹر"
     r"|كيلو|کیلو|ڪلو|मीटर|किलो|মিটার|কিলো|మీటర|కిలో|เมตร|กิโล|מטר|ק\"מ|mil(?:l|j|i)|милл|mita|tonn)"
@@ -35,6 +53,7 @@ _YEAR = re.compile(  # a year or a day, not "1560 metres"
     r"|[\d〇零一二三四五六七八九十百]{1,4} ?[年년]|\d(?:st|nd|rd|th)? century"
 )
 _AMOUNT = re.compile(rf"(?<![\d\[])\d[\d.,]*\d(?:{_UNIT})?|(?<![\d\[])\d{_UNIT}")
+_UNFINISHED = ",:;-–—([，、：；،"
 _EMPTY_ITEM = re.compile(r"\n\W*[^\W\d]*\W*\d{1,2}[.):]?\Z")
 _SENTENCE = re.compile(r"(?:^|[.!?:;…\n])[\s\"'“”«»„(¿¡*-]*")
 _CAPITAL = re.compile(r"(?<![^\W_])(?!I\b)[^\W\d_a-z]\w*")
@@ -51,13 +70,20 @@ def only_prepares(text: str, language: str | None) -> bool:
 
 
 def _only_prepares(text: str, lexicon: Lexicon) -> bool:
-    if "?" not in text and "؟" not in text and _PREPARING.isdisjoint(lexicon.details(text)):
+    found = lexicon.details(text) if "?" not in text and "؟" not in text else None
+    if found is not None and _PREPARING.isdisjoint(found) and ("greets" not in found or len(text) > _COURTEOUS):
         return False
-    prepares, answers = False, False
-    for sentence, asks in split(text):
+    prepares, answers, greeted = False, False, 0
+    for at, (sentence, asks) in enumerate(split(text)):
         details = lexicon.details(sentence)
-        for start, end in reversed(details.get("greets", ())):
-            sentence = sentence[:start] + sentence[end:]  # "no problem" is no "no"
+        if not at and "unasked" in details:
+            return True  # a summary, a story, a refusal of what is harmful: whatever follows
+        for start, end in reversed(details.get("greets", ())):  # "no problem" is no "no"
+            greeted += length(sentence[start:end].strip("\0"))
+            sentence = sentence[:start] + "\0" * (end - start) + sentence[end:]
+        sentence = sentence.replace("\0", "")
+        if at and text.startswith(sentence.strip()):
+            continue  # the question over and over, cut
         hits = lexicon.search(sentence)
         request = min((start for start, _ in details.get("requests", ())), default=len(sentence))
         missing = any(
@@ -72,16 +98,30 @@ def _only_prepares(text: str, lexicon: Lexicon) -> bool:
             prepares = True
         elif (_VALUE.search(sentence) and not asks) or (abstains and not (asks and "prepares" in details)):
             return False
-        elif "prepares" in details and "but" not in hits and not _STATES.search(sentence):
+        elif (
+            "prepares" in details
+            and "but" not in hits
+            and not _STATES.search(sentence)
+            and not _ends(sentence, lexicon)
+        ):
             prepares = not numbered(sentence)
             answers = answers or not prepares
-        elif asks and not _ASKING.isdisjoint(details) and not _affirms(sentence, hits, lexicon):
+        elif (
+            asks
+            and (len(sentence) > _TITLE or not _ASKING.isdisjoint(details))
+            and not _affirms(sentence, hits, lexicon)
+        ):
             prepares = True
         elif asks or _is_beside(sentence, hits, lexicon):
-            answers = answers or any(map(str.isalnum, sentence))  # unless a request follows
+            answers = answers or sum(map(str.isalnum, sentence)) > _LITTLE  # unless a request follows
         else:
             return False
-    return prepares and not answers
+    return (prepares or greeted > _THANKS) and not answers
+
+
+def _ends(sentence: str, lexicon: Lexicon) -> bool:
+    """Whether a sentence ends with a "yes" or a "no"."""
+    return sentence.rstrip(EDGE).split(" ")[-1].strip(EDGE) in (*lexicon.yes, *lexicon.no)
 
 
 def _is_beside(sentence: str, hits: Hits, lexicon: Lexicon) -> bool:
@@ -99,18 +139,48 @@ def _affirms(sentence: str, hits: Hits, lexicon: Lexicon) -> bool:
 def breaks_off(text: str, language: str | None) -> bool:
     """Whether an answer begins to go through the passages one by one, and breaks off at one of them."""
     text = text.rstrip(" \n*_")
-    if not is_word(text[-1:] or ".") and text[-1:] not in ",:;-–—([" and not _EMPTY_ITEM.search(text):
+    if not is_word(text[-1:] or ".") and text[-1:] not in _UNFINISHED and not _EMPTY_ITEM.search(text):
         return False
     for _, lexicon in lexicons(text, language):
         (first, asks), *others = [*split(lexicon.fold(text.strip()).replace(":\n", ".\n"))] or [("", True)]
-        leads = lexicon.details(first) if others and not asks else {}
-        if "reviews" in leads or "prepares" in leads:
-            last = others[-1][0]
-            hits = lexicon.search(last)
-            of_passage = ITEM.match(last) or sources_of(last, hits) or ("material" in hits and "reviews" in leads)
-            if not _VALUE.search(last) and (of_passage or "ordinals" in lexicon.details(last)):
-                return True
+        leads = {} if asks else lexicon.details(first)
+        cut = text[-1:] in _UNFINISHED and bool(text)
+        if not cut and {"reviews", "prepares"}.isdisjoint(leads):
+            continue
+        last = others[-1][0] if others else first
+        hits, begins = lexicon.search(last), lexicon.search(first)
+        named = ITEM.match(last) or sources_of(last, hits) or "ordinals" in lexicon.details(last)
+        reviews = "reviews" in leads and "material" in hits
+        if not others:
+            named, reviews = False, (reviews and not _STATES.search(text)) or (cut and only_openers(first, hits))
+        elif cut and "reviews" in lexicon.details(last):
+            reviews = True  # "Good question! Let's look at it together:"
+        elif cut and not asks and not _STATES.search(first) and sources_of(first, begins):
+            reviews = reviews or bool(named and {"present", "affirms", "tells"}.isdisjoint(begins))
+        if not _VALUE.search(last) and (reviews or (named and not {"reviews", "prepares"}.isdisjoint(leads))):
+            return True
     return False
+
+
+def only_names_material(text: str, language: str | None, question: str | None) -> bool:
+    """Whether a short text speaks of the material without a word of telling, a number, a passage, or a name that the
+    question does not have: "Now I will translate the passages", "Read the contexts carefully". It is no answer."""
+    own = supported_language(language)
+    words = len(text.split()) + sum(map(len, NO_SPACES.findall(text))) // _FEW
+    if own is None or words < _FEW or length(text) > _BRIEF or _NUMBER.search(text) or _STATES.search(text):
+        return False
+    if not question or question.lower() == question:
+        return False  # a script without capitals: a name cannot be told
+    lexicon = lexicon_of(own)
+    folded = lexicon.fold(text)
+    hits = lexicon.search(folded) | lexicon.details(folded)
+    if "material" not in hits or not _SAYING.isdisjoint(hits) or not _QUOTES.isdisjoint(folded):
+        return False
+    said = {word.strip(EDGE) for word in folded.split()}
+    if any(yes in folded if NO_SPACES.search(yes) else yes in said for yes in lexicon.yes):
+        return False
+    plain = _CAPITAL.sub(lambda match: match[0].lower() if lexicon.fold(match[0]) in _words(own) else match[0], text)
+    return not _names(plain, question, own, inside=True)
 
 
 def leaves_open(text: str, language: str | None, question: str | None) -> bool:
@@ -126,6 +196,9 @@ def leaves_open(text: str, language: str | None, question: str | None) -> bool:
     asked = lexicon.details(lexicon.fold(question))
     if "asks" not in asked and "asks_number" not in asked:
         return False
+    number = _YEAR if "asks_date" in asked else _VALUE if "asks_number" in asked else None
+    if _denies_asked(text, question, lexicon, bool(number and number.search(text))):
+        return True
     if "asks_number" in asked and (_YEAR if "asks_date" in asked else _NUMBER).search(text):
         return False
     told = _AMOUNT.sub("", text)
@@ -136,18 +209,77 @@ def leaves_open(text: str, language: str | None, question: str | None) -> bool:
     sentences = [Sentence(sentence, asks, lexicon) for sentence, asks in split(without_quotations(folded, lexicon))]
     if any(_sets_against(sentence, lexicon) for sentence in sentences):
         return True
-    if (
-        (named or "asks_name" not in asked)
-        and told != text
-        and any(tells_something_else(s, lexicon) for s in sentences)
-    ):
-        return True
     details = lexicon.details(folded)
     # "Only the year, 1715, is told, not who it was"
     if told != text and {"only", "denies"} <= details.keys() and not _names(told, question, own, inside=True):
         return True
     refers = min((start for kind in ("elsewhere", "requests") for start, _ in details.get(kind, ())), default=0)
     return bool(refers) and _denies(folded[:refers], lexicon, told=True)
+
+
+def _denies_asked(text: str, question: str, lexicon: Lexicon, valued: bool) -> bool:
+    """Whether a clause denies that what the question asks for is told, and what stands in front of it speaks of the
+    material: "We learn who owned it. The builder's name is simply not written". Where the text has a number of the asked
+    kind (`valued`), only "not when it opened" does."""
+    about = denied = asked = False
+    for piece, asks in split(without_quotations(lexicon.fold(text), lexicon)):
+        hits = lexicon.search(piece) | lexicon.details(piece)
+        if denied and (not {"but", "present", "affirms", "some"}.isdisjoint(hits) or _NUMBER.search(piece)):
+            return False
+        turns = [start for start, _ in hits.get("but", ())]
+        denials = [start for kind in ("denies", "bare", *TRIGGERS) for start, _ in hits.get(kind, ())]
+        starts = [0, *turns, *(match.end() for match in _PART.finditer(piece) if len(piece) - match.end() > _TURNED)]
+        for start in sorted({*starts}):
+            clause = Sentence(piece[start:].strip(), asks, lexicon)
+            if any(at >= start for at in denials) and not any(start < cut <= max(denials) for cut in starts):
+                told = about or "material" in hits or any(at >= start for at, _ in hits.get("asks", ()))
+                told = told or any(at < start for kind in _ABOUT for at, _ in hits.get(kind, ()))
+                if told and _denies_what(clause, question, lexicon, valued):
+                    denied = True
+        if denied and any(cut > max(denials, default=0) for cut in turns):
+            return False  # "I don't know exactly, but it seems that ..."
+        words = {word.strip(EDGE) for word in piece.split()}  # "Is it there? It isn't", but no "yes or no"
+        reply = asked and length(piece) <= _SHORT and words.isdisjoint(lexicon.yes)
+        denied = denied or (reply and ends_in_denial(piece, lexicon))
+        asked, about = asks, about or bool(ITEM.match(piece)) or not _ABOUT.isdisjoint(hits)
+    return denied
+
+
+def _denies_what(clause: Sentence, question: str, lexicon: Lexicon, valued: bool) -> bool:
+    """Whether a clause denies to tell something that shares a word with the question, of no passage in particular."""
+    text, details = clause.text, lexicon.details(clause.text)
+    hits = clause.hits | details
+    if clause.asks or _NUMBER.search(text) or MASK in text or sources_of(text, clause.hits):
+        return False
+    if not {"present", "affirms", "some", "besides", "reported"}.isdisjoint(hits):
+        return False
+    # not "the exact day", nor "who" to a "when"
+    others = [text[start:end] for kind in ("part", "asks") for start, end in hits.get(kind, ())]
+    ends = any(end == len(text.rstrip(EDGE)) for _, end in hits.get("bare", ()))
+    asked = " ".join((question, *lexicon.answers))
+    turns = [
+        at for at, _ in details.get("asks", ()) for _, end in details.get("denies", ()) if 0 <= at - end <= _TURNED
+    ]
+    return (
+        (bool(turns) or (not valued and (ends or clause.classify(True).abstains or denies_telling(details))))
+        and all(other in lexicon.fold(question) or _shares(other, question, lexicon) for other in others)
+        and _shares(text, asked, lexicon)
+    )
+
+
+def _shares(text: str, question: str, lexicon: Lexicon) -> bool:
+    """Whether a folded text holds a word of the question, in any form; capitals inside the question are its subject."""
+    starts = {match.end() for match in _SENTENCE.finditer(question)}
+    names = {match[0] for match in _CAPITAL.finditer(question) if match[0][0].isupper() and match.start() not in starts}
+    kept = [word for word in _WORD.findall(question) if word not in names]
+    asked = _WORD.findall(fold(lexicon.fold(" ".join(kept)), marks=True))
+    return any(_same_stem(word, other) for word in _WORD.findall(fold(text, marks=True)) for other in asked)
+
+
+def _same_stem(word: str, other: str) -> bool:
+    size = SequenceMatcher(None, word, other, autojunk=False).find_longest_match().size
+    longest = max(len(word), len(other))
+    return longest > _FEW <= size and size >= _MOST * longest
 
 
 def _sets_against(sentence: Sentence, lexicon: Lexicon) -> bool:

@@ -29,8 +29,8 @@ _BREAK = re.compile("[:;؛]")
 # Behind a word ("passage 3", "文章[2]", "muktadha wa 3") or before it ("4. szöveg", "৪ নম্বর প্রসঙ্গ", "第三段").
 _NUMBERED = re.compile(r"(?<=[\w\u0900-\u0e7f])(?<!\d)(?=( ?\[?\d| (?:[^\W\d]{1,3}\.?) \d{1,2}(?!\d)|ที่ ?\d))")
 _NUMBER_BEFORE = re.compile(
-    r"(?<!\d)\d{1,2}(?:[.ºª°]|-?[^\W\d]{1,3}\b| ?(?:নম্বর|নং|नंबर|नम्बर|نمبر))\s(?=[^\W\d])|第[\d一二三四五六七八九十]{1,2}"
-    r"|(?<!\d)\d{1,2}(?:番目?|つ目)の?"
+    r"(?:\[\d{1,2}\]\w{0,2}|(?<!\d)\d{1,2}(?:[.ºª°]|-?[^\W\d]{1,3}\b| ?(?:নম্বর|নং|नंबर|नम्बर|نمبر)))\s(?=[^\W\d])"
+    r"|第[\d一二三四五六七八九十]{1,2}|(?<!\d)\d{1,2}(?:番目?|つ目)の?"
 )
 _DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"[^\s\d.,;:!?()\"']{1,30}")
@@ -172,7 +172,7 @@ class Sentence:
             return False
         if "present" in self.hits or "affirms" in self.hits:
             return True
-        return not ("material" in self.hits or "offer" in self.hits or _only_openers(self.text, self.hits))
+        return not ("material" in self.hits or "offer" in self.hits or only_openers(self.text, self.hits))
 
     def names_source(self) -> bool:
         """Whether the sentence names the material as its source ("According to passage 3, ...") and says more."""
@@ -274,7 +274,7 @@ class Sentence:
             lead = text[:start]
             if start >= first or _COMMA.search(text, end, first):
                 break  # the concession is over before the abstention begins
-            if len(lead.strip(EDGE)) > 1 and not _only_openers(lead, hits) and not _speaks_of(0, start, hits):
+            if len(lead.strip(EDGE)) > 1 and not only_openers(lead, hits) and not _speaks_of(0, start, hits):
                 return CONCEDED  # "Paris, although the text does not say so."
             comma = _COMMA.search(text, last)
             if comma and (
@@ -393,7 +393,7 @@ def _skip_edge(text: str, start: int = 0) -> int:
     return len(text) - len(text[start:].lstrip(EDGE))
 
 
-def _only_openers(text: str, hits: Hits) -> bool:
+def only_openers(text: str, hits: Hits) -> bool:
     """Whether a sentence, or what stands in front in one, is one opener."""
     return "openers" in hits and (_skip_edge(text), len(text.rstrip(EDGE))) in hits["openers"]
 

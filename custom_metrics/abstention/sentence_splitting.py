@@ -9,7 +9,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 
-from custom_metrics.abstention.folding import EDGE, is_boundary
+from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_boundary
 from custom_metrics.abstention.phrases import Lexicon
 from custom_metrics.abstention.sentence_reading import TRIGGERS, sources_of
 
@@ -18,6 +18,7 @@ ABSTENTION = "\x01"  # for a quoted abstention, until it is known whether the te
 _LONGEST_VERDICT = 60  # characters
 _DENIED_AFTER, _DENIED_BEFORE = 40, 24  # characters between a "not" and the quotation that it denies
 _NEXT_TO = 2
+_CLOSES = 12
 _REASON = 200  # characters behind a quotation in which a passage is named
 _CLAUSE_END = re.compile(r"[.!?;:\n。؟۔।\x00\x01]| - ")
 _PART_END = re.compile(_CLAUSE_END.pattern + "|[,،、]")
@@ -139,11 +140,20 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
         return f" {match[0][1:-1]} "
     ends = not after or match.string[match.end() : match.end() + 1] in "\n.。"
     quoted = match[0][1:-1]
-    if ends and (not before or any(end == len(before) for _, end in lexicon.search(before).get("openers", ()))):
+    clause = _PART_END.split(before)[-1]
+    if ends and (
+        not before
+        or (
+            any(end == len(before) for _, end in lexicon.search(before).get("openers", ()))
+            and "denies" not in lexicon.details(clause)
+        )
+    ):
         return f" {quoted} "
+    if not ends and NO_SPACES.match(after):  # "判定は「なし」**です**"
+        rest = _MARKS.split(match.string[match.end() : match.end() + _CLOSES])[0]
+        ends = (0, len(rest)) in lexicon.details(rest).get("verdict", ())
     lead = match.string[: match.start()]
     if ends and '"' not in lead and lead.count("(") == lead.count(")"):  # `I would go with "I don't know"`
-        clause = _PART_END.split(before)[-1]
         details = lexicon.details(clause)
         if "verdict" in details and "denies" not in details and "offer" not in lexicon.search(clause):
             return f" {quoted} "

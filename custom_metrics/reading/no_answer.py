@@ -44,30 +44,6 @@ PASSAGES = 10  # of a NoMIRACL prompt, where they are not given
 
 _SUBSTANCE = re.compile(r"[^\W_]")
 
-# The headings of all prompts of NoMIRACL and CLAPnq, and those under which base models add questions and answers.
-_HEADING = re.compile(
-    r"[^\w\[]*(?:(?P<asks>QUESTIONS?\s*:|(?:user|human)\s*:|\[(?:title|document|conversation)\]\s*:)"
-    r"|CONTEXTS\s*:(?=\s*\[\d{1,3}\]\s*[^\n]{0,120}?\S:\s)|(?:OUTPUT|## Explanation|## Answer|agent|\[answer\])\s*:)",
-    re.IGNORECASE,
-)
-_INSTRUCTION = re.compile(
-    r"[\s#*.]*(?:"
-    r"I will give you a question and several contexts containing information about the question"
-    r"|You are an evaluator checking whether the question contains the answer within the contexts or not"
-    r"|(?:Remember to )?read the contexts carefully(?: and provide a step-by-step explanation for your answer)?"
-    r"|If any of the contexts answers? the question(?:: [^\n]{0,400}?)?, (?:please )?respond as either"
-    r"(?:[\s\"'“”]*(?:Yes, answer is present|I don['’]t know|or)[.,\"'“”]*)*"
-    r"|Do not add any other information in your output"
-    r"|You must follow the output format with:?"
-    r"|## Explanation:\.\.\. ## Answer:(?:[\s\"'“”]*(?:Yes, answer is present|I don['’]t know|or)[.,\"'“”]*)*"
-    r"|Please answer a question about this article"
-    r"|If the question is unanswerable, say [\"']?unanswerable[\"']?"
-    r"|Generate next agent response, given the following document\(s\)"
-    r"|Answer with no more than 150 words"
-    r"|If you cannot base your answer on the (?:above )?document(?:\(s\)|s)?, please state that you do not have an answer"
-    r")[.:]?",
-    re.IGNORECASE,
-)
 _OFTEN = ("Yes, ", "I don", "\nYes, ", "\nI don")  # no part of a prompt begins so: most answers of a run need no more
 _ASKING = "?？؟.;。 \"'”“»"
 _LEAD = re.compile(r"[\s\"'*“”„«»]*")
@@ -75,6 +51,22 @@ _PASSAGE = re.compile(r"\s*\[(\d{1,3})\]\s*(?=[^\n]{0,120}?\S:\s)")
 _FIRST = re.compile(r"\W*CONTEXTS\s*:\s*\[1\]", re.IGNORECASE)
 _OUTPUT = re.compile(r"(?:^|\s)(?:OUTPUT|ANSWER|agent|assistant|\[answer\])\s*:\s*", re.IGNORECASE)
 _VERDICT = re.compile(r"(?=\b(?:Yes, answer is present|I don['’]t know))", re.IGNORECASE)
+
+
+@cache
+def _table(name: str) -> dict[str, Any]:
+    import yaml
+
+    text = resources.files("custom_metrics.reading").joinpath(f"{name}.yaml").read_text("utf-8")
+    table: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    return table
+
+
+@cache
+def _form_of(name: str) -> re.Pattern[str]:
+    form = _table("forms")[name]
+    pattern = f"{form.get('start', '')}(?:{'|'.join(form['any'])}){form.get('end', '')}"
+    return re.compile(pattern, re.IGNORECASE if form["ignore_case"] else 0)
 
 
 def without_prompt(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str:
@@ -98,9 +90,9 @@ def without_prompt(text: str, question: str | None = None, passages: Sequence[st
             while end < len(text) and text[end] in _ASKING:
                 end += 1
             start, headed = end, False
-        elif match := _INSTRUCTION.match(text, start):
+        elif match := _form_of("instruction").match(text, start):
             start = match.end()
-        elif match := _HEADING.match(text, start):
+        elif match := _form_of("heading").match(text, start):
             start = match.end()
             headed = bool(match["asks"])
         else:
@@ -116,6 +108,24 @@ def without_prompt(text: str, question: str | None = None, passages: Sequence[st
         return text[start:].lstrip() if start else text
     output = _OUTPUT.search(text, start) or _VERDICT.search(text, start)
     return text[output.end() :] if output else ""
+
+
+_LABEL = re.compile(r"(?:^|(?<=[\s#*:：]))(?![\u0e00-\u9fff]{7})[^\W\d_][^\n:：.!?。]{0,30}[:：]")
+_UNFILLED = re.compile(r"\.{3}|…|\[[^\[\]\d]{2,80}\]|<[^<>\n]{2,40}>|[\"'](?:NO_)?ANSWER[\"'](?: OR )?")
+_COUNTS = re.compile(r"(?:\d+[.):]?\s+){10,}\d+\W*")
+
+
+def is_unfilled(text: str, question: str | None = None) -> bool:
+    """Whether a text is a form with nothing in it: headings ("Passage 1:\\nPassage 2:"), with dots or what to write in
+    brackets behind them, also with the question; or numbers of items."""
+    labels = _LABEL.findall(text) if ":" in text or "：" in text else ()
+    if not labels:
+        return bool(_COUNTS.fullmatch(text))
+    query = (question or "").strip().rstrip(_ASKING)
+    rest = _LABEL.sub(" ", text.replace(query, " ") if query else text)
+    if len(labels) + len(_UNFILLED.findall(rest)) > 2:
+        rest = _UNFILLED.sub(" ", rest)
+    return not _SUBSTANCE.search(rest) or (len(labels) > 1 and labels[-1].startswith(rest.strip()))
 
 
 _LONGEST_FAILURE = 200  # characters
@@ -144,10 +154,7 @@ _LONG_WORD = re.compile(r"[^\W\d_]{5,}")
 @cache
 def _failures() -> tuple[frozenset[str], dict[str, re.Pattern[str]], frozenset[str]]:
     """Apologies; the first two characters of entries to the pattern of these entries; the first two of any failure."""
-    import yaml
-
-    text = resources.files("custom_metrics.reading").joinpath("service_failures.yaml").read_text("utf-8")
-    table: dict[str, list[Any]] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    table = dict(_table("service_failures"))
     apologies = frozenset(table.pop("apologies"))
     patterns: dict[str, set[str]] = {}
     for entry in dict.fromkeys(entry for entries in table.values() for entry in entries):
@@ -195,6 +202,7 @@ def is_service_failure(text: str, question: str | None = None) -> bool:
 
 
 _COPIES = 4
+_DOUBLED = 3
 _LONGEST_PERIOD = 64  # words
 _LONGEST_UNIT = 32  # characters
 _SAME_LETTER = 6  # "XXXX" may be a name, and "1111" is a year
@@ -221,6 +229,9 @@ def _loops(text: str) -> bool:
         if len({*pairwise(joined)}) < _FEW * (len(joined) - 1):
             return not _says_something_first(text)
     # all but the first quarter goes round, and that quarter is no sentence
+    doubled = [word for word, after in pairwise(words) if word == after and _SUBSTANCE.search(word)]
+    if len({*doubled}) >= _DOUBLED and _COPIES * len(doubled) >= len(words):
+        return True  # "de de la la los los"
     tail = words[len(words) // 4 :] if len(words) >= _COPIES * 2 else []
     unit = _period(tail, _LONGEST_PERIOD)
     return any(map(_SUBSTANCE.search, tail[:unit])) and not _says_something_first(text)
@@ -244,39 +255,12 @@ def _says_something_first(text: str) -> bool:
     return bool(_SUBSTANCE.search(first)) and text.count(first) == 1 and not _loops(first)
 
 
-_HTML = frozenset(
-    "a abbr article aside b base blockquote body br button canvas caption center cite code col dd del details div dl dt em "
-    "figure font footer form h1 h2 h3 h4 h5 h6 head header hr html i iframe img input ins kbd label li link main mark meta "
-    "nav noscript object ol option p param pre q ref s samp script section select small source span strike strong style "
-    "sub summary sup svg table tbody td template textarea tfoot th thead time title tr tt u ul var video xml "
-    "answer context output passage question response result text document user assistant system".split()
-)
 _TAG = re.compile(
     r"<(?P<closing>/?)(?P<name>[A-Za-z][\w:-]{0,30})(?P<more>\s[^<>]{0,300}|/)?>|<[!?][^<>]{0,300}>"
     r"|&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[A-Za-z]{2,8});",
 )
 _LATEX = re.compile(r"\\(?:begin|end|documentclass|usepackage)(?:\[[^\]\n]{0,80}\])?\{[^{}\n]{0,80}\}|\\[A-Za-z]{2,20}")
-_CODE = re.compile(
-    r"(?:```[\w+-]{0,20}\s*)?(?:[>$#/ ]{0,4})(?:"
-    r"(?:async )?def \w+\s*\(|class \w+\s*(?:\([^()\n]{0,80}\))?\s*[:{]"
-    r"|import [a-z][\w.]*(?: as \w+|\s*;|\s*\n)"
-    r"|from [\w.]+ import \w|#include\b|#!/|(?:public|private|protected) (?:static |final )*(?:class|void|int|String)\b"
-    r"|(?:async )?function\s*\w*\s*\([^()\n]{0,200}\)\s*\{|(?:const|var) \w+\s*=|let \w+\s*=[^\n]{0,200};|INSERT INTO \w"
-    r"|SELECT\s[^\n]{1,200}\sFROM\s\w"
-    r"|print\(|console\.log\(|return\b[^\n]{0,200};|(?:if|for|while) ?\([^()\n]{0,200}\) ?\{"
-    r"|using namespace \w|package [\w.]+;"
-    r"|if __name__ ==|int main\(|System\.out\.|[\w.]{1,40} = [\[{]|@[\w.]+\n\s*(?:async )?def )"
-)
 _CODE_MARKS = frozenset(";{}=<>")
-_ROLE = r"(?:assistant|user|system|human|model|instruction|response|input)"
-_DEBRIS = re.compile(
-    r"<[|\uff5c/][\w\uff5c▁|]{1,40}[|\uff5c]?>|<(?:s|unk|pad|bos|eos|mask|cls|sep|start_of_turn|end_of_turn|extra_id_\d+)>"
-    r"|\[/?(?:INST|SYS|PAD|UNK|CLS|SEP|MASK|BOS|EOS|END)\]|<0x[0-9A-F]{2}>|[ĠĊ▁]"
-    r"|\b(?:im_start|im_end|start_header_id|end_header_id|eot_id|endoftext|end_of_text|begin_of_text|start_of_turn|end_of_turn"
-    r"|extra_id_\d+|eom_id|INST)\b"
-    rf"|#{{1,4}} ?{_ROLE}\b:?|\b{_ROLE}:|\bassistant\b|\b(?:user|system)(?=\n|$)",
-    re.IGNORECASE,
-)
 _TOKEN_FORM = re.compile(r"[|<>\[\]#:_Ġ▁]|assistant", re.IGNORECASE)
 
 
@@ -287,7 +271,7 @@ def _is_markup(text: str) -> bool:
 
     def stripped(tag: re.Match[str]) -> str:
         name = (tag["name"] or "").lower()
-        is_tag = not name or name in _HTML or tag["closing"] or tag["more"] or names[name] > 1
+        is_tag = not name or name in _table("forms")["html"]["any"] or tag["closing"] or tag["more"] or names[name] > 1
         return " " if is_tag else tag[0]
 
     bare = _LATEX.sub(" ", _TAG.sub(stripped, text))
@@ -296,7 +280,7 @@ def _is_markup(text: str) -> bool:
 
 def _is_code(text: str) -> bool:
     """Whether a text begins as a program and no line of it is a sentence of three words or more."""
-    return bool(_CODE.match(text.lstrip())) and not any(
+    return bool(_form_of("code").match(text.lstrip())) and not any(
         line.rstrip()[-1:] in tuple(".!?。।۔؟")
         and line[:1].isalpha()
         and len(line.split()) >= 3
@@ -307,9 +291,11 @@ def _is_code(text: str) -> bool:
 
 def _is_debris(text: str) -> bool:
     first = _SUBSTANCE.search(text)
-    if first and not any(_DEBRIS.match(text, at) for at in range(first.start() + 1)):  # as nearly all answers
+    if first and not any(
+        _form_of("debris").match(text, at) for at in range(first.start() + 1)
+    ):  # as nearly all answers
         return False
-    return _TOKEN_FORM.search(text) is not None and not _SUBSTANCE.search(_DEBRIS.sub(" ", text))
+    return _TOKEN_FORM.search(text) is not None and not _SUBSTANCE.search(_form_of("debris").sub(" ", text))
 
 
 _BEYOND_LATIN = re.compile("[^\u0000-\u036f\u1e00-\u1eff\u2000-\u2bff\ufb00-\ufb06\uff00-\uff60]")
