@@ -218,8 +218,9 @@ class TaskReader:
         """What people said of an answer, as a rate by their marks has it; empty where it was not drawn, or nobody could
         judge it."""
         value = self._reading(answer).values.get(metric)
-        judged = isinstance(value, Mapping) and value.get("times") and not {"marked", "answers"}.isdisjoint(value)
-        return value if judged else {}
+        if isinstance(value, Mapping) and value.get("times") and not {"marked", "answers"}.isdisjoint(value):
+            return value
+        return {}
 
     def lay_out(self, answers: Mapping[str, Answer]) -> Document:
         """A document with the answers of all models (label to answer)."""
