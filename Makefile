@@ -40,7 +40,8 @@ demo: $(DEMO)/.done
 	  -o $(RESULTS)/demo/marked; } > $(RESULTS)/demo/log 2>&1 || { cat $(RESULTS)/demo/log; exit 1; }
 	@$(DEMO)/bin/lm-eval-grounded compare $(DEMO_RUNS) --short
 	@$(DEMO)/bin/lm-eval-grounded report $(DEMO_RUNS) -o $(RESULTS)/report.html > /dev/null
-	@echo "Bounds, examples and every answer, a page for your browser: $(RESULTS)/report.html"
+	@echo "Bounds, examples and answers, a page for your browser: $(RESULTS)/report.html"
+	@echo "The runs are in $(RESULTS)/demo/MODEL; the README's next commands are in $(DEMO)/bin."
 
 # The README's picture of a report: the demo's.
 picture: $(DEV)/.browser demo

@@ -23,6 +23,7 @@ from lm_eval_tasks.results.leaderboard.entry import entry_of
 from lm_eval_tasks.results.leaderboard.standings import sections_of
 from lm_eval_tasks.results.marks.draw import TaskAnswers
 from lm_eval_tasks.results.report.headlines import headlines
+from lm_eval_tasks.results.reproduce import commands_of, read_recorded
 from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import Run, read_runs
 from tests.logged_runs import in_this_process, replay
@@ -99,6 +100,9 @@ def test_what_nobody_can_judge_is_left_out_and_bounded(
         r"by people's marks of \d+ answers \(\d+ draws, \d+ words\), 95 % bounds .*; 1 more could be judged by nobody"
     )
     assert re.search(basis, caplog.text)
+    assert main(["report", str(tmp_path / "out"), "-o", str(tmp_path / "report.html")]) == 0
+    (command,) = commands_of(read_recorded(written))[0][-1:]
+    assert command.endswith(" --marks " + " ".join(task.provenance["marks"]["files"]))
 
 
 def test_annotators_who_disagree_are_averaged_and_doubted(

@@ -80,7 +80,7 @@ def test_models_are_ranked_by_the_balanced_error(released: Path) -> None:
     assert rows(overview) == [
         ("gpt-4-azure", 1, ["19.7 %", "22.8 %", "15.5 %"]),
         ("gpt-3.5-turbo-azure", 2, ["24.3 %", "40.6 %", "7.3 %"]),
-        ("Mixtral-8x7B-Instruct-v0.1", 2, ["27.4 %", "19.1 %", "35.8 %"]),
+        ("Mixtral-8x7B-Instruct-v0.1", 2, ["27.3 %", "18.8 %", "35.8 %"]),
         ("llama-2-70b-chat", 4, ["50.1 %", "100.0 %", "0.2 %"]),
     ]
     parts = [(task, subset) for task in ("nomiracl_de", "nomiracl_sw") for subset in ("relevant", "non_relevant")]

@@ -65,7 +65,7 @@ def test_the_sections_stand_in_order(page: Path) -> None:
     root = parsed(page)
     sections = [section.get("id") for section in root.xpath("//main/section")]
     assert sections == ["summary", "plots", "differences", "documents", "provenance", "words"]
-    assert root.xpath("string(//h1)") == "Which model makes up less?"
+    assert root.xpath("string(//h1)") == "Which model errs less?"
     levels = [int(heading.tag[1]) for heading in root.iter("h1", "h2", "h3", "h4")]
     assert (levels[0], levels.count(1)) == (1, 1)
     assert all(after - before <= 1 for before, after in pairwise(levels))

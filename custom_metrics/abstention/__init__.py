@@ -25,6 +25,7 @@ from itertools import islice
 
 from custom_metrics.abstention.clause_reading import (
     abstains_in_clauses,
+    denies_question,
     one_answers,
     tells_something_else,
 )
@@ -383,7 +384,11 @@ def decide(
         material = "material" in sentence.hits
         replies = asked and sentence.is_short()  # to the question of the sentence before: "The year? Nowhere."
         label = sentence.classify(spoke_of_material or replies)
-        if label is NOTHING_SAID and not (partial or statements) and tells_something_else(sentence, lexicon):
+        if (
+            label is NOTHING_SAID
+            and not (partial or statements)
+            and (tells_something_else(sentence, lexicon) or (replies and denies_question(sentence, lexicon)))
+        ):
             label = SOMETHING_ELSE
         asked = sentence.asks and not partial
         reason = label.why

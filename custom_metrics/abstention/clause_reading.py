@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_boundary, is_word
 from custom_metrics.abstention.patterns import Hits
@@ -164,9 +165,19 @@ def _parted(one: tuple[int, int], other: tuple[int, int], breaks: Iterable[int])
 
 
 def abstains_in_clauses(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
-    """Whether the first of the sentences may abstain by :func:`tells_something_else`."""
+    """Whether any of the sentences may abstain by :func:`tells_something_else`, as the first one does, or by
+    :func:`denies_question`."""
     first = next((sentence for sentence in sentences if not sentence.asks and len(sentence.text) >= _FEW), None)
-    return first is not None and tells_something_else(first, lexicon)
+    return (first is not None and tells_something_else(first, lexicon)) or any(
+        before.asks and reply.is_short() and denies_question(reply, lexicon) for before, reply in pairwise(sentences)
+    )
+
+
+def denies_question(sentence: Sentence, lexicon: Lexicon) -> bool:
+    """Whether a sentence behind a question denies it ("Is it in there? Sadly it isn't"); a bare "no" and a choice ("yes or
+    no") do not."""
+    words = {word.strip(EDGE) for word in sentence.text.split()}
+    return len(words) > 1 and words.isdisjoint(lexicon.yes) and ends_in_denial(sentence.text, lexicon)
 
 
 def denies_telling(details: Hits) -> bool:

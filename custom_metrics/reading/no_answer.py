@@ -113,6 +113,7 @@ def without_prompt(text: str, question: str | None = None, passages: Sequence[st
 _LABEL = re.compile(r"(?:^|(?<=[\s#*:：]))(?![\u0e00-\u9fff]{7})[^\W\d_][^\n:：.!?。]{0,30}[:：]")
 _UNFILLED = re.compile(r"\.{3}|…|\[[^\[\]\d]{2,80}\]|<[^<>\n]{2,40}>|[\"'](?:NO_)?ANSWER[\"'](?: OR )?")
 _COUNTS = re.compile(r"(?:\d+[.):]?\s+){10,}\d+\W*")
+_VERDICTS = re.compile("[❌✗✘🚫⛔👎❎✅✓✔👍☑]")
 
 
 def is_unfilled(text: str, question: str | None = None) -> bool:
@@ -125,7 +126,9 @@ def is_unfilled(text: str, question: str | None = None) -> bool:
     rest = _LABEL.sub(" ", text.replace(query, " ") if query else text)
     if len(labels) + len(_UNFILLED.findall(rest)) > 2:
         rest = _UNFILLED.sub(" ", rest)
-    return not _SUBSTANCE.search(rest) or (len(labels) > 1 and labels[-1].startswith(rest.strip()))
+    return not (_SUBSTANCE.search(rest) or _VERDICTS.search(rest)) or (
+        len(labels) > 1 and labels[-1].startswith(rest.strip())
+    )
 
 
 _LONGEST_FAILURE = 200  # characters

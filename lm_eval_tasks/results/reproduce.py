@@ -177,6 +177,9 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
             if (value := metadata_of(first, key)) is not None:
                 text = json.dumps(value) if isinstance(value, Mapping) else str(value)
                 scored += [f"--{key.removeprefix('calibration_')}", text]
+        by_people = (mapping(record.get(key)) for record in run.records.values() for key in ("marks", "label_marks"))
+        if marks := dict.fromkeys(name for each in by_people for name in each.get("files") or ()):
+            scored += ["--marks", *marks]
         commands.append(" ".join(map(shell_word, scored)))
     if any(BLANK in command for command in commands):
         notes.append(

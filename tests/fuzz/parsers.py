@@ -371,13 +371,13 @@ PARSERS: dict[str, Parser] = {
     "hard labels": Parser(
         _hard_spans,
         texts.like([st.lists(texts.places, min_size=2, max_size=2)]),
-        (ValueError,),
+        (TypeError, ValueError),
         {"nested": lambda n: [[0, at % 10 + 1] for at in range(n // 8)]},
     ),
     "soft labels": Parser(
         _soft_labels,
         texts.like([_span_fields]),
-        (ValueError,),
+        (KeyError, TypeError, ValueError),
         {"nested": lambda n: [{"start": 0, "end": at % 10 + 1, "prob": 0.5} for at in range(n // 8)]},
     ),
     "run file": Parser(

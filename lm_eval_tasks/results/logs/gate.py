@@ -17,7 +17,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import printable
 from lm_eval_tasks.results import LOGGED
 from lm_eval_tasks.results.compare import compare_runs
-from lm_eval_tasks.results.formats import as_text, bounds, points, range_of_points
+from lm_eval_tasks.results.formats import as_text, bounds, not_measurable, points, range_of_points
 from lm_eval_tasks.results.logs.run import FLAGGED_ANSWERS
 from lm_eval_tasks.runs import Run, read_runs
 
@@ -54,6 +54,8 @@ def check_limit(figure: Figure, limit: float, margin: float = MARGIN) -> Check:
     if not figure.n:
         return Check(name, UNDECIDED, "No answer could be judged.")
     seen = f"{as_text(figure.value, 'share')} of {figure.n} answers are flagged [{bounds(figure, 'share')}]"
+    if unknown := not_measurable(figure, "share"):
+        seen = f"the share of flagged answers among {figure.n} is {unknown}"
     if figure.low > limit:
         return Check(name, FAILED, f"{seen}: shown to be over {limit_text}.")
     if figure.high < limit + margin:

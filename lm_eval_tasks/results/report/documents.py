@@ -38,6 +38,7 @@ _TOP = 0.1  # share of a task's flagged answers that are its most hallucinated
 _COLUMNS = _KINDS, _STANCE, _SHARE, _DIFFERS = "kinds", "stance", "share", "differs"
 _NAMES = (*KINDS,)
 _EXAMPLES = 3
+_MARKED = 50  # documents that people marked, which are shown beside the others
 _QUESTION = 80  # characters of a question of an example
 
 
@@ -163,13 +164,16 @@ class DocumentSampler:
         return tuple(columns.values())
 
     def sample(self, number: int | None) -> TaskDocuments:
-        """Lay out at most `number` documents; ``None`` for all. A samples file that has changed since is a
-        CorruptSource."""
+        """Lay out at most `number` documents, and fifty that people marked; ``None`` for all. A samples file that has
+        changed since is a CorruptSource."""
         task = next(iter(self._tasks.values()))
         kinds = [*map(_kinds_of, self._of_documents.tolist())]
         counts = Counter(kind for document_kinds in kinds for kind in document_kinds)
         reader, documents = reader_of(task), []
         chosen = choose(self._contents.tolist(), kinds, self._share.tolist(), number)
+        if number:
+            marked = [place for place, own_kinds in enumerate(kinds) if "marked" in own_kinds]
+            chosen = [*dict.fromkeys([*chosen, *marked[:_MARKED]])]
         for document in sorted(chosen, key=lambda place: -np.nan_to_num(self._differs[place])):
             rows = zip(self._answers, self._rows[:, document].tolist(), self._bits[:, document].tolist(), strict=True)
             answered = [(model, row, _kinds_of(bits)) for model, row, bits in rows if row >= 0]

@@ -215,9 +215,12 @@ class TaskReader:
         return judged._replace(verdict=verdict, tone=tone, kinds=kinds, differs=max(differs))
 
     def _by_people(self, answer: Answer, metric: str) -> Mapping[str, Any]:
-        """What people said of an answer, as a rate by their marks has it; empty where it was not drawn."""
+        """What people said of an answer, as a rate by their marks has it; empty where it was not drawn, or nobody could
+        judge it."""
         value = self._reading(answer).values.get(metric)
-        return value if isinstance(value, Mapping) and value.get("times") else {}
+        if isinstance(value, Mapping) and value.get("times") and not {"marked", "answers"}.isdisjoint(value):
+            return value
+        return {}
 
     def lay_out(self, answers: Mapping[str, Answer]) -> Document:
         """A document with the answers of all models (label to answer)."""
