@@ -283,7 +283,7 @@ def test_a_page_grows_with_its_answers_and_not_by_their_square(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("task", "runs", "number", "message"),
     [
-        ("mfava_de", [ROWS], 4, "4 answers with seed 1: draw 5 or more"),
+        ("mfava_de", [ROWS], 4, "4 answers: draw 5 or more"),
         ("mfava_de", [[mfava_row(0, "")]], 5, "nothing to draw"),
         ("clapnq_gold", [[clapnq_row(1, "I don't know.")]], 5, "nothing to draw"),
         ("mfava_de", [ROWS, ROWS], 5, "run0 and run1 gave the same answers"),

@@ -129,7 +129,7 @@ CLAPNQ = [clapnq_row(number, f"answer {number}") for number in range(6)]
         (["--tasks", "mfava_zh"], "run: the run of run has no mfava_zh; it has clapnq_gold, mfava_de, nomiracl_de"),
         (["--tasks", "nomiracl_de"], "nomiracl_de: people mark answers of mfava_<language>"),
         (["--tasks", "mfava_de", "--answers", "4"], "draw 5 or more"),
-        (["--tasks", "mfava_de", "--seed", "-1"], "with a seed of 0 or more"),
+        (["--tasks", "mfava_de", "--seed", "-1"], "seed -1: give 0 or more"),
         (
             ["--tasks", "mfava_de", "--kind", "ratings", *PAGE],
             "--kind ratings is of clapnq_gold* and clapnq_rag*, not of mfava_de",

@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     named = [*runs[0].tasks] if arguments.tasks is None and len(runs[0].tasks) == 1 else split_names(arguments.tasks)
     tasks = dict.fromkeys(task for name in named for task in runs[0].groups.get(name, (name,)))
     if not tasks:
-        raise UsageError("--tasks: name a task, such as mfava_de")
+        raise UsageError(f"--tasks: name a task of the run: {', '.join(runs[0].tasks)}")
     if kind in ("ratings", "preferences") and (other := [task for task in tasks if not task.startswith("clapnq_")]):
         raise UsageError(f"--kind {kind} is of clapnq_gold* and clapnq_rag*, not of {', '.join(other)}")
     if kind == "preferences" and len(runs) != 2:

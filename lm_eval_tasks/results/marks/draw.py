@@ -72,7 +72,7 @@ class TaskAnswers(NamedTuple):
         if kind != "labels" and not is_tagged(task.task):
             raise UsageError(
                 f"{task.task}: people mark answers of mfava_<language>, clapnq_gold*, clapnq_rag* and {LOGGED}, which are "
-                f"held against a text"
+                f"held against a text{'; --kind labels is for this task' if can_be_labelled(task) else ''}"
             )
         of_clapnq, given = task.benchmark == "clapnq", task.benchmark == "clapnq" or task.task == LOGGED
 
@@ -208,8 +208,10 @@ def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans
         UsageError: there are too few draws for bounds, the documents of the runs differ, two runs have the same answers, or
             there is nothing to draw.
     """
-    if number < FEWEST_DRAWS or seed < 0:
-        raise UsageError(f"{number} answers with seed {seed}: draw {FEWEST_DRAWS} or more, with a seed of 0 or more")
+    if number < FEWEST_DRAWS:
+        raise UsageError(f"{number} answers: draw {FEWEST_DRAWS} or more, or there are no bounds")
+    if seed < 0:
+        raise UsageError(f"seed {seed}: give 0 or more")
     first = runs[0]
     for place, run in enumerate(runs[1:], 1):
         _check_same_documents(first, run)
