@@ -68,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.output is None:
         raise UsageError("train: name the folder of the new detector with -o DIR")
+    if arguments.synthetic < 0:
+        raise UsageError(f"--synthetic {arguments.synthetic}: a number of documents, from 0 on")
     without = split_names(arguments.without)
     parts, ingredients = _parts(recipe, without, split_names(arguments.languages), arguments.mirror)
     trained = train_detector(

@@ -18,7 +18,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.secrets import blank
 from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.inputs import Encoder
-from detector_plugin.transformers.model import describe_model, library
+from detector_plugin.transformers.model import describe_model, first_line, library
 from detector_plugin.transformers.training import measuring, trainer
 from detector_plugin.transformers.training.data import LABELS, Parts, examples_of, synthetic
 from detector_plugin.transformers.training.measuring import Row
@@ -108,11 +108,14 @@ def train_detector(
     )
     fitted = trainer.fit(base, recipe, arguments, learn, choose)
     curve = fitted.state.log_history
-    fitted.save_model(str(folder))  # in every process: parts of a model may lie in each
-    if arguments.should_save:
-        (folder / "training_args.bin").unlink(missing_ok=True)  # pickled
-        base.tokenizer.save_pretrained(folder)
-        base.settings.save(folder)
+    try:
+        fitted.save_model(str(folder))  # in every process: parts of a model may lie in each
+        if arguments.should_save:
+            (folder / "training_args.bin").unlink(missing_ok=True)  # pickled
+            base.tokenizer.save_pretrained(folder)
+            base.settings.save(folder)
+    except (OSError, library("safetensors").SafetensorError) as error:  # a full disk
+        raise trainer.TrainingFailed(f"the detector cannot be written to {folder}: {first_line(error)}") from error
     fitted.accelerator.free_memory()
     # Measuring takes one process, and the others would wait for it longer than they may.
     if torch.distributed.is_available() and torch.distributed.is_initialized():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, BooleanOptionalAction
+from argparse import ArgumentError, ArgumentParser, BooleanOptionalAction
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from importlib import resources
@@ -49,6 +49,7 @@ class Recipe:
 
 
 _VALUES = [value for value in fields(Recipe) if value.metadata]
+_MOST_HELD_OUT = 0.9
 
 
 def read(name: str, words: Sequence[str] = ()) -> Recipe:
@@ -66,7 +67,7 @@ def read(name: str, words: Sequence[str] = ()) -> Recipe:
         raise UsageError(f"recipe {name!r}: there are {', '.join(sorted(files))}")
     table = yaml.safe_load(files[name].read_text("utf-8"))
     values, trainer = table.pop("values"), table.pop("trainer")
-    parser = ArgumentParser("lm-eval-grounded train", "%(prog)s [options]", allow_abbrev=False, add_help=False)
+    parser = ArgumentParser(allow_abbrev=False, add_help=False, exit_on_error=False)
     for value in _VALUES:
         flags = dict.fromkeys((f"--{value.name}", f"--{value.name.replace('_', '-')}"))
         if value.type == "bool":
@@ -74,7 +75,10 @@ def read(name: str, words: Sequence[str] = ()) -> Recipe:
         else:
             kind = {"int": int, "float": float}.get(str(value.type), str)
             parser.add_argument(*flags, type=kind, choices=value.metadata["choices"])
-    given, of_trainer = parser.parse_known_args(words)
+    try:
+        given, of_trainer = parser.parse_known_args(words)
+    except ArgumentError as error:
+        raise UsageError(f"train: {error}") from error
     option = ""
     for word in of_trainer:
         if word.startswith("--"):
@@ -86,4 +90,9 @@ def read(name: str, words: Sequence[str] = ()) -> Recipe:
         else:
             raise UsageError(f"{word!r} belongs to no option; a value of a recipe is set with --name value")
     values |= {key: value for key, value in vars(given).items() if value is not None}
-    return Recipe(name=name, trainer=trainer, **values, **table)
+    recipe = Recipe(name=name, trainer=trainer, **values, **table)
+    if not 0 <= recipe.held_out <= _MOST_HELD_OUT:
+        raise UsageError(f"--held_out is a share of the texts, from 0 to {_MOST_HELD_OUT}, got {recipe.held_out}")
+    if recipe.patience < 0:
+        raise UsageError(f"--patience is a number of evaluations, from 0 on, got {recipe.patience}")
+    return recipe

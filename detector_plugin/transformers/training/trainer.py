@@ -135,6 +135,8 @@ def arguments_of(recipe: Recipe, folder: Path, choose: Sequence[LabelledAnswer])
     """
     torch, transformers = library("torch"), library("transformers")
     values = dict(recipe.trainer)
+    if "output_dir" in values:
+        raise UsageError("--output_dir: the folder of the new detector is named with -o, and its checkpoints lie in it")
     cpu = str(values.get("use_cpu", "")).casefold() == "true" or not torch.cuda.is_available()
     if not cpu and not {"bf16", "fp16"} & values.keys():
         values["bf16" if torch.cuda.get_device_capability() >= (8, 0) else "fp16"] = True
