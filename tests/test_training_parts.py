@@ -388,12 +388,10 @@ def test_the_command_shows_a_recipe_and_refuses_what_it_does_not_know(capsys: py
         ("", "name the folder of the new detector with -o DIR"),
         ("-o x --data mfava", "--data mfava: neither a file nor one of mfava-gold, mfava-silver, mu"),
         (f"-o x --data mushroom --languages de,xx --mirror {MINIATURE}", "--languages xx: the d"),
+        ("--lora_r x", "invalid int value: 'x'"),
+        ("--form pears", "invalid choice: 'pears'"),
     ):
         assert main(["train", *words.split()]) == 2
-        assert why in capsys.readouterr().err
-    for words, why in (("--lora_r x", "invalid int value: 'x'"), ("--form pears", "invalid choice: 'pears'")):
-        with pytest.raises(SystemExit, match="2"):
-            main(["train", *words.split()])
         assert why in capsys.readouterr().err
 
 
