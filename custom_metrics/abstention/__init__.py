@@ -29,7 +29,7 @@ from custom_metrics.abstention.clause_reading import (
     one_answers,
     tells_something_else,
 )
-from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_boundary
+from custom_metrics.abstention.folding import EDGE, NO_SPACES, SIGNS, is_boundary
 from custom_metrics.abstention.labelled_parts import NOTHING, fields
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import LANGUAGES, Lexicon, lexicon_of, likely_languages, supported_language
@@ -43,6 +43,7 @@ from custom_metrics.abstention.sentence_reading import (
     TURNED,
     Sentence,
     is_bare,
+    reviews_passages,
     sources_of,
 )
 from custom_metrics.abstention.sentence_reading import NOTHING as NOTHING_SAID
@@ -81,9 +82,7 @@ _SHORT_LEAD = 24  # characters: "In short, no"
 _NEAR_WORDS, _NEAR_UNSPACED = 5, 8  # between what names a verdict and the verdict
 _LONGEST_VERDICT = 60  # characters under a label; more is an explanation
 _SHORT_VALUE = 20
-_REVIEWED = 3  # sentences that begin as items ("7) a ship"): they review the passages
 _NEAR = 45  # characters between "I don't know" and the "but" that turns it
-_SIGNS = {**dict.fromkeys("❌✗✘🚫⛔👎❎", False), **dict.fromkeys("✅✓✔👍☑", True)}
 
 
 def is_abstention(text: str | None, language: str | None = None, partial: bool = True) -> bool:
@@ -241,7 +240,7 @@ def _is_particle(value: str, tables: list[tuple[str, Lexicon]]) -> bool:
 
 def _verdict(value: str, lexicon: Lexicon) -> bool | None:
     """Whether a short text is a "yes" or a "no"; ``None`` for anything else."""
-    signs = {_SIGNS[char] for char in value if char in _SIGNS}
+    signs = {SIGNS[char] for char in value if char in SIGNS}
     if len(signs) == 1 and not any(map(str.isalnum, value)):
         return signs.pop()
     folded = lexicon.fold(value).strip(EDGE)
@@ -374,7 +373,7 @@ def decide(
             return _whole_is_bare(text, sentences, lexicon)
         reasons = []
     spoke_of_material = abstained = only_bare = alone = sourced = solid = treats = valued = False
-    reviewed = not partial and sum(bool(ITEM.match(sentence.text)) for sentence in sentences) >= _REVIEWED
+    reviewed = not partial and reviews_passages(sentences)
     answers = 0  # sentences that answer directly, since the last abstention
     about = 0  # sentences about the material that do not abstain
     related = 0  # sentences that paraphrase the material

@@ -14,7 +14,14 @@ from itertools import pairwise
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_boundary, is_word
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon
-from custom_metrics.abstention.sentence_reading import CITED_PASSAGE, ITEM, TRIGGERS, Sentence, ordinal, sources_of
+from custom_metrics.abstention.sentence_reading import (
+    CITED_PASSAGE,
+    TRIGGERS,
+    Sentence,
+    ordinal,
+    reviews_passages,
+    sources_of,
+)
 from custom_metrics.abstention.sentence_splitting import MASK
 
 _SILENT = ("abstains", "silent", "lacks")
@@ -24,7 +31,6 @@ _BREAK = re.compile(r"[,;،؛、](?! ?\d)| - ")
 _RANGE = re.compile(r"(?<!\d)(\d{1,2})(?!\d)\W{0,3}(?:[^\W\d]{1,7}\W{1,3}|[^\W\d]{1,3})?(\d{1,2})(?!\d|[ ,.]\d{3})")
 _NUMBER = re.compile(r"\d+")
 _VALUE = re.compile(r"(?<![\d\[(])\d{2,}")
-_REVIEWED = 3  # items that name what passages are about
 _NEAR = 20  # characters between "only" or "except" and its passage
 _SHORT = 16  # characters beside the passage's name: "It's in passage 7", "[2] 1932"
 _NEXT_TO = 4  # between "not" and "given"
@@ -42,7 +48,7 @@ def one_answers(sentences: Sequence[Sentence], lexicon: Lexicon) -> bool:
     ):
         return False  # no passage is named
     answering: set[str] = set()
-    reviewed = sum(bool(ITEM.match(sentence.text)) for sentence in sentences) >= _REVIEWED
+    reviewed = reviews_passages(sentences)
     singled_out = False
     about = ALL
     for sentence in sentences:

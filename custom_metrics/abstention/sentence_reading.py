@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_word
@@ -32,6 +32,7 @@ _NUMBER_BEFORE = re.compile(
     r"(?:\[\d{1,2}\]\w{0,2}|(?<!\d)\d{1,2}(?:[.ºª°]|-?[^\W\d]{1,3}\b| ?(?:নম্বর|নং|नंबर|नम्बर|نمبر)))\s(?=[^\W\d])"
     r"|第[\d一二三四五六七八九十]{1,2}|(?<!\d)\d{1,2}(?:番目?|つ目)の?"
 )
+_REVIEWED = 3  # items
 _DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"[^\s\d.,;:!?()\"']{1,30}")
 _IN_BRACKETS = re.compile(r"[(\[（【][^()\[\]（）【】]{0,30}\d[^()\[\]（）【】]{0,20}[)\]）】]")
@@ -438,3 +439,8 @@ def _speaks_of(start: int, end: int, hits: Hits, sources: Collection[int] = (), 
         for kind in ("material", *(() if named else ("offer",)), *TRIGGERS)
         for first, last in hits.get(kind, ())
     )
+
+
+def reviews_passages(sentences: Sequence[Sentence]) -> bool:
+    """Whether three sentences or more begin as items ("7) a ship"): they go through the passages."""
+    return sum(bool(ITEM.match(sentence.text)) for sentence in sentences) >= _REVIEWED

@@ -32,7 +32,7 @@ from importlib import resources
 from itertools import pairwise
 from typing import Any
 
-from custom_metrics.abstention.folding import EDGE, NO_SPACES, fold
+from custom_metrics.abstention.folding import EDGE, NO_SPACES, SIGNS, fold
 from custom_metrics.abstention.phrases import LANGUAGES, phrase_table
 from custom_metrics.reading.noise import is_noise, script_of, scripts
 
@@ -113,7 +113,6 @@ def without_prompt(text: str, question: str | None = None, passages: Sequence[st
 _LABEL = re.compile(r"(?:^|(?<=[\s#*:：]))(?![\u0e00-\u9fff]{7})[^\W\d_][^\n:：.!?。]{0,30}[:：]")
 _UNFILLED = re.compile(r"\.{3}|…|\[[^\[\]\d]{2,80}\]|<[^<>\n]{2,40}>|[\"'](?:NO_)?ANSWER[\"'](?: OR )?")
 _COUNTS = re.compile(r"(?:\d+[.):]?\s+){10,}\d+\W*")
-_VERDICTS = re.compile("[❌✗✘🚫⛔👎❎✅✓✔👍☑]")
 
 
 def is_unfilled(text: str, question: str | None = None) -> bool:
@@ -126,7 +125,7 @@ def is_unfilled(text: str, question: str | None = None) -> bool:
     rest = _LABEL.sub(" ", text.replace(query, " ") if query else text)
     if len(labels) + len(_UNFILLED.findall(rest)) > 2:
         rest = _UNFILLED.sub(" ", rest)
-    return not (_SUBSTANCE.search(rest) or _VERDICTS.search(rest)) or (
+    return not (_SUBSTANCE.search(rest) or not SIGNS.keys().isdisjoint(rest)) or (
         len(labels) > 1 and labels[-1].startswith(rest.strip())
     )
 
