@@ -140,7 +140,10 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
     contain. There are none if the run recorded no command line. Task and mirror are those of :func:`reproduce`."""
     first = next(iter(run.configs.values()))
     origins = {str(record.get("read_from")) for record in run.records.values()}
-    words = shlex.split(str(metadata_of(first, provenance.COMMAND_LINE) or ""))
+    try:
+        words = shlex.split(str(metadata_of(first, provenance.COMMAND_LINE) or ""))
+    except ValueError:  # a quotation that never ends
+        words = []
     options = {"mirror": mirror} if mirror and "mirror" in run.metadata else {}
     notes = list[str]()
     if words[:1] != ["lm_eval"]:
